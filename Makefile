@@ -1,0 +1,53 @@
+# Two commands do everything on a machine with only Python and make: `make run` and `make test`.
+# Bare `make` lists the rest.
+
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	"$$p" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null && echo "$$p" && break; done)
+UV_VERSION := 0.13.7
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install run test check format generate lock bench fuzz vectors clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(INSTALLED)  ## create .venv with everything pinned; .venv/bin/kohort is the command
+
+# The stamp makes the second run instant. Paths inside .venv are only good where it was made: never copy it.
+$(INSTALLED): requirements-dev.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Kohort needs Python 3.11, 3.12 or 3.13; none found. Set PYTHON=/path/to/python3." >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --no-deps --require-hashes -r requirements-dev.lock
+	VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --no-deps -e .
+	@touch $@
+
+run: install  ## start the broker on port 9092 (stop it with Ctrl-C)
+	$(BIN)/kohort serve
+
+test: install  ## run the tests
+	$(BIN)/python -m pytest
+
+check: install  ## format, lint, types, import contract
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: install  ## format the code and mend what ruff can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+generate: install  ## write protocol/messages anew from the schemas
+	$(BIN)/python -m protocol.generate
+
+lock: install  ## resolve the dependencies anew into the lock files
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
+		--python-version 3.11 --custom-compile-command "make lock" pyproject.toml -o requirements.lock
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
+		--python-version 3.11 --custom-compile-command "make lock" --group dev pyproject.toml -o requirements-dev.lock
+
+clean:  ## remove the environment and caches
+	rm -rf .venv .mypy_cache .ruff_cache .hypothesis .import_linter_cache
