@@ -1,0 +1,488 @@
+"""Record batch v2: how Kafka keeps records, on the wire and on disk alike.
+
+     0  base offset             int64     set by the broker; outside the CRC
+     8  batch length            int32     bytes after this field
+    12  partition leader epoch  int32     set by the broker; outside the CRC
+    16  magic                   int8      2
+    17  crc                     uint32    CRC-32C of all that follows
+    21  attributes              int16     bits 0-2 compression, 3 log append time, 4 transactional, 5 control,
+                                          6 delete horizon set
+    23  last offset delta       int32     last offset - base offset; compaction does not change it
+    27  base timestamp          int64     ms; the delete horizon if bit 6 is set
+    35  max timestamp           int64
+    43  producer id             int64     -1 if the producer is not idempotent
+    51  producer epoch          int16
+    53  base sequence           int32
+    57  record count            int32
+    61  records, as one compressed block if the compression bits are set
+
+A record, where every integer is a zig-zag varint and a length of -1 means null:
+
+    length | attributes (1 byte, 0) | timestamp delta | offset delta | key length, key | value length, value
+           | header count | per header: key length, key, value length, value
+
+Reading trusts nothing: a record must end both where its length says and where its fields end. `_split` is the
+hot loop of every replay, so the varints of one and two bytes are written out in it.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import starmap
+from struct import Struct
+from typing import Final, NamedTuple, TypeAlias
+
+from crc32c import crc32c
+
+from protocol.compression import DEFAULT_MAX_INFLATED_BYTES, compress, inflate
+from protocol.errors import MalformedMessage
+from protocol.varint import ONE_BYTE, encode_varint, read_varint, read_varlong
+
+BATCH_HEADER_BYTES: Final = 61
+LOG_OVERHEAD_BYTES: Final = 12  # base offset and batch length
+MAGIC: Final = 2
+
+COMPRESSION_MASK: Final = 0x07
+LOG_APPEND_TIME: Final = 0x08
+TRANSACTIONAL: Final = 0x10
+CONTROL: Final = 0x20
+DELETE_HORIZON: Final = 0x40
+
+NO_TIMESTAMP: Final = -1
+NO_PRODUCER_ID: Final = -1
+NO_PRODUCER_EPOCH: Final = -1
+NO_SEQUENCE: Final = -1
+
+CRC_START: Final = 21
+MIN_BATCH_LENGTH: Final = BATCH_HEADER_BYTES - LOG_OVERHEAD_BYTES
+MIN_RECORD_BYTES: Final = 7  # every varint one byte, key and value null
+MIN_HEADER_BYTES: Final = 2  # an empty key and a null value
+
+_HEADER: Final = Struct(">qiibIhiqqqhii")
+_CRC_COVERED_HEADER: Final = Struct(">hiqqqhii")
+_OUTSIDE_CRC: Final = Struct(">qiibI")
+_LEADER_EPOCH: Final = Struct(">i")
+_BASE_OFFSET: Final = Struct(">q")
+_TWO_INT16: Final = Struct(">hh")
+_MARKER_VALUE: Final = Struct(">hi")
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+Headers: TypeAlias = tuple[tuple[bytes, bytes | None], ...]
+SplitRecord: TypeAlias = tuple[int, int, bytes | None, bytes | None, Headers]
+NewRecord: TypeAlias = tuple[bytes | None, bytes | None] | tuple[bytes | None, bytes | None, Headers]
+
+
+class CorruptBatch(MalformedMessage):  # noqa: N818 - named as Kafka users know it
+    """Not what was written: a wrong checksum, size or version, or records that do not add up."""
+
+
+class BatchHeader(NamedTuple):
+    """The first 61 bytes of a batch, as they stand there."""
+
+    base_offset: int
+    batch_length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def size_bytes(self) -> int:
+        return LOG_OVERHEAD_BYTES + self.batch_length
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def compression(self) -> int:
+        return self.attributes & COMPRESSION_MASK
+
+    @property
+    def is_log_append_time(self) -> bool:
+        return self.attributes & LOG_APPEND_TIME != 0
+
+    @property
+    def is_transactional(self) -> bool:
+        return self.attributes & TRANSACTIONAL != 0
+
+    @property
+    def is_control(self) -> bool:
+        return self.attributes & CONTROL != 0
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        return self.attributes & DELETE_HORIZON != 0
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When compaction may drop tombstones and markers of this batch; None before a first pass saw it."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON else None
+
+
+class Record(NamedTuple):
+    """One record with its absolute offset and timestamp."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+
+class EndTransactionMarker(NamedTuple):
+    """What a control batch of a transactional producer says: its transaction in this partition is over."""
+
+    commit: bool
+    coordinator_epoch: int
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def parse_header(data: Buffer, position: int = 0) -> BatchHeader:
+    """The header at `position`; checks what must hold of any v2 batch, not the CRC and not the records."""
+    if position < 0 or len(data) - position < BATCH_HEADER_BYTES:
+        raise CorruptBatch(f"batch at {position} is cut off: {len(data) - position} bytes, the header has 61")
+    header: BatchHeader = tuple.__new__(BatchHeader, _HEADER.unpack_from(data, position))
+    if header[3] != MAGIC:
+        raise CorruptBatch(f"batch at {position} has magic {header[3]}, not {MAGIC}")
+    if header[1] < MIN_BATCH_LENGTH:
+        raise CorruptBatch(f"batch at {position} has length {header[1]}, below {MIN_BATCH_LENGTH}")
+    if header[6] < 0 or header[12] < 0 or header[0] < 0:
+        raise CorruptBatch(f"batch at {position} has a negative offset, offset delta or record count")
+    return header
+
+
+def verify_crc(data: Buffer, position: int, header: BatchHeader) -> None:
+    """Raises CorruptBatch unless the whole batch is there and its CRC-32C is the one in the header."""
+    end = position + LOG_OVERHEAD_BYTES + header[1]
+    if end > len(data):
+        raise CorruptBatch(
+            f"batch at {position} is cut off: {len(data) - position} of {end - position} bytes"
+        )
+    actual = crc32c(memoryview(data)[position + CRC_START : end])
+    if actual != header[4]:
+        raise CorruptBatch(f"batch at {position} has CRC {header[4]:08x}, its bytes give {actual:08x}")
+
+
+def validate_batch(data: Buffer, position: int = 0) -> BatchHeader:
+    """Header, CRC, and counts that agree with each other: what an append or a recovery asks of a batch."""
+    header = parse_header(data, position)
+    verify_crc(data, position, header)
+    if header.record_count > header.last_offset_delta + 1:
+        raise CorruptBatch(
+            f"batch at {position} has {header.record_count} records in {header.last_offset_delta + 1} offsets"
+        )
+    return header
+
+
+def read_records(
+    batch: Buffer,
+    position: int = 0,
+    *,
+    header: BatchHeader | None = None,
+    max_inflated_bytes: int = DEFAULT_MAX_INFLATED_BYTES,
+) -> Iterator[Record]:
+    """The records of the batch at `position`, inflated if need be, one by one. Does not check the CRC."""
+    header = header or parse_header(batch, position)
+    return starmap(Record, split_records(batch, position, header, max_inflated_bytes=max_inflated_bytes))
+
+
+def split_records(
+    data: Buffer,
+    position: int,
+    header: BatchHeader,
+    *,
+    max_inflated_bytes: int = DEFAULT_MAX_INFLATED_BYTES,
+    with_headers: bool = True,
+) -> Iterator[SplitRecord]:
+    """(offset, timestamp, key, value, headers) of each record: `read_records` for those in a hurry.
+
+    Without `with_headers` the record headers are stepped over unread.
+    """
+    start, end = position + BATCH_HEADER_BYTES, position + header.size_bytes
+    if end > len(data):
+        raise CorruptBatch(
+            f"batch at {position} is cut off: {len(data) - position} of {end - position} bytes"
+        )
+    compression = header.attributes & COMPRESSION_MASK
+    if compression and header.record_count:
+        block = memoryview(data)[start:end]
+        payload, start = inflate(compression, block, max_inflated_bytes), 0
+        end = len(payload)
+    elif type(data) is bytes:
+        payload = data
+    else:
+        payload = bytes(memoryview(data)[start:end])
+        start, end = 0, end - start
+    if header.record_count * MIN_RECORD_BYTES > end - start:
+        raise CorruptBatch(f"batch at {position} claims {header.record_count} records in {end - start} bytes")
+    return _split(payload, start, end, header, with_headers)
+
+
+def _split(  # noqa: C901 - the hot loop: fast paths of the varints are written out
+    data: bytes, position: int, end: int, header: BatchHeader, with_headers: bool
+) -> Iterator[SplitRecord]:
+    base_offset, base_timestamp = header.base_offset, header.base_timestamp
+    append_time = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
+    last_offset_delta, previous_delta = header.last_offset_delta, -1
+    try:
+        for _ in range(header.record_count):
+            raw = data[position]
+            if raw < 0x80:
+                position += 1
+                size = (raw >> 1) ^ -(raw & 1)
+            elif (high := data[position + 1]) < 0x80:
+                position += 2
+                size = (raw & 0x7F | high << 7) >> 1 ^ -(raw & 1)
+            else:
+                size, position = read_varint(data, position)
+            record_end = position + size
+            if size < MIN_RECORD_BYTES - 1 or record_end > end:
+                raise CorruptBatch(
+                    f"record at {position} has length {size} where {end - position} bytes remain"
+                )
+            position += 1  # the record's attributes: unused, Kafka ignores them
+            raw = data[position]
+            if raw < 0x80:
+                position += 1
+                timestamp = base_timestamp + ((raw >> 1) ^ -(raw & 1))
+            else:
+                delta, position = read_varlong(data, position)
+                timestamp = base_timestamp + delta
+            raw = data[position]
+            if raw < 0x80:
+                position += 1
+                delta = (raw >> 1) ^ -(raw & 1)
+            elif (high := data[position + 1]) < 0x80:
+                position += 2
+                delta = (raw & 0x7F | high << 7) >> 1 ^ -(raw & 1)
+            else:
+                delta, position = read_varint(data, position)
+            if not previous_delta < delta <= last_offset_delta:
+                raise CorruptBatch(f"record at {position} has offset delta {delta} after {previous_delta}")
+            previous_delta = delta
+            raw = data[position]
+            if raw < 0x80:
+                position += 1
+                size = (raw >> 1) ^ -(raw & 1)
+            elif (high := data[position + 1]) < 0x80:
+                position += 2
+                size = (raw & 0x7F | high << 7) >> 1 ^ -(raw & 1)
+            else:
+                size, position = read_varint(data, position)
+            if size >= 0:
+                key: bytes | None = data[position : (position := position + size)]
+            elif size == -1:
+                key = None
+            else:
+                raise CorruptBatch(f"record at {position} has key length {size}")
+            raw = data[position]
+            if raw < 0x80:
+                position += 1
+                size = (raw >> 1) ^ -(raw & 1)
+            elif (high := data[position + 1]) < 0x80:
+                position += 2
+                size = (raw & 0x7F | high << 7) >> 1 ^ -(raw & 1)
+            else:
+                size, position = read_varint(data, position)
+            if size >= 0:
+                value: bytes | None = data[position : (position := position + size)]
+            elif size == -1:
+                value = None
+            else:
+                raise CorruptBatch(f"record at {position} has value length {size}")
+            headers: Headers = ()
+            if data[position] == 0:
+                position += 1
+            elif with_headers:
+                headers, position = _read_headers(data, position, record_end)
+            elif position < record_end:
+                position = record_end
+            if position != record_end:
+                raise CorruptBatch(f"record fields end at {position}, the record's length says {record_end}")
+            yield (
+                base_offset + delta,
+                timestamp if append_time is None else append_time,
+                key,
+                value,
+                headers,
+            )
+    except IndexError:
+        raise CorruptBatch(f"record is cut off at {position}") from None
+    if position != end:
+        raise CorruptBatch(f"{end - position} bytes follow the last of {header.record_count} records")
+
+
+def _read_headers(data: bytes, position: int, end: int) -> tuple[Headers, int]:
+    count, position = read_varint(data, position)
+    if count < 0 or count * MIN_HEADER_BYTES > end - position:
+        raise CorruptBatch(f"record claims {count} headers in {end - position} bytes")
+    headers = []
+    for _ in range(count):
+        key, position = _read_bytes(data, position, end)
+        value, position = _read_bytes(data, position, end)
+        if key is None:
+            raise CorruptBatch("a record header has no key")
+        headers.append((key, value))
+    return tuple(headers), position
+
+
+def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    size, position = read_varint(data, position)
+    if size == -1:
+        return None, position
+    if size < 0 or position + size > end:
+        raise CorruptBatch(f"record header field of {size} bytes where {end - position} remain")
+    return data[position : position + size], position + size
+
+
+def parse_marker(key: bytes | None, value: bytes | None) -> EndTransactionMarker | None:
+    """What the record of a control batch means; None for control records that end no transaction."""
+    if key is None or len(key) < _TWO_INT16.size:
+        raise CorruptBatch("a control record has no type in its key")
+    version, kind = _TWO_INT16.unpack_from(key)
+    if version < 0:
+        raise CorruptBatch(f"a control record has key version {version}")
+    if kind not in (ABORT, COMMIT):
+        return None
+    if value is None or len(value) < _MARKER_VALUE.size:
+        raise CorruptBatch("an end-of-transaction marker has no coordinator epoch")
+    version, coordinator_epoch = _MARKER_VALUE.unpack_from(value)
+    if version < 0:
+        raise CorruptBatch(f"an end-of-transaction marker has version {version}")
+    return EndTransactionMarker(kind == COMMIT, coordinator_epoch)
+
+
+ABORT: Final = 0
+COMMIT: Final = 1
+
+
+# --- building -------------------------------------------------------------------------------------
+
+
+def build_batch(
+    records: Iterable[NewRecord],
+    *,
+    timestamp: int,
+    base_offset: int = 0,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    transactional: bool = False,
+    control: bool = False,
+    leader_epoch: int = 0,
+    compression: int = 0,
+    log_append_time: bool = False,
+) -> bytes:
+    """A batch of (key, value) or (key, value, headers) with consecutive offsets, all at one timestamp."""
+    body = bytearray()
+    count = 0
+    for record in records:
+        body += _encode_record(0, count, record[0], record[1], record[2] if len(record) == 3 else ())
+        count += 1
+    if not count:
+        raise ValueError("a new batch needs at least one record")
+    attributes = (
+        compression
+        | (LOG_APPEND_TIME if log_append_time else 0)
+        | (TRANSACTIONAL if transactional else 0)
+        | (CONTROL if control else 0)
+    )
+    return _assemble(
+        compress(compression, body) if compression else body,
+        base_offset, leader_epoch, attributes, count - 1, timestamp, timestamp,
+        producer_id, producer_epoch, base_sequence, count,
+    )  # fmt: skip
+
+
+def rebuild_batch(
+    like: BatchHeader, records: Sequence[Record], *, delete_horizon_ms: int | None = None
+) -> bytes:
+    """The batch `like` with only `records` left in it: offsets, producer, epoch and compression stay.
+
+    Without records the 61 bytes of the header remain; they keep the end offset and the last sequence.
+    """
+    attributes = like.attributes
+    if delete_horizon_ms is None:
+        delete_horizon_ms = like.delete_horizon_ms
+    if not records:
+        base_timestamp = NO_TIMESTAMP if delete_horizon_ms is None else delete_horizon_ms
+        max_timestamp = like.max_timestamp
+    else:
+        base_timestamp = records[0].timestamp if delete_horizon_ms is None else delete_horizon_ms
+        max_timestamp = max(record.timestamp for record in records)
+    if delete_horizon_ms is not None:
+        attributes |= DELETE_HORIZON
+    body = bytearray()
+    for offset, timestamp, key, value, headers in records:
+        body += _encode_record(timestamp - base_timestamp, offset - like.base_offset, key, value, headers)
+    compression = attributes & COMPRESSION_MASK
+    return _assemble(
+        compress(compression, body) if compression and records else body,
+        like.base_offset, like.partition_leader_epoch, attributes, like.last_offset_delta,
+        base_timestamp, max_timestamp,
+        like.producer_id, like.producer_epoch, like.base_sequence, len(records),
+    )  # fmt: skip
+
+
+def build_marker(
+    commit: bool, *, producer_id: int, producer_epoch: int, coordinator_epoch: int, timestamp: int,
+    base_offset: int = 0, leader_epoch: int = 0,
+) -> bytes:  # fmt: skip
+    """The control batch that ends a producer's transaction in a partition."""
+    key = _TWO_INT16.pack(0, COMMIT if commit else ABORT)
+    return build_batch(
+        [(key, _MARKER_VALUE.pack(0, coordinator_epoch))],
+        timestamp=timestamp, base_offset=base_offset, producer_id=producer_id, producer_epoch=producer_epoch,
+        transactional=True, control=True, leader_epoch=leader_epoch,
+    )  # fmt: skip
+
+
+def with_base_offset(batch: bytearray, base_offset: int, leader_epoch: int) -> None:
+    """Gives a finished batch its place in a log, in place: both fields lie outside the CRC."""
+    _BASE_OFFSET.pack_into(batch, 0, base_offset)
+    _LEADER_EPOCH.pack_into(batch, 12, leader_epoch)
+
+
+def _encode_record(
+    timestamp_delta: int, offset_delta: int, key: bytes | None, value: bytes | None, headers: Headers
+) -> bytes:
+    parts = [b"\0", encode_varint(timestamp_delta), encode_varint(offset_delta)]
+    for field in (key, value):
+        parts += (_NULL,) if field is None else (encode_varint(len(field)), field)
+    parts.append(encode_varint(len(headers)))
+    for name, content in headers:
+        parts += (encode_varint(len(name)), name)
+        parts += (_NULL,) if content is None else (encode_varint(len(content)), content)
+    record = b"".join(parts)
+    return encode_varint(len(record)) + record
+
+
+_NULL: Final = ONE_BYTE[1]  # the varint -1
+
+
+def _assemble(
+    body: Buffer, base_offset: int, leader_epoch: int, attributes: int, last_offset_delta: int,
+    base_timestamp: int, max_timestamp: int,
+    producer_id: int, producer_epoch: int, base_sequence: int, count: int,
+) -> bytes:  # fmt: skip
+    covered = (
+        _CRC_COVERED_HEADER.pack(
+            attributes, last_offset_delta, base_timestamp, max_timestamp,
+            producer_id, producer_epoch, base_sequence, count,
+        )
+        + body
+    )  # fmt: skip
+    length = len(covered) + CRC_START - LOG_OVERHEAD_BYTES
+    return _OUTSIDE_CRC.pack(base_offset, length, leader_epoch, MAGIC, crc32c(covered)) + covered
