@@ -1,0 +1,308 @@
+"""The one door between Kohort and the file system, and the real disk behind it.
+
+Everything under `storage/` reaches files through a `Disk` and the `File`s it opens, never through `os`. So the
+same log engine runs on the real disk below and on the simulated one of the tests, which tears, loses, fails and
+delays what it is told to write.
+
+What a disk promises, and what it does not:
+
+- `append` puts all of the bytes at the end of the file or raises OSError; then an unknown part may be there.
+  What was appended can be read at once, and is durable only after a `sync` that began later has returned.
+- `sync` may fail. After that nobody knows which bytes are on the medium, and the kernel may well say "all fine" to
+  a second try, so a failed sync is never retried: the file refuses (`SyncFailed`), and the log above stops.
+- A file that was created, renamed or removed is so durably only after `sync_folder` of its folder.
+- `rename` replaces its target atomically.
+
+Files are shared: the event loop appends while a worker thread syncs, or while the network sends a slice. Everyone who
+keeps a file calls `retain`, and `close` when done; the last one closes the descriptor.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+from abc import ABC, abstractmethod
+from threading import Lock
+from typing import NamedTuple
+
+Buffer = bytes | bytearray | memoryview
+
+OUT_OF_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+class SyncFailed(OSError):
+    """A sync of this file failed, now or earlier; what it holds on the medium is unknown."""
+
+
+class FolderInUse(OSError):
+    """Another process, or another part of this one, holds the lock of the data folder."""
+
+
+class FileInfo(NamedTuple):
+    """One entry of a folder."""
+
+    name: str
+    size_bytes: int
+    modified_ms: int
+    is_folder: bool
+
+
+class File(ABC):
+    """An open file: appended to at its end, read anywhere, shared by counting its users."""
+
+    __slots__ = ("_sync_error", "_users", "_users_lock", "path")
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._users = 1
+        self._users_lock = Lock()
+        self._sync_error: OSError | None = None
+
+    @abstractmethod
+    def append(self, data: Buffer) -> None:
+        """Write all of `data` at the end of the file, or raise OSError with an unknown part of it written."""
+
+    @abstractmethod
+    def pread(self, size_bytes: int, position: int) -> bytes:
+        """Up to `size_bytes` from `position`; fewer only where the file ends."""
+
+    @abstractmethod
+    def truncate(self, size_bytes: int) -> None:
+        """Cut the file to its first `size_bytes`."""
+
+    @abstractmethod
+    def size_bytes(self) -> int:
+        """How long the file is now."""
+
+    @abstractmethod
+    def fileno(self) -> int:
+        """The descriptor for sendfile, or -1 when there is none (a simulated disk)."""
+
+    @abstractmethod
+    def _sync(self) -> None:
+        """Make the content durable, or raise OSError."""
+
+    @abstractmethod
+    def _close(self) -> None:
+        """Give the descriptor back; called once, by the last user."""
+
+    def sync(self) -> None:
+        """Make everything appended so far durable. Fails for good: see the module's promises."""
+        if self._sync_error is not None:
+            raise SyncFailed(
+                self._sync_error.errno, f"an earlier sync of {self.path} failed: {self._sync_error}"
+            )
+        self.retain()
+        try:
+            self._sync()
+        except OSError as error:
+            self._sync_error = error
+            raise SyncFailed(error.errno, f"sync of {self.path} failed: {error}") from error
+        finally:
+            self.close()
+
+    def retain(self) -> None:
+        """Keep the file open until one more `close`."""
+        with self._users_lock:
+            if self._users == 0:
+                raise ValueError(f"{self.path} is closed")
+            self._users += 1
+
+    def close(self) -> None:
+        """One user less; the last one closes the file."""
+        with self._users_lock:
+            if self._users == 0:
+                raise ValueError(f"{self.path} is closed already")
+            self._users -= 1
+            last = self._users == 0
+        if last:
+            self._close()
+
+
+class Disk(ABC):
+    """Folders and files by path. Paths are plain strings with '/'; errors are OSError as from `os`."""
+
+    @abstractmethod
+    def open(self, path: str, *, create: bool = False, truncate: bool = False) -> File:
+        """Open for reading and appending; FileNotFoundError unless `create`. `truncate` empties it first."""
+
+    @abstractmethod
+    def scan_folder(self, path: str) -> list[FileInfo]:
+        """What is in the folder, in no particular order; FileNotFoundError if there is none."""
+
+    @abstractmethod
+    def make_folder(self, path: str) -> None:
+        """Create a folder in an existing one; fine if it is there already."""
+
+    @abstractmethod
+    def remove_folder(self, path: str) -> None:
+        """Remove an empty folder."""
+
+    @abstractmethod
+    def rename(self, source: str, target: str) -> None:
+        """Give a file or folder another name, replacing a file of that name atomically."""
+
+    @abstractmethod
+    def unlink(self, path: str) -> None:
+        """Remove a file; FileNotFoundError if there is none."""
+
+    @abstractmethod
+    def sync_folder(self, path: str) -> None:
+        """Make creations, renames and removals in this folder durable, or raise OSError."""
+
+    @abstractmethod
+    def lock(self, path: str) -> FolderLock:
+        """Take the exclusive lock file, for this process's life or until released; FolderInUse if it is taken."""
+
+    def read_file(self, path: str) -> bytes:
+        """The whole content of a (small) file."""
+        file = self.open(path)
+        try:
+            return file.pread(file.size_bytes(), 0)
+        finally:
+            file.close()
+
+    def write_file(self, path: str, data: bytes, *, durable: bool = True) -> None:
+        """Put `data` in place of the file: readers, and a crash, find the old content or the new, nothing else."""
+        temporary = path + ".tmp"
+        file = self.open(temporary, create=True, truncate=True)
+        try:
+            file.append(data)
+            if durable:
+                file.sync()
+        finally:
+            file.close()
+        self.rename(temporary, path)
+        if durable:
+            self.sync_folder(os.path.dirname(path))
+
+
+class FolderLock(ABC):
+    """A held lock."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Let the next one in."""
+
+
+class RealFile(File):
+    """A file of the operating system: one descriptor, O_APPEND, no buffering of our own."""
+
+    __slots__ = ("_fd",)
+
+    def __init__(self, path: str, fd: int) -> None:
+        super().__init__(path)
+        self._fd = fd
+
+    def append(self, data: Buffer) -> None:
+        written = os.write(self._fd, data)
+        if written != len(data):
+            rest = memoryview(data)
+            while written < len(rest):  # a nearly full disk, a signal, or more than 2 GB at once
+                written += os.write(self._fd, rest[written:])
+
+    def pread(self, size_bytes: int, position: int) -> bytes:
+        data = os.pread(self._fd, size_bytes, position)
+        if len(data) == size_bytes or not data:
+            return data
+        parts = [data]
+        missing, position = size_bytes - len(data), position + len(data)
+        while missing and (data := os.pread(self._fd, missing, position)):
+            parts.append(data)
+            missing, position = missing - len(data), position + len(data)
+        return b"".join(parts)
+
+    def truncate(self, size_bytes: int) -> None:
+        os.ftruncate(self._fd, size_bytes)
+
+    def size_bytes(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def _sync(self) -> None:
+        os.fdatasync(self._fd)  # also writes the new length; skips only the times, which nobody needs
+
+    def _close(self) -> None:
+        fd, self._fd = self._fd, -1
+        os.close(fd)
+
+
+class RealFolderLock(FolderLock):
+    """A `.lock` file held in both of the ways that other programs use: Java's (fcntl) and flock."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def release(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+class RealDisk(Disk):
+    """The operating system's files. It has no state; one serves any number of data folders."""
+
+    def open(self, path: str, *, create: bool = False, truncate: bool = False) -> File:
+        flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
+        if create:
+            flags |= os.O_CREAT
+        if truncate:
+            flags |= os.O_TRUNC
+        return RealFile(path, os.open(path, flags, 0o644))
+
+    def scan_folder(self, path: str) -> list[FileInfo]:
+        found = []
+        with os.scandir(path) as entries:
+            for entry in entries:
+                info = entry.stat()
+                found.append(
+                    FileInfo(
+                        entry.name, info.st_size, info.st_mtime_ns // 1_000_000, stat.S_ISDIR(info.st_mode)
+                    )
+                )
+        return found
+
+    def make_folder(self, path: str) -> None:
+        try:
+            os.mkdir(path)
+        except FileExistsError:
+            if not os.path.isdir(path):
+                raise
+
+    def remove_folder(self, path: str) -> None:
+        os.rmdir(path)
+
+    def rename(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def unlink(self, path: str) -> None:
+        os.unlink(path)
+
+    def sync_folder(self, path: str) -> None:
+        fd = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def lock(self, path: str) -> FolderLock:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            # flock keeps out a second broker of ours, even in the same process; lockf keeps out Apache Kafka.
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            owner = os.pread(fd, 20, 0).decode("ascii", "replace").strip()
+            os.close(fd)
+            raise FolderInUse(
+                error.errno,
+                f"the data folder {os.path.dirname(path)} is in use by another process"
+                f"{f' (pid {owner})' if owner else ''}: stop that one first, or give this broker another log.dirs",
+            ) from error
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, b"%d\n" % os.getpid(), 0)
+        return RealFolderLock(fd)
