@@ -1,20 +1,20 @@
 """The one door between Kohort and the file system, and the real disk behind it.
 
-Everything under `storage/` reaches files through a `Disk` and the `File`s it opens, never through `os`. So the
-same log engine runs on the real disk below and on the simulated one of the tests, which tears, loses, fails and
-delays what it is told to write.
+Everything under `storage/` reaches files through a `Disk` and the `File`s it opens, never through `os`. So
+the same log engine runs on the real disk below and on the simulated one of the tests, which tears, loses,
+fails and delays what it is told to write.
 
 What a disk promises, and what it does not:
 
 - `append` puts all of the bytes at the end of the file or raises OSError; then an unknown part may be there.
   What was appended can be read at once, and is durable only after a `sync` that began later has returned.
-- `sync` may fail. After that nobody knows which bytes are on the medium, and the kernel may well say "all fine" to
-  a second try, so a failed sync is never retried: the file refuses (`SyncFailed`), and the log above stops.
+- `sync` may fail. After that nobody knows which bytes are on the medium, and the kernel may well say "all
+  fine" to a second try, so a failed sync is never retried: the file refuses, and the log above it stops.
 - A file that was created, renamed or removed is so durably only after `sync_folder` of its folder.
 - `rename` replaces its target atomically.
 
-Files are shared: the event loop appends while a worker thread syncs, or while the network sends a slice. Everyone who
-keeps a file calls `retain`, and `close` when done; the last one closes the descriptor.
+Files are shared: the event loop appends while a worker thread syncs, or while the network sends a slice.
+Everyone who keeps a file calls `retain`, and `close` when done; the last one closes the descriptor.
 """
 
 from __future__ import annotations
@@ -24,19 +24,23 @@ import fcntl
 import os
 import stat
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import partial
 from threading import Lock
 from typing import NamedTuple
+
+from storage.syncfs import SyncChooser
 
 Buffer = bytes | bytearray | memoryview
 
 OUT_OF_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
-class SyncFailed(OSError):
+class SyncFailed(OSError):  # noqa: N818
     """A sync of this file failed, now or earlier; what it holds on the medium is unknown."""
 
 
-class FolderInUse(OSError):
+class FolderInUse(OSError):  # noqa: N818
     """Another process, or another part of this one, holds the lock of the data folder."""
 
 
@@ -52,13 +56,13 @@ class FileInfo(NamedTuple):
 class File(ABC):
     """An open file: appended to at its end, read anywhere, shared by counting its users."""
 
-    __slots__ = ("_sync_error", "_users", "_users_lock", "path")
+    __slots__ = ("_users", "_users_lock", "path", "sync_error")
 
     def __init__(self, path: str) -> None:
         self.path = path
         self._users = 1
         self._users_lock = Lock()
-        self._sync_error: OSError | None = None
+        self.sync_error: OSError | None = None
 
     @abstractmethod
     def append(self, data: Buffer) -> None:
@@ -90,18 +94,22 @@ class File(ABC):
 
     def sync(self) -> None:
         """Make everything appended so far durable. Fails for good: see the module's promises."""
-        if self._sync_error is not None:
+        if self.sync_error is not None:
             raise SyncFailed(
-                self._sync_error.errno, f"an earlier sync of {self.path} failed: {self._sync_error}"
+                self.sync_error.errno, f"an earlier sync of {self.path} failed: {self.sync_error}"
             )
         self.retain()
         try:
             self._sync()
         except OSError as error:
-            self._sync_error = error
+            self.distrust(error)
             raise SyncFailed(error.errno, f"sync of {self.path} failed: {error}") from error
         finally:
             self.close()
+
+    def distrust(self, error: OSError) -> None:
+        """Treat the file as one whose sync has failed."""
+        self.sync_error = error
 
     def retain(self) -> None:
         """Keep the file open until one more `close`."""
@@ -154,7 +162,11 @@ class Disk(ABC):
 
     @abstractmethod
     def lock(self, path: str) -> FolderLock:
-        """Take the exclusive lock file, for this process's life or until released; FolderInUse if it is taken."""
+        """Take the exclusive lock file until released, or raise FolderInUse."""
+
+    def sync_all(self, files: Sequence[File]) -> list[OSError | None]:
+        """Sync many files; per file None, or what went wrong with it. Never raises OSError."""
+        return [_sync_one(file) for file in files]
 
     def read_file(self, path: str) -> bytes:
         """The whole content of a (small) file."""
@@ -165,7 +177,7 @@ class Disk(ABC):
             file.close()
 
     def write_file(self, path: str, data: bytes, *, durable: bool = True) -> None:
-        """Put `data` in place of the file: readers, and a crash, find the old content or the new, nothing else."""
+        """Replace the file's content: readers, and a crash, find the old or the new, nothing else."""
         temporary = path + ".tmp"
         file = self.open(temporary, create=True, truncate=True)
         try:
@@ -177,6 +189,14 @@ class Disk(ABC):
         self.rename(temporary, path)
         if durable:
             self.sync_folder(os.path.dirname(path))
+
+
+def _sync_one(file: File) -> OSError | None:
+    try:
+        file.sync()
+    except OSError as error:
+        return error
+    return None
 
 
 class FolderLock(ABC):
@@ -234,17 +254,23 @@ class RealFile(File):
 class RealFolderLock(FolderLock):
     """A `.lock` file held in both of the ways that other programs use: Java's (fcntl) and flock."""
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, on_release: Callable[[], object]) -> None:
         self._fd = fd
+        self._on_release = on_release
 
     def release(self) -> None:
         fd, self._fd = self._fd, -1
         if fd >= 0:
+            self._on_release()
             os.close(fd)
 
 
 class RealDisk(Disk):
-    """The operating system's files. It has no state; one serves any number of data folders."""
+    """The operating system's files; one serves any number of data folders."""
+
+    def __init__(self) -> None:
+        self._chooser = SyncChooser()
+        self._locks: dict[int, int] = {}  # device: descriptor of the first lock file on it
 
     def open(self, path: str, *, create: bool = False, truncate: bool = False) -> File:
         flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
@@ -289,6 +315,29 @@ class RealDisk(Disk):
         finally:
             os.close(fd)
 
+    def sync_all(self, files: Sequence[File]) -> list[OSError | None]:
+        if self._chooser.prefers_whole(len(files)) and (fd := self._witness(files)) is not None:
+            return self._sync_whole(fd, files)
+        return self._chooser.sync_singly([partial(_sync_one, file) for file in files]) if files else []
+
+    def _witness(self, files: Sequence[File]) -> int | None:
+        """The lock file of the device that all the files lie on.
+
+        syncfs reports the errors since its descriptor was opened, and the lock was before all data files.
+        """
+        devices = {os.fstat(file.fileno()).st_dev for file in files}
+        return self._locks.get(devices.pop()) if len(devices) == 1 else None
+
+    def _sync_whole(self, fd: int, files: Sequence[File]) -> list[OSError | None]:
+        try:
+            self._chooser.sync_whole(fd)
+        except OSError as error:
+            for file in files:
+                file.distrust(error)  # one of them, or a stranger's file: nobody can tell
+            return [SyncFailed(error.errno, f"sync of the disk below {file.path}: {error}") for file in files]
+        # A file that failed earlier stays failed, whatever the kernel says now.
+        return [_sync_one(file) if file.sync_error is not None else None for file in files]
+
     def lock(self, path: str) -> FolderLock:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -301,8 +350,12 @@ class RealDisk(Disk):
             raise FolderInUse(
                 error.errno,
                 f"the data folder {os.path.dirname(path)} is in use by another process"
-                f"{f' (pid {owner})' if owner else ''}: stop that one first, or give this broker another log.dirs",
+                f"{f' (pid {owner})' if owner else ''}: stop that one, or give this broker another log.dirs",
             ) from error
         os.ftruncate(fd, 0)
         os.pwrite(fd, b"%d\n" % os.getpid(), 0)
-        return RealFolderLock(fd)
+        device = os.fstat(fd).st_dev
+        if device in self._locks:
+            return RealFolderLock(fd, lambda: None)
+        self._locks[device] = fd
+        return RealFolderLock(fd, lambda: self._locks.pop(device))

@@ -1,0 +1,25 @@
+"""What a log says when it cannot do what it was asked to."""
+
+
+class StorageError(Exception):
+    """Base of the errors of the storage engine."""
+
+
+class LogFailed(StorageError):  # noqa: N818
+    """The log takes no more writes, because the disk failed it; reads go on. Kafka's KAFKA_STORAGE_ERROR."""
+
+
+class LogCorrupt(StorageError):  # noqa: N818
+    """Data that was safely on disk is damaged or gone. The log is not opened; the text says what to do."""
+
+
+class OffsetOutOfRange(StorageError):  # noqa: N818
+    """The log does not reach to this offset, or no longer does."""
+
+
+class BatchTooLarge(StorageError):  # noqa: N818
+    """A batch above max.message.bytes, or one append above segment.bytes."""
+
+
+class InvalidAppend(StorageError):  # noqa: N818
+    """Batches whose offsets do not continue the log, or whose counts do not add up."""
