@@ -21,12 +21,11 @@ A record, where every integer is a zig-zag varint and a length of -1 means null:
     length | attributes (1 byte, 0) | timestamp delta | offset delta | key length, key | value length, value
            | header count | per header: key length, key, value length, value
 
-Reading trusts nothing: a record must end both where its length says and where its fields end. `_split` is the
+Reading trusts nothing: a record must end both where its length says and where its fields end. `_scan` is the
 hot loop of every replay, so the varints of one and two bytes are written out in it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import starmap
 from struct import Struct
 from typing import Final, NamedTuple, TypeAlias
 
@@ -34,7 +33,7 @@ from crc32c import crc32c
 
 from protocol.compression import DEFAULT_MAX_INFLATED_BYTES, compress, inflate
 from protocol.errors import MalformedMessage
-from protocol.varint import ONE_BYTE, encode_varint, read_varint, read_varlong
+from protocol.varint import SMALL_VARINTS, encode_varint, read_varint, read_varlong
 
 BATCH_HEADER_BYTES: Final = 61
 LOG_OVERHEAD_BYTES: Final = 12  # base offset and batch length
@@ -66,11 +65,10 @@ _MARKER_VALUE: Final = Struct(">hi")
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Headers: TypeAlias = tuple[tuple[bytes, bytes | None], ...]
-SplitRecord: TypeAlias = tuple[int, int, bytes | None, bytes | None, Headers]
 NewRecord: TypeAlias = tuple[bytes | None, bytes | None] | tuple[bytes | None, bytes | None, Headers]
 
 
-class CorruptBatch(MalformedMessage):  # noqa: N818 - named as Kafka users know it
+class CorruptBatch(MalformedMessage):
     """Not what was written: a wrong checksum, size or version, or records that do not add up."""
 
 
@@ -139,6 +137,9 @@ class Record(NamedTuple):
     headers: Headers = ()
 
 
+ScannedRecord: TypeAlias = tuple[BatchHeader, int, int, bytes | None, bytes | None, Headers]
+
+
 class EndTransactionMarker(NamedTuple):
     """What a control batch of a transactional producer says: its transaction in this partition is over."""
 
@@ -170,7 +171,11 @@ def verify_crc(data: Buffer, position: int, header: BatchHeader) -> None:
         raise CorruptBatch(
             f"batch at {position} is cut off: {len(data) - position} of {end - position} bytes"
         )
-    actual = crc32c(memoryview(data)[position + CRC_START : end])
+    # Copying a small batch is cheaper than two memoryviews.
+    covered = (
+        data[position + CRC_START : end] if header[1] < 4096 else memoryview(data)[position + CRC_START : end]
+    )
+    actual = crc32c(covered)
     if actual != header[4]:
         raise CorruptBatch(f"batch at {position} has CRC {header[4]:08x}, its bytes give {actual:08x}")
 
@@ -179,7 +184,7 @@ def validate_batch(data: Buffer, position: int = 0) -> BatchHeader:
     """Header, CRC, and counts that agree with each other: what an append or a recovery asks of a batch."""
     header = parse_header(data, position)
     verify_crc(data, position, header)
-    if header.record_count > header.last_offset_delta + 1:
+    if header[12] > header[6] + 1:
         raise CorruptBatch(
             f"batch at {position} has {header.record_count} records in {header.last_offset_delta + 1} offsets"
         )
@@ -195,133 +200,152 @@ def read_records(
 ) -> Iterator[Record]:
     """The records of the batch at `position`, inflated if need be, one by one. Does not check the CRC."""
     header = header or parse_header(batch, position)
-    return starmap(Record, split_records(batch, position, header, max_inflated_bytes=max_inflated_bytes))
+    scan = scan_records(
+        batch, position, position + header.size_bytes, check_crc=False, max_inflated_bytes=max_inflated_bytes
+    )
+    return (
+        Record(offset, timestamp, key, value, headers) for _, offset, timestamp, key, value, headers in scan
+    )
 
 
-def split_records(
+def scan_records(
     data: Buffer,
-    position: int,
-    header: BatchHeader,
+    position: int = 0,
+    end: int | None = None,
     *,
-    max_inflated_bytes: int = DEFAULT_MAX_INFLATED_BYTES,
+    check_crc: bool = True,
     with_headers: bool = True,
-) -> Iterator[SplitRecord]:
-    """(offset, timestamp, key, value, headers) of each record: `read_records` for those in a hurry.
+    max_inflated_bytes: int = DEFAULT_MAX_INFLATED_BYTES,
+) -> Iterator[ScannedRecord]:
+    """(batch header, offset, timestamp, key, value, headers) of each record of the batches in `data`.
 
-    Without `with_headers` the record headers are stepped over unread.
+    For a replay of millions of records: `data` holds whole batches, preferably as `bytes`. Without
+    `with_headers` the record headers are stepped over unread.
     """
-    start, end = position + BATCH_HEADER_BYTES, position + header.size_bytes
-    if end > len(data):
+    end = len(data) if end is None else end
+    if position < 0 or end > len(data):
         raise CorruptBatch(
             f"batch at {position} is cut off: {len(data) - position} of {end - position} bytes"
         )
-    compression = header.attributes & COMPRESSION_MASK
-    if compression and header.record_count:
-        block = memoryview(data)[start:end]
-        payload, start = inflate(compression, block, max_inflated_bytes), 0
-        end = len(payload)
-    elif type(data) is bytes:
-        payload = data
-    else:
-        payload = bytes(memoryview(data)[start:end])
-        start, end = 0, end - start
-    if header.record_count * MIN_RECORD_BYTES > end - start:
-        raise CorruptBatch(f"batch at {position} claims {header.record_count} records in {end - start} bytes")
-    return _split(payload, start, end, header, with_headers)
+    if type(data) is not bytes:
+        data, position, end = bytes(memoryview(data)[position:end]), 0, end - position
+    return _scan(data, position, end, check_crc, with_headers, max_inflated_bytes)
 
 
-def _split(  # noqa: C901 - the hot loop: fast paths of the varints are written out
-    data: bytes, position: int, end: int, header: BatchHeader, with_headers: bool
-) -> Iterator[SplitRecord]:
-    base_offset, base_timestamp = header.base_offset, header.base_timestamp
-    append_time = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
-    last_offset_delta, previous_delta = header.last_offset_delta, -1
+def _scan(  # noqa: C901 - the hot loop: the fast paths of the varints are written out
+    log: bytes, log_position: int, log_end: int, check_crc: bool, with_headers: bool, max_inflated_bytes: int
+) -> Iterator[ScannedRecord]:
+    unpack_header = _HEADER.unpack_from
     try:
-        for _ in range(header.record_count):
-            raw = data[position]
-            if raw < 0x80:
-                position += 1
-                size = (raw >> 1) ^ -(raw & 1)
-            elif (high := data[position + 1]) < 0x80:
-                position += 2
-                size = (raw & 0x7F | high << 7) >> 1 ^ -(raw & 1)
-            else:
-                size, position = read_varint(data, position)
-            record_end = position + size
-            if size < MIN_RECORD_BYTES - 1 or record_end > end:
-                raise CorruptBatch(
-                    f"record at {position} has length {size} where {end - position} bytes remain"
-                )
-            position += 1  # the record's attributes: unused, Kafka ignores them
-            raw = data[position]
-            if raw < 0x80:
-                position += 1
-                timestamp = base_timestamp + ((raw >> 1) ^ -(raw & 1))
-            else:
-                delta, position = read_varlong(data, position)
-                timestamp = base_timestamp + delta
-            raw = data[position]
-            if raw < 0x80:
-                position += 1
-                delta = (raw >> 1) ^ -(raw & 1)
-            elif (high := data[position + 1]) < 0x80:
-                position += 2
-                delta = (raw & 0x7F | high << 7) >> 1 ^ -(raw & 1)
-            else:
-                delta, position = read_varint(data, position)
-            if not previous_delta < delta <= last_offset_delta:
-                raise CorruptBatch(f"record at {position} has offset delta {delta} after {previous_delta}")
-            previous_delta = delta
-            raw = data[position]
-            if raw < 0x80:
-                position += 1
-                size = (raw >> 1) ^ -(raw & 1)
-            elif (high := data[position + 1]) < 0x80:
-                position += 2
-                size = (raw & 0x7F | high << 7) >> 1 ^ -(raw & 1)
-            else:
-                size, position = read_varint(data, position)
-            if size >= 0:
-                key: bytes | None = data[position : (position := position + size)]
-            elif size == -1:
-                key = None
-            else:
-                raise CorruptBatch(f"record at {position} has key length {size}")
-            raw = data[position]
-            if raw < 0x80:
-                position += 1
-                size = (raw >> 1) ^ -(raw & 1)
-            elif (high := data[position + 1]) < 0x80:
-                position += 2
-                size = (raw & 0x7F | high << 7) >> 1 ^ -(raw & 1)
-            else:
-                size, position = read_varint(data, position)
-            if size >= 0:
-                value: bytes | None = data[position : (position := position + size)]
-            elif size == -1:
-                value = None
-            else:
-                raise CorruptBatch(f"record at {position} has value length {size}")
-            headers: Headers = ()
-            if data[position] == 0:
-                position += 1
-            elif with_headers:
-                headers, position = _read_headers(data, position, record_end)
-            elif position < record_end:
-                position = record_end
-            if position != record_end:
-                raise CorruptBatch(f"record fields end at {position}, the record's length says {record_end}")
-            yield (
-                base_offset + delta,
-                timestamp if append_time is None else append_time,
-                key,
-                value,
-                headers,
-            )
+        while log_position < log_end:
+            start = log_position
+            if log_end - start < BATCH_HEADER_BYTES:
+                raise CorruptBatch(f"batch at {start} is cut off after {log_end - start} bytes")
+            fields = unpack_header(log, start)
+            base_offset, size, _, magic, crc, attributes, last_delta, base_timestamp, append_time = fields[:9]
+            count = fields[12]
+            if magic != MAGIC or size < MIN_BATCH_LENGTH or last_delta < 0 or count < 0 or base_offset < 0:
+                parse_header(log, start)  # says what is wrong
+            batch: BatchHeader = tuple.__new__(BatchHeader, fields)
+            position = start + BATCH_HEADER_BYTES
+            log_position = end = start + LOG_OVERHEAD_BYTES + size
+            if end > log_end:
+                raise CorruptBatch(f"batch at {start} is cut off: {log_end - start} of {end - start} bytes")
+            if check_crc and crc32c(log[start + CRC_START : end]) != crc:
+                verify_crc(log, start, batch)
+            data = log
+            if attributes & COMPRESSION_MASK and count:
+                block = memoryview(log)[position:end]
+                data = inflate(attributes & COMPRESSION_MASK, block, max_inflated_bytes)
+                position, end = 0, len(data)
+            if count * MIN_RECORD_BYTES > end - position:
+                raise CorruptBatch(f"batch at {start} claims {count} records in {end - position} bytes")
+            previous_delta = -1
+            for _ in range(count):
+                raw = data[position]
+                if raw < 0x80:
+                    position += 1
+                    size = (raw >> 1) ^ -(raw & 1)
+                elif (high := data[position + 1]) < 0x80:
+                    position += 2
+                    size = (raw & 0x7F | high << 7) >> 1 ^ -(raw & 1)
+                else:
+                    size, position = read_varint(data, position)
+                record_end = position + size
+                if size < MIN_RECORD_BYTES - 1 or record_end > end:
+                    raise CorruptBatch(
+                        f"record at {position} has length {size} where {end - position} bytes remain"
+                    )
+                position += 1  # the record's attributes: unused, Kafka ignores them
+                raw = data[position]
+                if raw < 0x80:
+                    position += 1
+                    timestamp = base_timestamp + ((raw >> 1) ^ -(raw & 1))
+                else:
+                    delta, position = read_varlong(data, position)
+                    timestamp = base_timestamp + delta
+                raw = data[position]
+                if raw < 0x80:
+                    position += 1
+                    delta = (raw >> 1) ^ -(raw & 1)
+                elif (high := data[position + 1]) < 0x80:
+                    position += 2
+                    delta = (raw & 0x7F | high << 7) >> 1 ^ -(raw & 1)
+                else:
+                    delta, position = read_varint(data, position)
+                if not previous_delta < delta <= last_delta:
+                    raise CorruptBatch(
+                        f"record at {position} has offset delta {delta} after {previous_delta}"
+                    )
+                previous_delta = delta
+                raw = data[position]
+                if raw < 0x80:
+                    position += 1
+                    size = (raw >> 1) ^ -(raw & 1)
+                elif (high := data[position + 1]) < 0x80:
+                    position += 2
+                    size = (raw & 0x7F | high << 7) >> 1 ^ -(raw & 1)
+                else:
+                    size, position = read_varint(data, position)
+                if size >= 0:
+                    key: bytes | None = data[position : (position := position + size)]
+                elif size == -1:
+                    key = None
+                else:
+                    raise CorruptBatch(f"record at {position} has key length {size}")
+                raw = data[position]
+                if raw < 0x80:
+                    position += 1
+                    size = (raw >> 1) ^ -(raw & 1)
+                elif (high := data[position + 1]) < 0x80:
+                    position += 2
+                    size = (raw & 0x7F | high << 7) >> 1 ^ -(raw & 1)
+                else:
+                    size, position = read_varint(data, position)
+                if size >= 0:
+                    value: bytes | None = data[position : (position := position + size)]
+                elif size == -1:
+                    value = None
+                else:
+                    raise CorruptBatch(f"record at {position} has value length {size}")
+                headers: Headers = ()
+                if data[position] == 0:
+                    position += 1
+                elif with_headers:
+                    headers, position = _read_headers(data, position, record_end)
+                elif position < record_end:
+                    position = record_end
+                if position != record_end:
+                    raise CorruptBatch(
+                        f"record fields end at {position}, the record's length says {record_end}"
+                    )
+                if attributes & LOG_APPEND_TIME:
+                    timestamp = append_time
+                yield batch, base_offset + delta, timestamp, key, value, headers
+            if position != end:
+                raise CorruptBatch(f"{end - position} bytes follow the last of {count} records")
     except IndexError:
-        raise CorruptBatch(f"record is cut off at {position}") from None
-    if position != end:
-        raise CorruptBatch(f"{end - position} bytes follow the last of {header.record_count} records")
+        raise CorruptBatch("a record is cut off") from None
 
 
 def _read_headers(data: bytes, position: int, end: int) -> tuple[Headers, int]:
@@ -330,21 +354,27 @@ def _read_headers(data: bytes, position: int, end: int) -> tuple[Headers, int]:
         raise CorruptBatch(f"record claims {count} headers in {end - position} bytes")
     headers = []
     for _ in range(count):
-        key, position = _read_bytes(data, position, end)
-        value, position = _read_bytes(data, position, end)
-        if key is None:
-            raise CorruptBatch("a record header has no key")
-        headers.append((key, value))
+        raw = data[position]
+        if raw < 0x80:
+            position += 1
+            size = (raw >> 1) ^ -(raw & 1)
+        else:
+            size, position = read_varint(data, position)
+        if size < 0:
+            raise CorruptBatch(f"a record header has key length {size}")
+        key = data[position : (position := position + size)]
+        raw = data[position]
+        if raw < 0x80:
+            position += 1
+            size = (raw >> 1) ^ -(raw & 1)
+        else:
+            size, position = read_varint(data, position)
+        if size < -1:
+            raise CorruptBatch(f"a record header has value length {size}")
+        headers.append((key, None if size < 0 else data[position : (position := position + size)]))
+        if position > end:
+            raise CorruptBatch(f"record headers end at {position}, the record ends at {end}")
     return tuple(headers), position
-
-
-def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
-    size, position = read_varint(data, position)
-    if size == -1:
-        return None, position
-    if size < 0 or position + size > end:
-        raise CorruptBatch(f"record header field of {size} bytes where {end - position} remain")
-    return data[position : position + size], position + size
 
 
 def parse_marker(key: bytes | None, value: bytes | None) -> EndTransactionMarker | None:
@@ -458,18 +488,31 @@ def with_base_offset(batch: bytearray, base_offset: int, leader_epoch: int) -> N
 def _encode_record(
     timestamp_delta: int, offset_delta: int, key: bytes | None, value: bytes | None, headers: Headers
 ) -> bytes:
-    parts = [b"\0", encode_varint(timestamp_delta), encode_varint(offset_delta)]
-    for field in (key, value):
-        parts += (_NULL,) if field is None else (encode_varint(len(field)), field)
-    parts.append(encode_varint(len(headers)))
-    for name, content in headers:
-        parts += (encode_varint(len(name)), name)
-        parts += (_NULL,) if content is None else (encode_varint(len(content)), content)
-    record = b"".join(parts)
-    return encode_varint(len(record)) + record
+    """The record with its length in front; a fixed number of joins, since most records have no headers."""
+    record = (
+        b"\0"
+        + (encode_varint(timestamp_delta) if timestamp_delta else b"\0")
+        + (SMALL_VARINTS[offset_delta] if offset_delta < 1024 else encode_varint(offset_delta))
+        + _encode_bytes(key)
+        + _encode_bytes(value)
+        + (_encode_headers(headers) if headers else b"\0")
+    )
+    size = len(record)
+    return (SMALL_VARINTS[size] if size < 1024 else encode_varint(size)) + record
 
 
-_NULL: Final = ONE_BYTE[1]  # the varint -1
+def _encode_bytes(field: bytes | None) -> bytes:
+    if field is None:
+        return b"\x01"  # the varint -1
+    size = len(field)
+    return (SMALL_VARINTS[size] if size < 1024 else encode_varint(size)) + field
+
+
+def _encode_headers(headers: Headers) -> bytes:
+    encoded = encode_varint(len(headers))
+    for name, value in headers:
+        encoded += _encode_bytes(name) + _encode_bytes(value)
+    return encoded
 
 
 def _assemble(

@@ -3,7 +3,7 @@
     value    0  -1   1  -2   2 ...          7 bits per byte, lowest first;
     zig-zag  0   1   2   3   4 ...          the top bit says that another byte follows
 
-An int32 takes at most 5 bytes and an int64 at most 10. A longer one, or one whose bits do not fit, is refused,
+An int32 takes at most 5 bytes, an int64 at most 10. A longer one, or one whose bits do not fit, is refused,
 so the cost of reading a varint never depends on how many 0xff bytes somebody sends.
 """
 
@@ -42,8 +42,6 @@ def _read_zigzag(data: bytes, position: int, max_bytes: int, bits: int) -> tuple
 def encode_varint(value: int) -> bytes:
     """`value` as a zig-zag varint, int32 and int64 alike."""
     raw = value << 1 if value >= 0 else ~(value << 1)
-    if raw < 0x80:
-        return ONE_BYTE[raw]
     encoded = bytearray()
     while raw > 0x7F:
         encoded.append(raw & 0x7F | 0x80)
@@ -52,4 +50,5 @@ def encode_varint(value: int) -> bytes:
     return bytes(encoded)
 
 
-ONE_BYTE: Final = tuple(bytes((raw,)) for raw in range(0x80))  # by zig-zag value
+SMALL_VARINTS: Final = tuple(encode_varint(value) for value in range(1024))
+"""The varints of 0 to 1023, which most lengths are: a lookup instead of a call."""
