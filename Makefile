@@ -41,7 +41,7 @@ format: install  ## format the code and mend what ruff can mend
 	$(BIN)/ruff check --fix .
 
 generate: install  ## write protocol/messages anew from the schemas
-	$(BIN)/python -m protocol.generate
+	$(BIN)/python -m codegen
 
 lock: install  ## resolve the dependencies anew into the lock files
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
@@ -51,3 +51,6 @@ lock: install  ## resolve the dependencies anew into the lock files
 
 clean:  ## remove the environment and caches
 	rm -rf .venv .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+vectors: install  ## make tests/data/message_vectors.xz anew (needs Java and Maven)
+	$(BIN)/python -m tests.kafka.make_message_vectors

@@ -1,0 +1,214 @@
+"""message -> bytes.
+
+As in the decoder, neighbouring fields of fixed size and the length of what follows leave in one `pack`. Pieces are
+gathered in a list and joined once.
+"""
+
+from __future__ import annotations
+
+from codegen.decoder import _snake
+from codegen.lines import Lines, Source
+from codegen.schema import FIXED, Field, Message, Struct
+
+
+def write_message_encoder(source: Source, message: Message, version: int, name: str) -> str:
+    """The function that turns a message into its bytes, or into parts if it holds records; returns its name."""
+    flexible = message.flexible(version)
+    key = ("encode", message.struct.signature(version, flexible))
+    if key not in source.made:
+        writer = _StructWriter(source, version, flexible)
+        has_records = any(f.type == "records" for struct in message.structs for f in struct.fields)
+        result = "list[Any]" if has_records else "bytes"
+        _write_function(writer, name, message.struct, result)
+        source.functions.append(writer.lines.text())
+        source.made[key] = name
+    return source.made[key]
+
+
+def _write_function(writer: _StructWriter, name: str, struct: Struct, result: str) -> None:
+    lines = writer.lines
+    with lines.block(f"def {name}(m: {struct.class_name}) -> {result}:"):
+        fields = struct.plain(writer.version)
+        if all(f.type in FIXED for f in fields) and not (writer.flexible and struct.tagged(writer.version)):
+            lines.add(f"return {writer.pack_fixed(fields, 'm')}")
+            return
+        lines.add("out: list[Any] = []")
+        lines.add("w = out.append")
+        writer.write_struct(struct, "m")
+        writer.flush()
+        lines.add("return out" if result != "bytes" else 'return b"".join(out)')
+
+
+class _StructWriter:
+    """Writes the statements that pack one struct."""
+
+    def __init__(self, source: Source, version: int, flexible: bool) -> None:
+        self.source = source
+        self.version = version
+        self.flexible = flexible
+        self.lines = Lines()
+        self._run: list[tuple[str, str]] = []  # format, expression ("" for a zero byte)
+        self._names = 0
+
+    def write_struct(self, struct: Struct, value: str) -> None:
+        for f in struct.plain(self.version):
+            self._write(f, f"{value}.{f.name}")
+        if self.flexible:
+            self._write_tags(struct, value)
+
+    def pack_fixed(self, fields: list[Field], value: str) -> str:
+        """One expression for a struct that has only fields of fixed size."""
+        fmt = "".join(FIXED[f.type][0] for f in fields) + ("x" if self.flexible else "")
+        if not fields:
+            return 'b"\\0"' if self.flexible else 'b""'
+        return f"{self.source.pack(fmt)}({', '.join(f'{value}.{f.name}' for f in fields)})"
+
+    def _write_tags(self, struct: Struct, value: str) -> None:
+        tagged = struct.tagged(self.version)
+        if not tagged:
+            self._run.append(("x", ""))
+            return
+        self.flush()
+        tags = self._name("tags")
+        self.lines.add(f"{tags}: list[tuple[int, bytes]] = []")
+        for f in tagged:
+            pack = _value_function(self.source, f, self.version, struct.class_name)
+            with self.lines.block(f"if {_differs_from_default(f, f'{value}.{f.name}', self.source)}:"):
+                self.lines.add(f"{tags}.append(({f.tag}, {pack}({value}.{f.name})))")
+        self.lines.add(f"w({self.source.use('pack_tags')}({tags}))")
+
+    def _write(self, f: Field, value: str) -> None:
+        if f.type in FIXED:
+            self._run.append((FIXED[f.type][0], value))
+        elif f.type == "struct":
+            self._write_inner_struct(f, value)
+        elif f.type == "array":
+            self._write_array(f, value)
+        else:
+            self._write_bytes(f, value)
+
+    def _write_inner_struct(self, f: Field, value: str) -> None:
+        assert f.struct is not None
+        inner = self._name("s")
+        self.lines.add(f"{inner} = {value}")
+        if not f.nullable(self.version):
+            self.write_struct(f.struct, inner)
+            return
+        self.flush()
+        with self.lines.block(f"if {inner} is None:"):
+            self.lines.add(r'w(b"\xff")')
+        with self.lines.block("else:"):
+            self._run.append(("b", "1"))
+            self.write_struct(f.struct, inner)
+            self.flush()
+
+    def _write_bytes(self, f: Field, value: str) -> None:
+        raw = "b.encode()" if f.type == "string" else "b"
+        plus = " + 1" if self.flexible else ""
+        if f.nullable(self.version):
+            self.lines.add(f"b = {value}")
+            with self.lines.block("if b is None:"):
+                self.lines.add(f'b = b""; n = {0 if self.flexible else -1}')
+            with self.lines.block("else:"):
+                self.lines.add(f"b = {raw}; n = len(b){plus}" if raw != "b" else f"n = len(b){plus}")
+        else:
+            self.lines.add(f"b = {value}{'.encode()' if f.type == 'string' else ''}; n = len(b){plus}")
+        self._flush_length("h" if f.type == "string" else "i")
+        self.lines.add("w(b)")
+
+    def _write_array(self, f: Field, value: str) -> None:
+        element = f.element
+        assert element is not None
+        items = self._name("items")
+        plus = " + 1" if self.flexible else ""
+        self.lines.add(f"{items} = {value}")
+        if f.nullable(self.version):
+            with self.lines.block(f"if {items} is None:"):
+                self.lines.add(f"{items} = (); n = {0 if self.flexible else -1}")
+            with self.lines.block("else:"):
+                self.lines.add(f"n = len({items}){plus}")
+        else:
+            self.lines.add(f"n = len({items}){plus}")
+        self._flush_length("i")
+        self._write_elements(element, items)
+
+    def _write_elements(self, element: Field, items: str) -> None:
+        if element.type == "struct":
+            assert element.struct is not None
+            fields = element.struct.plain(self.version)
+            each = self._name("e")
+            tagged = self.flexible and element.struct.tagged(self.version)
+            if all(f.type in FIXED for f in fields) and not tagged:
+                self.lines.add(f"out += [{self.pack_fixed(fields, each)} for {each} in {items}]")
+                return
+            with self.lines.block(f"for {each} in {items}:"):
+                self.write_struct(element.struct, each)
+                self.flush()
+        elif element.type == "uuid":
+            self.lines.add(f"out += {items}")
+        elif element.type == "string":
+            pack = self.source.use("pack_compact_string" if self.flexible else "pack_string")
+            self.lines.add(f"out += [{pack}(text) for text in {items}]")
+        else:
+            self.lines.add(f'w({self.source.use("pack_ints")}({items}, "{FIXED[element.type][0]}"))')
+
+    def _flush_length(self, fixed_format: str) -> None:
+        """The run so far and the length `n` behind it."""
+        if not self.flexible:
+            self._run.append((fixed_format, "n"))
+            self.flush()
+            return
+        run, self._run = self._run, []
+        uvarint = self.source.use("uvarint")
+        if not run:
+            self.lines.add(f"w({uvarint}(n))")
+            return
+        short = self._packed([*run, ("B", "n")])
+        self.lines.add(f"w({short} if n < 128 else {self._packed(run)} + {uvarint}(n))")
+
+    def flush(self) -> None:
+        run, self._run = self._run, []
+        if run:
+            self.lines.add(f"w({self._packed(run)})")
+
+    def _packed(self, run: list[tuple[str, str]]) -> str:
+        values = [value for _, value in run if value]
+        if not values:
+            return 'b"' + r"\0" * len(run) + '"'
+        return f"{self.source.pack(''.join(fmt for fmt, _ in run))}({', '.join(values)})"
+
+    def _name(self, stem: str) -> str:
+        self._names += 1
+        return f"{stem}{self._names}"
+
+
+def _value_function(source: Source, f: Field, version: int, owner: str) -> str:
+    """The function value -> bytes of a tagged field."""
+    key = ("pack", owner, f.name, version)
+    name = f"_pack_{_snake(owner)}_{f.name}_v{version}"
+    if key not in source.made:
+        writer = _StructWriter(source, version, flexible=True)
+        with writer.lines.block(f"def {name}(value: Any) -> bytes:"):
+            writer.lines.add("out: list[Any] = []")
+            writer.lines.add("w = out.append")
+            writer._write(f, "value")
+            writer.flush()
+            writer.lines.add('return b"".join(out)')
+        source.functions.append(writer.lines.text())
+        source.made[key] = name
+    return name
+
+
+def _differs_from_default(f: Field, value: str, source: Source) -> str:
+    if f.type == "struct":
+        assert f.struct is not None
+        if f.ever_nullable():
+            return f"{value} is not None"
+        return f"{value} is not None and {value} != {f.struct.class_name}()"
+    if f.type == "array":
+        return f"{value} is not None" if f.default is None else f"len({value})"
+    if f.type == "uuid":
+        return f"{value} != {source.use('NO_UUID')}"
+    if f.default is None:
+        return f"{value} is not None"
+    return f"{value} != {f.default!r}"

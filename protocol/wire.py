@@ -1,0 +1,323 @@
+"""What the generated codecs in protocol/messages/ lean on: integers, strings, arrays and tagged fields.
+
+A decoder works on the whole frame as `bytes` and carries a position. It does not check every read: an index or an
+unpack beyond the end raises by itself, a slice beyond the end comes out short, and the position is compared with the
+frame's length once, when the message is complete. Whatever goes wrong leaves as MalformedMessage.
+
+Arrays are where a frame can cost more than it weighs, since one byte on the wire may become a hundred in memory:
+
+    up to 8 elements            read at once
+    more, in a small frame      read at once, after the count was compared with the bytes that remain
+    more, in a large frame      walked once to check them, then kept as a `LazyArray` that reads again when iterated
+
+So a frame above SMALL_FRAME_BYTES holds few live objects whatever it says, and a budget of elements per request
+bounds the time that the walk may take.
+"""
+
+from __future__ import annotations
+
+import codecs
+import sys
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from struct import Struct, error, pack
+from typing import Any, TypeVar
+
+from protocol.errors import MalformedMessage
+
+T = TypeVar("T")
+
+SMALL_FRAME_BYTES = 16_384
+MAX_ELEMENTS_PER_REQUEST = 1_000_000
+NO_UUID = bytes(16)
+
+# Everything that a read outside the frame can raise.
+READ_ERRORS = (IndexError, error)
+
+_int16 = Struct(">h").unpack_from
+_pack_int16 = Struct(">h").pack
+
+
+Records = bytes | bytearray | memoryview  # whole record batches, untouched
+
+
+class Message:
+    """Base of the generated classes: plain slots, compared and shown by value."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(_same(getattr(self, name), getattr(other, name)) for name in self.__slots__)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+        return f"{type(self).__name__}({fields})"
+
+
+def _same(one: object, other: object) -> bool:
+    """Arrays are equal if their elements are, whether they came as list, tuple, array or LazyArray."""
+    if isinstance(one, (list, tuple, array, LazyArray)) and isinstance(other, (list, tuple, array, LazyArray)):
+        return list(one) == list(other)
+    return one == other
+
+
+# --- integers ---------------------------------------------------------------------------------------------------
+
+
+def long_uvarint(first: int, data: bytes, pos: int) -> tuple[int, int]:
+    """The rest of an unsigned varint whose first byte (already read, above 127) is `first`; at most five bytes."""
+    value = first & 0x7F
+    for shift in (7, 14, 21, 28):
+        byte = data[pos]
+        pos += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value > 0x7FFFFFFF:
+                break
+            return value, pos
+    raise MalformedMessage("varint longer than 5 bytes or above 2147483647")
+
+
+def read_uvarint(data: bytes, pos: int) -> tuple[int, int]:
+    first = data[pos]
+    return (first, pos + 1) if first < 0x80 else long_uvarint(first, data, pos + 1)
+
+
+_ONE_BYTE = [bytes([n]) for n in range(128)]
+
+
+def uvarint(value: int) -> bytes:
+    if value < 0x80:
+        return _ONE_BYTE[value]
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+# --- strings ----------------------------------------------------------------------------------------------------
+
+
+def _replace_like_java(problem: UnicodeError) -> tuple[str, int]:
+    """Java puts one U+FFFD for an encoded surrogate, where Python would put three; otherwise they agree."""
+    assert isinstance(problem, UnicodeDecodeError)
+    bad = problem.object[problem.start : problem.start + 3]
+    if len(bad) == 3 and bad[0] == 0xED and bad[1] & 0xE0 == 0xA0 and bad[2] & 0xC0 == 0x80:
+        return "\ufffd", problem.start + 3
+    return "\ufffd", problem.end
+
+
+codecs.register_error("java", _replace_like_java)
+
+
+def read_string(data: bytes, pos: int) -> tuple[str, int]:
+    """An element of an array of strings, before flexible versions."""
+    (length,) = _int16(data, pos)
+    if length < 0:
+        raise null_error("an array's string")
+    end = pos + 2 + length
+    return data[pos + 2 : end].decode("utf-8", "java"), end
+
+
+def read_compact_string(data: bytes, pos: int) -> tuple[str, int]:
+    """An element of an array of strings, in flexible versions."""
+    length = data[pos]
+    pos += 1
+    if not 0 < length < 128:
+        length, pos = unusual_length(length, data, pos, "an array's string")
+    end = pos + length - 1
+    return data[pos:end].decode("utf-8", "java"), end
+
+
+def pack_string(text: str) -> bytes:
+    raw = text.encode()
+    return _pack_int16(len(raw)) + raw
+
+
+def pack_compact_string(text: str) -> bytes:
+    raw = text.encode()
+    return uvarint(len(raw) + 1) + raw
+
+
+def read_uuid(data: bytes, pos: int) -> tuple[bytes, int]:
+    return data[pos : pos + 16], pos + 16
+
+
+def unusual_length(first: int, data: bytes, pos: int, field: str) -> tuple[int, int]:
+    """A compact length that does not fit into one byte, or the null that `field` may not be."""
+    if first == 0:
+        raise null_error(field)
+    return long_uvarint(first, data, pos)
+
+
+def check_null(length: int, field: str) -> None:
+    """Before flexible versions null is the length -1, and nothing is below it."""
+    if length != -1:
+        raise MalformedMessage(f"{field} has the length {length}")
+
+
+def null_error(field: str) -> MalformedMessage:
+    return MalformedMessage(f"{field} may not be null, nor have a negative length")
+
+
+def past_end_error() -> MalformedMessage:
+    return MalformedMessage("the message is longer than its frame")
+
+
+def unreadable(message: str, problem: Exception) -> MalformedMessage:
+    return MalformedMessage(f"{message}: {problem}")
+
+
+# --- arrays -----------------------------------------------------------------------------------------------------
+
+ReadElement = Callable[[bytes, int], tuple[T, int]]
+
+
+class _Budget:
+    """Elements that the request being decoded may still hold. Decoding is one synchronous call, so one will do."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = MAX_ELEMENTS_PER_REQUEST
+
+
+_budget = _Budget()
+
+
+class LazyArray(Sequence[T]):
+    """A checked array that stays in its frame: elements are made while one iterates, and not kept."""
+
+    __slots__ = ("_count", "_data", "_read", "_start")
+
+    def __init__(self, data: bytes, start: int, count: int, read: ReadElement[T]) -> None:
+        self._data = data
+        self._start = start
+        self._count = count
+        self._read = read
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[T]:
+        data, read, pos = self._data, self._read, self._start
+        for _ in range(self._count):
+            _budget.left = MAX_ELEMENTS_PER_REQUEST  # was counted when the request came in
+            element, pos = read(data, pos)
+            yield element
+
+    def __getitem__(self, index: Any) -> Any:
+        return list(self)[index]
+
+    def __repr__(self) -> str:
+        return f"<LazyArray of {self._count}>"
+
+
+def _walk(data: bytes, start: int, count: int, read: ReadElement[T]) -> tuple[LazyArray[T], int]:
+    pos = start
+    for _ in range(count):
+        _, pos = read(data, pos)
+    if pos > len(data):
+        raise past_end_error()
+    return LazyArray(data, start, count, read), pos
+
+
+def start_large_request() -> None:
+    _budget.left = MAX_ELEMENTS_PER_REQUEST
+
+
+def read_many(
+    data: bytes, pos: int, count: int, min_bytes: int, eager_count: int, read: ReadElement[T]
+) -> tuple[Sequence[T], int]:
+    """An array of more than 8 elements, each at least `min_bytes` long; lazily if it is one of many in a large frame."""
+    if count * min_bytes > len(data) - pos:
+        raise MalformedMessage(f"an array of {count} elements does not fit into the remaining {len(data) - pos} bytes")
+    if len(data) > SMALL_FRAME_BYTES:
+        _budget.left -= count
+        if _budget.left < 0:
+            raise MalformedMessage(f"more than {MAX_ELEMENTS_PER_REQUEST} array elements in one request")
+        if count > eager_count:
+            return _walk(data, pos, count, read)
+    elements = []
+    for _ in range(count):
+        element, pos = read(data, pos)
+        elements.append(element)
+    return elements, pos
+
+
+# Formats of up to 32 integers are kept: the usual array is short, and making a format costs more than using it.
+_SHORT_ARRAYS = {code: [Struct(f">{count}{code}") for count in range(33)] for code in "bhiq"}
+_ITEM_BYTES = {"b": 1, "h": 2, "i": 4, "q": 8}
+
+
+def read_ints(data: bytes, pos: int, count: int, code: str) -> tuple[Sequence[int], int]:
+    """An array of integers; a long one as array.array, which needs no more room than the frame did."""
+    if count < 33:
+        short = _SHORT_ARRAYS[code][count]
+        return short.unpack_from(data, pos), pos + short.size
+    end = pos + count * _ITEM_BYTES[code]
+    if end > len(data):
+        raise MalformedMessage(f"an array of {count} integers does not fit into the remaining {len(data) - pos} bytes")
+    numbers = array(code)
+    assert numbers.itemsize == _ITEM_BYTES[code]
+    numbers.frombytes(data[pos:end])
+    if sys.byteorder == "little":
+        numbers.byteswap()
+    return numbers, end
+
+
+def pack_ints(numbers: Sequence[int], code: str) -> bytes:
+    count = len(numbers)
+    if count < 33:
+        return _SHORT_ARRAYS[code][count].pack(*numbers)
+    return pack(f">{count}{code}", *numbers)
+
+
+# --- tagged fields ----------------------------------------------------------------------------------------------
+
+
+def skip_tags(count: int, data: bytes, pos: int) -> int:
+    """Pass over `count` tagged fields; `count` is the first byte of the varint, already read and not 0."""
+    return read_tags(count, data, pos, 0)[1]
+
+
+def read_tags(count: int, data: bytes, pos: int, known: int) -> tuple[dict[int, tuple[int, int]], int]:
+    """Where the tagged fields below tag `known` start and end; newer ones are passed over."""
+    if count > 0x7F:
+        count, pos = long_uvarint(count, data, pos)
+    size = len(data)
+    if count * 2 > size - pos:
+        raise MalformedMessage(f"{count} tagged fields do not fit into the remaining {size - pos} bytes")
+    found = {}
+    for _ in range(count):
+        tag, pos = read_uvarint(data, pos)
+        length, pos = read_uvarint(data, pos)
+        end = pos + length
+        if end > size:
+            raise past_end_error()
+        if tag < known:
+            found[tag] = (pos, end)
+        pos = end
+    return found, pos
+
+
+def read_tag(data: bytes, where: tuple[int, int], read: ReadElement[T]) -> T:
+    value, pos = read(data, where[0])
+    if pos != where[1]:
+        raise MalformedMessage("a tagged field is not as long as it says")
+    return value
+
+
+def pack_tags(tags: list[tuple[int, bytes]]) -> bytes:
+    if not tags:
+        return b"\0"
+    out = [uvarint(len(tags))]
+    for tag, value in tags:
+        out += (uvarint(tag), uvarint(len(value)), value)
+    return b"".join(out)

@@ -1,0 +1,51 @@
+"""Apache Kafka's own jars and tools, fetched from Maven by name on first use and kept in the user's cache."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+POM = Path(__file__).parent / "pom.xml"
+KAFKA_VERSION = "4.3.1"
+
+
+def kafka_jars() -> Path:
+    """The folder of jars. Without Java or Maven the calling test is skipped, and says what to install."""
+    for command, package in (("java", "a JDK of version 17 or newer"), ("mvn", "Maven")):
+        if shutil.which(command) is None:
+            pytest.skip(f"needs {package}: `{command}` is not on the PATH")
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "kohort"
+    folder = cache / f"kafka-{KAFKA_VERSION}"
+    if not folder.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache) as scratch:
+            _copy_jars(Path(scratch) / "jars")
+            try:
+                (Path(scratch) / "jars").rename(folder)
+            except OSError:
+                assert folder.exists()  # another run was faster
+    return folder
+
+
+def _copy_jars(folder: Path) -> None:
+    goal = "dependency:copy-dependencies"
+    arguments = ["-DincludeScope=runtime", f"-DoutputDirectory={folder}"]
+    subprocess.run(["mvn", "-B", "-q", "-f", str(POM), goal, *arguments], check=True, timeout=600)
+
+
+def java(*arguments: str, stdin: str | None = None, timeout_s: int = 300) -> str:
+    """Runs a class or a single source file with Kafka's jars on the class path; returns what it prints."""
+    command = ["java", "-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{kafka_jars()}/*", *arguments]
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, encoding="utf-8", timeout=timeout_s)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return done.stdout
+
+
+def dump_log(*arguments: str) -> str:
+    """kafka-dump-log."""
+    return java("org.apache.kafka.tools.DumpLogSegments", *arguments)
