@@ -138,7 +138,7 @@ def _inflate_zstd(block: Bytes, max_inflated_bytes: int) -> bytes:
 
 def _inflate_snappy(block: Bytes, max_inflated_bytes: int) -> bytes:
     if bytes(block[: len(XERIAL_MAGIC)]) != XERIAL_MAGIC:
-        return _inflate_raw_snappy(block, max_inflated_bytes)
+        return _inflate_raw_snappy(block, 0, max_inflated_bytes)
     inflated = bytearray()
     position = _XERIAL_HEADER.size
     while position < len(block):
@@ -148,12 +148,13 @@ def _inflate_snappy(block: Bytes, max_inflated_bytes: int) -> bytes:
         position += _INT32.size
         if not 0 < size <= len(block) - position:
             raise MalformedMessage(f"snappy: chunk of {size} bytes where {len(block) - position} remain")
-        inflated += _inflate_raw_snappy(block[position : position + size], max_inflated_bytes - len(inflated))
+        chunk = block[position : position + size]
+        inflated += _inflate_raw_snappy(chunk, len(inflated), max_inflated_bytes)
         position += size
     return bytes(inflated)
 
 
-def _inflate_raw_snappy(block: Bytes, max_inflated_bytes: int) -> bytes:
+def _inflate_raw_snappy(block: Bytes, inflated_bytes: int, max_inflated_bytes: int) -> bytes:
     import cramjam
 
     declared = shift = 0
@@ -162,7 +163,7 @@ def _inflate_raw_snappy(block: Bytes, max_inflated_bytes: int) -> bytes:
         shift += 7
         if byte < 0x80:
             break
-    _check_size("snappy", declared, max_inflated_bytes)
+    _check_size("snappy", inflated_bytes + declared, max_inflated_bytes)
     # Three bytes of a raw block copy at most 64, so a larger claim is a lie about memory.
     if declared > len(block) * 64:
         raise MalformedMessage(f"snappy: {len(block)} bytes cannot hold the {declared} that they claim")
