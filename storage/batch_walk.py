@@ -1,0 +1,72 @@
+"""Walks over the batches of a log file: all of them with their bytes and checksums, or just their headers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from protocol.record_batch import (
+    BATCH_HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    BatchHeader,
+    CorruptBatch,
+    parse_header,
+    verify_crc,
+)
+from storage.disk import File
+
+CHUNK_BYTES: Final = 1 << 20
+HEADER_CHUNK_BYTES: Final = 1 << 13  # two index intervals: one read finds most offsets
+
+
+def walk_batches(
+    file: File, position: int, end: int, *, chunk_bytes: int = CHUNK_BYTES
+) -> Iterator[tuple[BatchHeader, bytes, int]]:
+    """(header, chunk, where the batch starts in the chunk) of each batch in [position, end) of the file.
+
+    Reads large chunks, checks every CRC, and raises CorruptBatch with the place in the file at the first
+    batch that is not whole and sound. `read_records(chunk, at, header=header)` decodes it without a copy.
+    """
+    wanted = chunk_bytes
+    while position < end:
+        chunk = file.pread(min(wanted, end - position), position)
+        wanted = chunk_bytes
+        at, size = 0, len(chunk)
+        try:
+            while size - at >= BATCH_HEADER_BYTES:
+                header = parse_header(chunk, at)
+                batch_bytes = LOG_OVERHEAD_BYTES + header[1]
+                if at + batch_bytes > size:
+                    if position + at + batch_bytes > end:
+                        raise CorruptBatch(
+                            f"is cut off: {batch_bytes} bytes, {end - position - at} are there"
+                        )
+                    wanted = max(chunk_bytes, batch_bytes)
+                    break
+                verify_crc(chunk, at, header)
+                yield header, chunk, at
+                at += batch_bytes
+            else:
+                if position + size >= end and at < size:
+                    raise CorruptBatch(f"is cut off: {size - at} bytes")
+        except CorruptBatch as error:
+            raise CorruptBatch(f"{file.path}, batch at byte {position + at}: {error}") from None
+        if not chunk:
+            raise CorruptBatch(f"{file.path} ends at byte {position}, not at {end}")
+        position += at
+
+
+def walk_headers(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
+    """(position, header) of each batch in [position, end): cheap, and blind to damage below the headers."""
+    chunk, start = b"", position
+    while position < end:
+        if position + BATCH_HEADER_BYTES > start + len(chunk):
+            chunk, start = file.pread(min(HEADER_CHUNK_BYTES, end - position), position), position
+        try:
+            header = parse_header(chunk, position - start)
+            if position + LOG_OVERHEAD_BYTES + header[1] > end:
+                raise CorruptBatch(f"is cut off: {end - position} bytes are there")
+        except CorruptBatch as error:
+            raise CorruptBatch(f"{file.path}, batch at byte {position}: {error}") from None
+        yield position, header
+        position += LOG_OVERHEAD_BYTES + header[1]

@@ -1,0 +1,311 @@
+"""One segment of a log: a `.log` file of batches, and the two indexes that find a place in it.
+
+Only the last segment of a log, the active one, is written to. The indexes live in memory and reach the disk
+when the segment is rolled or closed; a segment that was opened from disk loads them when somebody first asks.
+They are never believed blindly: an entry must point at the very batch that it names, or both indexes are
+rebuilt from the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Final
+
+from protocol.record_batch import LOG_OVERHEAD_BYTES, NO_TIMESTAMP, BatchHeader, CorruptBatch, read_records
+from storage.batch_walk import walk_batches, walk_headers
+from storage.disk import Buffer, Disk, File
+from storage.layout import INDEX, LOG, SEGMENT_KINDS, TIME_INDEX, segment_file
+from storage.log_config import LogConfig
+from storage.offset_index import ENTRY_BYTES as INDEX_ENTRY_BYTES
+from storage.offset_index import CorruptIndex, OffsetIndex
+from storage.time_index import ENTRY_BYTES as TIME_INDEX_ENTRY_BYTES
+from storage.time_index import TimeIndex
+
+logger = logging.getLogger(__name__)
+
+MAX_RELATIVE_OFFSET: Final = 2**31 - 1
+RECENT_BATCHES: Final = 256
+UNKNOWN: Final = -2  # a timestamp that was not looked up yet
+
+
+class Segment:
+    """Batches from `base_offset` up to `next_offset`, in `size_bytes` of one file."""
+
+    __slots__ = (
+        "_bytes_since_index", "_file", "_first_timestamp", "_index", "_indexes_changed", "_max_timestamp",
+        "_max_timestamp_offset", "_recent", "_time_index", "base_offset", "config", "disk", "folder",
+        "modified_ms", "next_offset", "size_bytes", "suffix",
+    )  # fmt: skip
+
+    def __init__(
+        self, disk: Disk, folder: str, base_offset: int, config: LogConfig, *,
+        suffix: str = "", size_bytes: int = 0, next_offset: int | None = None, modified_ms: int = 0,
+    ) -> None:  # fmt: skip
+        self.disk = disk
+        self.folder = folder
+        self.base_offset = base_offset
+        self.config = config
+        self.suffix = suffix
+        self.size_bytes = size_bytes
+        self.next_offset = base_offset if next_offset is None else next_offset
+        self.modified_ms = modified_ms
+        self._file: File | None = None
+        self._index: OffsetIndex | None = None
+        self._time_index: TimeIndex | None = None
+        self._indexes_changed = False
+        self._bytes_since_index = 0
+        self._max_timestamp = NO_TIMESTAMP
+        self._max_timestamp_offset = base_offset
+        self._first_timestamp = UNKNOWN
+        self._recent: dict[int, int] = {}  # base offset: position, of the batches appended last
+
+    @classmethod
+    def create(
+        cls, disk: Disk, folder: str, base_offset: int, config: LogConfig, suffix: str = ""
+    ) -> Segment:
+        """A new, empty segment; `suffix` is ".cleaned" for the output of compaction."""
+        segment = cls(disk, folder, base_offset, config, suffix=suffix)
+        segment._file = disk.open(segment.path(LOG), create=True, truncate=True)
+        segment._index, segment._time_index = OffsetIndex(base_offset), TimeIndex(base_offset)
+        segment._indexes_changed = True
+        return segment
+
+    def path(self, kind: str) -> str:
+        """Where the file of this kind lies now."""
+        return f"{self.folder}/{segment_file(self.base_offset, kind, self.suffix)}"
+
+    @property
+    def log_path(self) -> str:
+        return self.path(LOG)
+
+    def file(self) -> File:
+        """The open `.log` file; retain it to keep it."""
+        if self._file is None:
+            self._file = self.disk.open(self.path(LOG))
+        return self._file
+
+    @property
+    def is_open(self) -> bool:
+        return self._file is not None
+
+    def release_file(self) -> None:
+        """Give the descriptor back; the next use opens the file again."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    # --- writing ---------------------------------------------------------------------------------
+
+    def append(self, data: Buffer, headers: Sequence[BatchHeader]) -> None:
+        """Write whole batches, whose headers are given. On OSError the segment knows of none of them."""
+        if self._index is None:
+            self._load_indexes()
+        self.file().append(data)
+        position = self.size_bytes
+        for header in headers:
+            self._note(header, position)
+            position += LOG_OVERHEAD_BYTES + header[1]
+        self.size_bytes = position
+
+    def _note(self, header: BatchHeader, position: int) -> None:
+        """Account for a batch that lies at `position`: timestamps, indexes, end offset."""
+        last_offset = header[0] + header[6]
+        if header[8] > self._max_timestamp:
+            self._max_timestamp, self._max_timestamp_offset = header[8], last_offset
+        if self._bytes_since_index > self.config.index_interval_bytes:
+            assert self._index is not None
+            assert self._time_index is not None
+            self._index.append(last_offset, position)
+            self._time_index.maybe_append(self._max_timestamp, self._max_timestamp_offset)
+            self._bytes_since_index = 0
+        if position == 0:
+            self._first_timestamp = header[8]
+        if len(self._recent) >= RECENT_BATCHES:
+            self._recent.clear()
+        self._recent[header[0]] = position
+        self._bytes_since_index += LOG_OVERHEAD_BYTES + header[1]
+        self._indexes_changed = True
+        self.next_offset = last_offset + 1
+
+    def must_roll(self, size_bytes: int, max_timestamp: int, last_offset: int, now: int) -> bool:
+        """Whether an append of this size, time and end belongs into a new segment."""
+        if self.size_bytes == 0:
+            return last_offset - self.base_offset > MAX_RELATIVE_OFFSET
+        config = self.config
+        if self.size_bytes + size_bytes > config.segment_bytes:
+            return True
+        first = self.first_timestamp
+        waited_ms = max_timestamp - first if first >= 0 else now - self.modified_ms
+        return (
+            waited_ms > config.segment_ms
+            or last_offset - self.base_offset > MAX_RELATIVE_OFFSET
+            or len(self.index) * INDEX_ENTRY_BYTES >= config.segment_index_bytes - INDEX_ENTRY_BYTES
+            or len(self.time_index) * TIME_INDEX_ENTRY_BYTES
+            >= config.segment_index_bytes - 2 * TIME_INDEX_ENTRY_BYTES
+        )
+
+    def save_indexes(self) -> list[File]:
+        """Write both indexes if they changed; the files are to be synced and closed by the caller."""
+        if not self._indexes_changed or self._index is None or self._time_index is None:
+            return []
+        self._time_index.maybe_append(self._max_timestamp, self._max_timestamp_offset)
+        files = []
+        for kind, content in ((INDEX, self._index.to_bytes()), (TIME_INDEX, self._time_index.to_bytes())):
+            file = self.disk.open(self.path(kind), create=True, truncate=True)
+            files.append(file)
+            if content:
+                file.append(content)
+        self._indexes_changed = False
+        return files
+
+    def finish(self) -> None:
+        """Write the indexes, make all files durable and close them (their folder is not synced)."""
+        files = self.save_indexes()
+        try:
+            self.file().sync()
+            for file in files:
+                file.sync()
+        finally:
+            for file in files:
+                file.close()
+            self.release_file()
+
+    def truncate(self, position: int, next_offset: int) -> None:
+        """Cut the file at a batch's start; `next_offset` is where the log then ends."""
+        self.file().truncate(position)
+        self.size_bytes = position
+        self.rebuild_indexes()
+        self.next_offset = next_offset
+
+    # --- indexes ---------------------------------------------------------------------------------
+
+    @property
+    def index(self) -> OffsetIndex:
+        if self._index is None:
+            self._load_indexes()
+        assert self._index is not None
+        return self._index
+
+    @property
+    def time_index(self) -> TimeIndex:
+        if self._time_index is None:
+            self._load_indexes()
+        assert self._time_index is not None
+        return self._time_index
+
+    @property
+    def max_timestamp(self) -> int:
+        """The latest timestamp of any batch, -1 if there is none."""
+        if self._index is None:
+            self._load_indexes()
+        return self._max_timestamp
+
+    @property
+    def first_timestamp(self) -> int:
+        """The timestamp that the age of the segment counts from: the latest one of its first batch."""
+        if self._first_timestamp == UNKNOWN:
+            first = next(walk_headers(self.file(), 0, self.size_bytes), None)
+            self._first_timestamp = first[1].max_timestamp if first else NO_TIMESTAMP
+        return self._first_timestamp
+
+    def _load_indexes(self) -> None:
+        try:
+            data = self.disk.read_file(self.path(INDEX)), self.disk.read_file(self.path(TIME_INDEX))
+            index = OffsetIndex.from_bytes(self.base_offset, data[0], self.size_bytes)
+            time_index = TimeIndex.from_bytes(self.base_offset, data[1])
+            if self.size_bytes and not len(time_index):
+                raise CorruptIndex("the time index of a finished segment is empty")
+        except FileNotFoundError:
+            self.rebuild_indexes()
+        except CorruptIndex as error:
+            logger.warning("%s: rebuilding its indexes: %s", self.log_path, error)
+            self.rebuild_indexes()
+        else:
+            self._index, self._time_index = index, time_index
+            self._max_timestamp, self._max_timestamp_offset = time_index.last()
+            last = index.last()
+            self._bytes_since_index = self.size_bytes - last[1] if last else self.size_bytes
+
+    def rebuild_indexes(self) -> None:
+        """Make both indexes anew from the log file, checking every batch."""
+        self.forget_indexes()
+        position = 0
+        for header, _, _ in walk_batches(self.file(), 0, self.size_bytes):
+            self._note(header, position)
+            position += header.size_bytes
+
+    def forget_indexes(self) -> None:
+        """Start with empty indexes, for `note` to fill."""
+        self._index, self._time_index = OffsetIndex(self.base_offset), TimeIndex(self.base_offset)
+        self._bytes_since_index = 0
+        self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, self.base_offset
+        self._first_timestamp = UNKNOWN
+        self._indexes_changed = True
+        self._recent.clear()
+
+    def note(self, header: BatchHeader, position: int) -> None:
+        """For recovery, which walks the file itself: index a batch that is there already."""
+        self._note(header, position)
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def batches(self, position: int = 0) -> Iterator[tuple[BatchHeader, bytes, int]]:
+        """`walk_batches` over what is there now, with a file handle of its own: any thread may do this."""
+        file, end = self.disk.open(self.log_path), self.size_bytes
+        try:
+            yield from walk_batches(file, position, end)
+        finally:
+            file.close()
+
+    def find(self, offset: int) -> int | None:
+        """Position of the first batch that ends at or after `offset`; None if the segment ends before it."""
+        recent = self._recent.get(offset)
+        if recent is not None:
+            return recent
+        if offset >= self.next_offset:
+            return None
+        for position, header in walk_headers(self.file(), self._start_for(offset), self.size_bytes):
+            if header[0] + header[6] >= offset:
+                return position
+        return None
+
+    def _start_for(self, offset: int) -> int:
+        """A position at or before the batch with `offset`, from the index if it tells the truth."""
+        named, position = self.index.lookup(offset)
+        if position == 0:
+            return 0
+        with suppress(CorruptBatch):
+            _, header = next(walk_headers(self.file(), position, self.size_bytes))
+            if header.last_offset == named:
+                return position
+        logger.warning(
+            "%s: rebuilding its indexes: no batch at byte %d ends with %d", self.log_path, position, named
+        )
+        self.rebuild_indexes()
+        return self.index.lookup(offset)[1]
+
+    def first_at_or_after(self, timestamp: int, start_offset: int) -> tuple[int, int, int] | None:
+        """(timestamp, offset, leader epoch) of the first record at or after both of these."""
+        position = self._start_for(max(self.time_index.lookup(timestamp), start_offset))
+        for header, chunk, at in walk_batches(self.file(), position, self.size_bytes):
+            if header.max_timestamp >= timestamp and header.last_offset >= start_offset:
+                for record in read_records(chunk, at, header=header):
+                    if record.timestamp >= timestamp and record.offset >= start_offset:
+                        return record.timestamp, record.offset, header.partition_leader_epoch
+        return None
+
+    # --- names -----------------------------------------------------------------------------------
+
+    def rename(self, suffix: str) -> list[str]:
+        """Change the suffix of all files of the segment; returns their new paths."""
+        renamed = []
+        for kind in SEGMENT_KINDS:
+            source = self.path(kind)
+            target = source.removesuffix(self.suffix) + suffix
+            with suppress(FileNotFoundError):
+                self.disk.rename(source, target)
+                renamed.append(target)
+        self.suffix = suffix
+        return renamed
