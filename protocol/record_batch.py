@@ -443,25 +443,27 @@ def rebuild_batch(
 
     Without records the 61 bytes of the header remain; they keep the end offset and the last sequence.
     """
+    if not records:
+        return _assemble(
+            b"", like.base_offset, like.partition_leader_epoch,
+            like.attributes & ~(COMPRESSION_MASK | DELETE_HORIZON), like.last_offset_delta,
+            NO_TIMESTAMP, like.max_timestamp, like.producer_id, like.producer_epoch, like.base_sequence, 0,
+        )  # fmt: skip
     attributes = like.attributes
     if delete_horizon_ms is None:
         delete_horizon_ms = like.delete_horizon_ms
-    if not records:
-        base_timestamp = NO_TIMESTAMP if delete_horizon_ms is None else delete_horizon_ms
-        max_timestamp = like.max_timestamp
-    else:
-        base_timestamp = records[0].timestamp if delete_horizon_ms is None else delete_horizon_ms
-        max_timestamp = max(record.timestamp for record in records)
+    base_timestamp = records[0].timestamp
     if delete_horizon_ms is not None:
         attributes |= DELETE_HORIZON
+        base_timestamp = delete_horizon_ms
     body = bytearray()
     for offset, timestamp, key, value, headers in records:
         body += _encode_record(timestamp - base_timestamp, offset - like.base_offset, key, value, headers)
     compression = attributes & COMPRESSION_MASK
     return _assemble(
-        compress(compression, body) if compression and records else body,
+        compress(compression, body) if compression else body,
         like.base_offset, like.partition_leader_epoch, attributes, like.last_offset_delta,
-        base_timestamp, max_timestamp,
+        base_timestamp, max(record.timestamp for record in records),
         like.producer_id, like.producer_epoch, like.base_sequence, len(records),
     )  # fmt: skip
 
