@@ -1,0 +1,65 @@
+"""Retention: which of the oldest segments of a log have outlived their welcome.
+
+Whole segments go, oldest first, and only from the log's start: the first one that must stay ends the search.
+A segment goes when one of these holds:
+
+- its newest record is older than retention.ms (a segment without timestamps goes by the age of its file);
+- the log without it is still at least retention.bytes long;
+- it lies wholly below the log start offset, to which DeleteRecords may have moved.
+
+The active segment may go too, by age; the log rolls first, so that there always is one to append to. Files
+get the suffix `.deleted` at once and are removed after file.delete.delay.ms, when nobody reads them any more.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from storage.segment import Segment
+
+if TYPE_CHECKING:
+    from storage.partition_log import PartitionLog
+
+
+def expired_segments(
+    segments: list[Segment], *, retention_ms: int, retention_bytes: int, log_start_offset: int, now: int
+) -> list[Segment]:
+    """The segments, oldest first, that may be deleted; -1 stands for no limit."""
+    surplus_bytes = sum(segment.size_bytes for segment in segments) - retention_bytes
+    expired = []
+    for segment in segments:
+        is_active = segment is segments[-1]
+        too_old = retention_ms >= 0 and now - _newest_ms(segment) > retention_ms
+        too_much = retention_bytes >= 0 and surplus_bytes >= segment.size_bytes and not is_active
+        below_start = segment.next_offset <= log_start_offset and not is_active
+        if segment.size_bytes == 0 and is_active:
+            break
+        if not (too_old or too_much or below_start):
+            break
+        surplus_bytes -= segment.size_bytes
+        expired.append(segment)
+    return expired
+
+
+def _newest_ms(segment: Segment) -> int:
+    newest = segment.max_timestamp
+    return newest if newest >= 0 else segment.modified_ms
+
+
+def apply_retention(log: PartitionLog, now: int) -> list[Segment]:
+    """Delete what has expired in this log, and remove files that were deleted long enough ago.
+
+    A log that is only compacted loses nothing by age or size, but still what lies below its start.
+    """
+    deletes = log.config.deletes
+    expired = expired_segments(
+        log.segments,
+        retention_ms=log.config.retention_ms if deletes else -1,
+        retention_bytes=log.config.retention_bytes if deletes else -1,
+        log_start_offset=log.log_start_offset,
+        now=now,
+    )
+    if expired:
+        log.delete_segments(expired, now)
+    log.purge_deleted(now)
+    return expired
