@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from struct import Struct
 from typing import Final
 
 from protocol.record_batch import (
@@ -16,6 +17,7 @@ from protocol.record_batch import (
 from storage.disk import File
 
 CHUNK_BYTES: Final = 1 << 20
+_BATCH_LENGTH: Final = Struct(">i")
 HEADER_CHUNK_BYTES: Final = 1 << 13  # two index intervals: one read finds most offsets
 
 
@@ -29,7 +31,7 @@ def walk_batches(
     """
     wanted = chunk_bytes
     while position < end:
-        chunk = file.pread(min(wanted, end - position), position)
+        chunk = _read(file, position, min(wanted, end - position))
         wanted = chunk_bytes
         at, size = 0, len(chunk)
         try:
@@ -38,9 +40,7 @@ def walk_batches(
                 batch_bytes = LOG_OVERHEAD_BYTES + header[1]
                 if at + batch_bytes > size:
                     if position + at + batch_bytes > end:
-                        raise CorruptBatch(
-                            f"is cut off: {batch_bytes} bytes, {end - position - at} are there"
-                        )
+                        raise CorruptBatch(f"is cut off: {end - position - at} of {batch_bytes} bytes")
                     wanted = max(chunk_bytes, batch_bytes)
                     break
                 verify_crc(chunk, at, header)
@@ -51,9 +51,43 @@ def walk_batches(
                     raise CorruptBatch(f"is cut off: {size - at} bytes")
         except CorruptBatch as error:
             raise CorruptBatch(f"{file.path}, batch at byte {position + at}: {error}") from None
-        if not chunk:
-            raise CorruptBatch(f"{file.path} ends at byte {position}, not at {end}")
         position += at
+
+
+def walk_chunks(
+    file: File, position: int, end: int, *, chunk_bytes: int = CHUNK_BYTES
+) -> Iterator[tuple[bytes, int]]:
+    """(chunk, how much of it is whole batches): for `scan_records`, which checks and decodes in one go."""
+    wanted = chunk_bytes
+    while position < end:
+        chunk = _read(file, position, min(wanted, end - position))
+        wanted = chunk_bytes
+        at, size = 0, len(chunk)
+        while size - at >= LOG_OVERHEAD_BYTES:
+            batch_bytes = LOG_OVERHEAD_BYTES + _BATCH_LENGTH.unpack_from(chunk, at + 8)[0]
+            if batch_bytes < BATCH_HEADER_BYTES or position + at + batch_bytes > end:
+                raise CorruptBatch(
+                    f"{file.path}, batch at byte {position + at}: {batch_bytes} bytes cannot be"
+                )
+            if at + batch_bytes > size:
+                wanted = max(chunk_bytes, batch_bytes)
+                break
+            at += batch_bytes
+        else:
+            if position + size >= end and at < size:
+                raise CorruptBatch(
+                    f"{file.path}, batch at byte {position + at}: is cut off: {size - at} bytes"
+                )
+        if at:
+            yield chunk, at
+        position += at
+
+
+def _read(file: File, position: int, size_bytes: int) -> bytes:
+    chunk = file.pread(size_bytes, position)
+    if len(chunk) < size_bytes:
+        raise CorruptBatch(f"{file.path} ends at byte {position + len(chunk)}, before its last batch does")
+    return chunk
 
 
 def walk_headers(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
@@ -61,7 +95,7 @@ def walk_headers(file: File, position: int, end: int) -> Iterator[tuple[int, Bat
     chunk, start = b"", position
     while position < end:
         if position + BATCH_HEADER_BYTES > start + len(chunk):
-            chunk, start = file.pread(min(HEADER_CHUNK_BYTES, end - position), position), position
+            chunk, start = _read(file, position, min(HEADER_CHUNK_BYTES, end - position)), position
         try:
             header = parse_header(chunk, position - start)
             if position + LOG_OVERHEAD_BYTES + header[1] > end:

@@ -35,8 +35,8 @@ class Segment:
 
     __slots__ = (
         "_bytes_since_index", "_file", "_first_timestamp", "_index", "_indexes_changed", "_max_timestamp",
-        "_max_timestamp_offset", "_recent", "_time_index", "base_offset", "config", "disk", "folder",
-        "modified_ms", "next_offset", "size_bytes", "suffix",
+        "_max_timestamp_offset", "_recent", "_time_index", "base_offset", "config", "created_ms", "disk",
+        "folder", "modified_ms", "next_offset", "size_bytes", "suffix",
     )  # fmt: skip
 
     def __init__(
@@ -50,7 +50,7 @@ class Segment:
         self.suffix = suffix
         self.size_bytes = size_bytes
         self.next_offset = base_offset if next_offset is None else next_offset
-        self.modified_ms = modified_ms
+        self.created_ms = self.modified_ms = modified_ms
         self._file: File | None = None
         self._index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
@@ -63,10 +63,10 @@ class Segment:
 
     @classmethod
     def create(
-        cls, disk: Disk, folder: str, base_offset: int, config: LogConfig, suffix: str = ""
+        cls, disk: Disk, folder: str, base_offset: int, config: LogConfig, suffix: str = "", *, now: int = 0
     ) -> Segment:
         """A new, empty segment; `suffix` is ".cleaned" for the output of compaction."""
-        segment = cls(disk, folder, base_offset, config, suffix=suffix)
+        segment = cls(disk, folder, base_offset, config, suffix=suffix, modified_ms=now)
         segment._file = disk.open(segment.path(LOG), create=True, truncate=True)
         segment._index, segment._time_index = OffsetIndex(base_offset), TimeIndex(base_offset)
         segment._indexes_changed = True
@@ -137,7 +137,7 @@ class Segment:
         if self.size_bytes + size_bytes > config.segment_bytes:
             return True
         first = self.first_timestamp
-        waited_ms = max_timestamp - first if first >= 0 else now - self.modified_ms
+        waited_ms = max_timestamp - first if first >= 0 else now - self.created_ms
         return (
             waited_ms > config.segment_ms
             or last_offset - self.base_offset > MAX_RELATIVE_OFFSET
@@ -172,12 +172,12 @@ class Segment:
                 file.close()
             self.release_file()
 
-    def truncate(self, position: int, next_offset: int) -> None:
-        """Cut the file at a batch's start; `next_offset` is where the log then ends."""
+    def truncate(self, position: int) -> None:
+        """Cut the file at a batch's start; the segment then ends where its last batch does."""
         self.file().truncate(position)
         self.size_bytes = position
+        self.next_offset = self.base_offset
         self.rebuild_indexes()
-        self.next_offset = next_offset
 
     # --- indexes ---------------------------------------------------------------------------------
 
@@ -301,7 +301,7 @@ class Segment:
     def rename(self, suffix: str) -> list[str]:
         """Change the suffix of all files of the segment; returns their new paths."""
         renamed = []
-        for kind in SEGMENT_KINDS:
+        for kind in reversed(SEGMENT_KINDS):  # the log comes last: then it never lies beside foreign indexes
             source = self.path(kind)
             target = source.removesuffix(self.suffix) + suffix
             with suppress(FileNotFoundError):

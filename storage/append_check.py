@@ -1,0 +1,89 @@
+"""Gives batches their place in a log: checks them, and writes offsets, epoch and time into their headers."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from protocol.record_batch import (
+    CRC_START,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD_BYTES,
+    BatchHeader,
+    CorruptBatch,
+    parse_header,
+    validate_batch,
+)
+from storage.disk import Buffer
+from storage.errors import BatchTooLarge, InvalidAppend
+from storage.log_config import LogConfig
+
+_INT64: Final = Struct(">q")
+_INT32: Final = Struct(">i")
+_INT16: Final = Struct(">h")
+_UINT32: Final = Struct(">I")
+
+
+class AppendInfo(NamedTuple):
+    """Where an append ended up."""
+
+    first_offset: int
+    last_offset: int
+    log_append_time_ms: int  # -1 if the records keep the time that their producer gave them
+
+
+def split_batches(data: Buffer, config: LogConfig, *, verify: bool) -> list[BatchHeader]:
+    """The headers of the batches that `data` consists of; raises if it is not just whole batches."""
+    headers = []
+    position, size = 0, len(data)
+    while position < size:
+        header = validate_batch(data, position) if verify else parse_header(data, position)
+        batch_bytes = LOG_OVERHEAD_BYTES + header[1]
+        if position + batch_bytes > size:
+            raise CorruptBatch(
+                f"batch at {position} is cut off: {batch_bytes} bytes, {size - position} are there"
+            )
+        if batch_bytes > config.max_message_bytes:
+            raise BatchTooLarge(
+                f"a batch of {batch_bytes} bytes; max.message.bytes is {config.max_message_bytes}"
+            )
+        headers.append(header)
+        position += batch_bytes
+    if not headers:
+        raise InvalidAppend("no batch to append")
+    if size > config.segment_bytes and len(headers) > 1:
+        raise BatchTooLarge(f"{size} bytes in one append; segment.bytes is {config.segment_bytes}")
+    return headers
+
+
+def place_batches(
+    data: bytearray, headers: list[BatchHeader], offset: int, leader_epoch: int, append_time_ms: int | None
+) -> list[BatchHeader]:
+    """Number the batches from `offset` on, in place; returns their new headers."""
+    placed = []
+    position = 0
+    for header in headers:
+        if header[12] != header[6] + 1:
+            raise InvalidAppend(f"{header[12]} records in a new batch of {header[6] + 1} offsets")
+        _INT64.pack_into(data, position, offset)
+        _INT32.pack_into(data, position + 12, leader_epoch)
+        fields = (offset, header[1], leader_epoch, *header[3:])
+        placed_header: BatchHeader = tuple.__new__(BatchHeader, fields)
+        if append_time_ms is not None:
+            placed_header = _stamp(data, position, placed_header, append_time_ms)
+        placed.append(placed_header)
+        offset += header[6] + 1
+        position += LOG_OVERHEAD_BYTES + header[1]
+    return placed
+
+
+def _stamp(data: bytearray, position: int, header: BatchHeader, append_time_ms: int) -> BatchHeader:
+    """LogAppendTime: one time for all records of the batch, which changes what the CRC covers."""
+    attributes = header.attributes | LOG_APPEND_TIME
+    _INT16.pack_into(data, position + 21, attributes)
+    _INT64.pack_into(data, position + 35, append_time_ms)
+    crc = crc32c(memoryview(data)[position + CRC_START : position + header.size_bytes])
+    _UINT32.pack_into(data, position + 17, crc)
+    return header._replace(attributes=attributes, max_timestamp=append_time_ms, crc=crc)

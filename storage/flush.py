@@ -1,0 +1,50 @@
+"""What has to be synced for a log to be durable up to an offset, so that any thread can do it.
+
+The event loop takes a ticket from each dirty log, some thread runs `sync_tickets`, and the loop hands the
+tickets back with `end_flush`. Files stay open until then, whatever happens to the log meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from storage.disk import Disk, File
+
+if TYPE_CHECKING:
+    from storage.log_writer import LogWriter
+
+
+@dataclass(slots=True)
+class FlushTicket:
+    """Once these files and folders are synced, everything of the log below `end_offset` is durable."""
+
+    log: LogWriter
+    end_offset: int
+    generation: int  # a truncation since then makes `end_offset` meaningless
+    files: list[File]
+    folders: list[str] = field(default_factory=list)
+    error: OSError | None = None  # what went wrong, if anything did
+
+
+def sync_tickets(disk: Disk, tickets: Sequence[FlushTicket]) -> None:
+    """Sync it all with as few waits as possible. Blocks, never raises OSError, touches no log."""
+    files = [(ticket, file) for ticket in tickets for file in ticket.files]
+    for (ticket, _), error in zip(files, disk.sync_all([file for _, file in files]), strict=True):
+        if error is not None:
+            ticket.error = error
+    synced: dict[str, OSError | None] = {}
+    for ticket in tickets:
+        for folder in ticket.folders:
+            if folder not in synced:
+                synced[folder] = _sync_folder(disk, folder)
+            ticket.error = ticket.error or synced[folder]
+
+
+def _sync_folder(disk: Disk, folder: str) -> OSError | None:
+    try:
+        disk.sync_folder(folder)
+    except OSError as error:
+        return error
+    return None

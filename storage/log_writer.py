@@ -1,0 +1,285 @@
+"""The writing half of a partition's log: appends, rolls, flushes, and what happens when the disk fails.
+
+A log belongs to one thread, the event loop's. It appends there (a write to the page cache takes microseconds)
+and hands out tickets for what takes longer: another thread syncs them (`begin_flush`, `sync_tickets`,
+`end_flush`). A log that was never written to has no folder; the first append makes it.
+
+A disk that fails to sync, or to write for another reason than a lack of space, fails the log for good:
+`failed` says why, appends raise LogFailed, reads go on. A restart reads back what really is on disk.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from typing import NoReturn
+
+from protocol.record_batch import BatchHeader
+from storage.append_check import AppendInfo, place_batches, split_batches
+from storage.batch_walk import walk_headers
+from storage.disk import OUT_OF_SPACE, Buffer, Disk, File
+from storage.errors import InvalidAppend, LogFailed
+from storage.flush import FlushTicket, sync_tickets
+from storage.layout import PARTITION_METADATA_FILE, format_partition_metadata
+from storage.leader_epochs import LeaderEpochs
+from storage.log_config import LogConfig
+from storage.open_files import OpenFiles
+from storage.segment import Segment
+
+logger = logging.getLogger(__name__)
+
+
+class LogWriter:
+    """The segments of a log, and what is not yet durable of them."""
+
+    def __init__(
+        self, disk: Disk, folder: str, config: LogConfig, *,
+        topic_id: bytes | None = None, open_files: OpenFiles | None = None,
+    ) -> None:  # fmt: skip
+        self.disk = disk
+        self.folder = folder
+        self.config = config
+        self.segments: list[Segment] = []
+        self.log_start_offset = 0
+        self.log_end_offset = 0
+        self.recovery_point = 0
+        self.checkpointed_recovery_point = 0
+        self.cleaned_up_to = 0  # compaction has seen everything below
+        self.failed: str | None = None
+        self.leader_epochs = LeaderEpochs(disk, folder, self._epochs_of_batches)
+        self._topic_id = topic_id
+        self._open_files = open_files or OpenFiles()
+        self._exists = False
+        self._last_epoch: int | None = None
+        self._generation = 0
+        self._in_flight = False
+        self._dirty: list[Segment] = []  # written to since their last sync
+        self._unsynced_files: list[File] = []  # indexes and the like
+        self._unsynced_folders: list[str] = []
+        self._deleted: list[tuple[int, list[str]]] = []  # when, and which files wait for their removal
+        self._flushed_at_ms = 0
+
+    @property
+    def active(self) -> Segment:
+        """The segment that is written to."""
+        return self.segments[-1]
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a folder on disk yet."""
+        return self._exists
+
+    def _epochs_of_batches(self) -> Iterator[tuple[int, int]]:
+        for segment in self.segments:
+            for _, header in walk_headers(segment.file(), 0, segment.size_bytes):
+                yield header.partition_leader_epoch, header.base_offset
+            self._used(segment)
+
+    def _used(self, segment: Segment) -> None:
+        """A file was opened, maybe: bound how many stay so. The active segment's always does."""
+        if segment is not self.segments[-1] and segment not in self._dirty:
+            self._open_files.touch(segment)
+
+    # --- appending -------------------------------------------------------------------------------
+
+    def append(self, batches: Buffer, *, now: int, leader_epoch: int = 0, verify: bool = True) -> AppendInfo:
+        """Number the batches and append them: what a leader does with a produce request, or the coordinator.
+
+        A bytearray is numbered in place, anything else is copied first. `verify=False` skips the checksums
+        of batches that were built by ourselves a moment ago.
+        """
+        headers = split_batches(batches, self.config, verify=verify)
+        data = batches if type(batches) is bytearray else bytearray(batches)
+        append_time_ms = now if self.config.uses_log_append_time else None
+        placed = place_batches(data, headers, self.log_end_offset, leader_epoch, append_time_ms)
+        self._write(data, placed, now)
+        return AppendInfo(
+            placed[0][0], self.log_end_offset - 1, -1 if append_time_ms is None else append_time_ms
+        )
+
+    def append_as_is(self, batches: Buffer, *, now: int) -> AppendInfo:
+        """Append batches that have their offsets already, byte by byte, as a copy of another log would."""
+        headers = split_batches(batches, self.config, verify=True)
+        expected = self.log_end_offset
+        for header in headers:
+            if header.base_offset < expected:
+                raise InvalidAppend(f"a batch at offset {header.base_offset}; the log goes on at {expected}")
+            expected = header.next_offset
+        self._write(batches, headers, now)
+        return AppendInfo(headers[0].base_offset, self.log_end_offset - 1, -1)
+
+    def _write(self, data: Buffer, headers: list[BatchHeader], now: int) -> None:
+        if self.failed is not None:
+            raise LogFailed(self.failed)
+        last = headers[-1]
+        max_timestamp = last[8] if len(headers) == 1 else max(header[8] for header in headers)
+        try:
+            if not self.segments:
+                self._create(now)
+            if self.segments[-1].must_roll(len(data), max_timestamp, last[0] + last[6], now):
+                self.roll(now)
+        except OSError as error:
+            self._write_failed(None, error)
+        active = self.segments[-1]
+        try:
+            active.append(data, headers)
+        except OSError as error:
+            self._write_failed(active, error)
+        active.modified_ms = now
+        self.log_end_offset = active.next_offset
+        if not self._dirty or self._dirty[-1] is not active:
+            self._dirty.append(active)
+        if last[2] != self._last_epoch:
+            self._enter_epochs(headers)
+
+    def _enter_epochs(self, headers: list[BatchHeader]) -> None:
+        for header in headers:
+            self.leader_epochs.assign(header[2], header[0])
+        self._last_epoch = headers[-1][2]
+        self._save_epochs()
+
+    def _save_epochs(self) -> None:
+        if files := self.leader_epochs.save():
+            self._unsynced_files += files
+            self._folder_changed()
+
+    def _create(self, now: int) -> None:
+        """Make the folder and the first segment; a flush makes them durable."""
+        if not self._exists:
+            self.disk.make_folder(self.folder)
+            self._unsynced_folders.append(os.path.dirname(self.folder))
+            self._exists = True
+            if self._topic_id is not None:
+                file = self.disk.open(f"{self.folder}/{PARTITION_METADATA_FILE}", create=True, truncate=True)
+                self._unsynced_files.append(file)
+                file.append(format_partition_metadata(self._topic_id))
+        self._add_segment(now)
+
+    def create(self, now: int) -> None:
+        """Make the folder now instead of with the first append."""
+        if not self.segments:
+            self._create(now)
+
+    def _add_segment(self, now: int) -> None:
+        segment = Segment.create(self.disk, self.folder, self.log_end_offset, self.config, now=now)
+        self.segments.append(segment)
+        self._folder_changed()
+
+    def _folder_changed(self) -> None:
+        if self.folder not in self._unsynced_folders:
+            self._unsynced_folders.append(self.folder)
+
+    def roll(self, now: int) -> None:
+        """Finish the active segment and start a new one at the end of the log."""
+        old = self.active
+        if self.config.compacts and old in self._dirty:
+            # In a compacted log missing offsets are normal. So that a lost tail of this segment is never
+            # taken for one, nothing may follow the tail before it is durable.
+            try:
+                old.file().sync()
+            except OSError as error:
+                self._fail(f"sync before a roll: {error}")
+                raise
+        self._add_segment(now)
+        self._unsynced_files += old.save_indexes()
+        self._dirty.append(self.active)
+        if old not in self._dirty:
+            self._used(old)
+
+    def _write_failed(self, segment: Segment | None, error: OSError) -> NoReturn:
+        """Take back what a failed write may have left; only a lack of space is forgiven."""
+        try:
+            if segment is not None:
+                segment.file().truncate(segment.size_bytes)
+        except OSError as second:
+            self._fail(f"write: {error}; and then to undo it: {second}")
+        if error.errno not in OUT_OF_SPACE:
+            self._fail(f"write: {error}")
+        raise LogFailed(self.failed or f"{self.folder}: nothing was appended: {error}") from error
+
+    def _fail(self, why: str) -> None:
+        if self.failed is None:
+            self.failed = f"{self.folder} takes no more writes, a disk operation failed ({why})"
+            logger.error(
+                "%s. Check the disk, then restart the broker: it reads back what is there", self.failed
+            )
+
+    # --- flushing --------------------------------------------------------------------------------
+
+    def wants_flush(self, now: int) -> bool:
+        """Whether the log should be flushed even if nobody waits for it: a roll, flush.messages, flush.ms."""
+        unsynced = self.log_end_offset - self.recovery_point
+        return unsynced > 0 and (
+            len(self._dirty) > 1
+            or unsynced >= self.config.flush_messages
+            or now - self._flushed_at_ms >= self.config.flush_ms
+        )
+
+    def begin_flush(self) -> FlushTicket | None:
+        """What to sync so that everything appended so far is durable; None if it is, or never will be.
+
+        One at a time: the next one begins after `end_flush` of this one.
+        """
+        if self._in_flight:
+            raise RuntimeError(f"{self.folder} is being flushed already")
+        if self.failed is not None or not (self._dirty or self._unsynced_files or self._unsynced_folders):
+            return None
+        files = [segment.file() for segment in self._dirty]
+        for file in files:
+            file.retain()
+        ticket = FlushTicket(
+            self, self.log_end_offset, self._generation, files + self._unsynced_files, self._unsynced_folders
+        )
+        flushed, self._dirty = self._dirty, []
+        self._unsynced_files, self._unsynced_folders = [], []
+        self._in_flight = True
+        for segment in flushed:
+            self._used(segment)
+        return ticket
+
+    def end_flush(self, ticket: FlushTicket, now: int = 0) -> None:
+        """Take note of how the syncing went; a failure fails the log."""
+        self._in_flight = False
+        for file in ticket.files:
+            file.close()
+        if ticket.error is not None:
+            self._fail(f"sync: {ticket.error}")
+        elif ticket.generation == self._generation:
+            self.recovery_point = max(self.recovery_point, ticket.end_offset)
+            self._flushed_at_ms = now
+
+    def flush(self, now: int = 0) -> None:
+        """Make everything durable, now and here. LogFailed if that does not work out."""
+        if ticket := self.begin_flush():
+            sync_tickets(self.disk, [ticket])
+            self.end_flush(ticket, now)
+        if self.failed is not None:
+            raise LogFailed(self.failed)
+
+    def checkpointed(self, recovery_point: int) -> None:
+        """The recovery point in the checkpoint file of the data folder is this one now."""
+        self.checkpointed_recovery_point = recovery_point
+
+    def close(self) -> None:
+        """Flush, indexes too, and let go of all files. LogFailed if the disk fails, but closed then too."""
+        try:
+            self.save_indexes()
+            self.flush()
+        finally:
+            self.abandon()
+
+    def save_indexes(self) -> None:
+        """Write the indexes of the active segment, so that a clean stop leaves nothing to rebuild."""
+        if self.failed is None and self.segments and (files := self.active.save_indexes()):
+            self._unsynced_files += files
+            self._folder_changed()
+        self._save_epochs()
+
+    def abandon(self) -> None:
+        """Let go of all files as they are."""
+        for segment in self.segments:
+            self._open_files.forget(segment)
+        for file in self._unsynced_files:
+            file.close()
+        self._unsynced_files = []

@@ -1,0 +1,312 @@
+"""The log of one partition: batches in, batches out, in segments that Apache Kafka could have written.
+
+Offsets of a log, in ascending order:
+
+    log_start_offset   what lies below was deleted
+    recovery_point     what lies below is on the medium: every byte was synced
+    log_end_offset     the offset that the next record gets
+
+How it writes, and what it does when the disk fails, stands in `log_writer.py`; how it opens in `recovery.py`.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from operator import attrgetter
+
+from protocol.record_batch import BATCH_HEADER_BYTES, BatchHeader, parse_header
+from storage.batch_walk import walk_chunks
+from storage.disk import Disk
+from storage.errors import OffsetOutOfRange
+from storage.layout import (
+    DELETED,
+    PARTITION_METADATA_FILE,
+    SNAPSHOT,
+    SWAP,
+    CorruptCheckpoint,
+    parse_partition_metadata,
+    segment_file,
+)
+from storage.log_config import LogConfig
+from storage.log_writer import LogWriter
+from storage.open_files import LogSlice, OpenFiles
+from storage.recovery import OpenRules, open_segments, remove_snapshots
+from storage.segment import Segment
+
+logger = logging.getLogger(__name__)
+_base_offset = attrgetter("base_offset")
+
+
+class PartitionLog(LogWriter):
+    """See the module. Open one with `PartitionLog.open`."""
+
+    @classmethod
+    def open(
+        cls, disk: Disk, folder: str, config: LogConfig, *,
+        recovery_point: int | None = None, clean: bool = False, log_start_offset: int = 0,
+        cleaned_up_to: int = 0, topic_id: bytes | None = None, open_files: OpenFiles | None = None,
+        now: int = 0,
+    ) -> PartitionLog:  # fmt: skip
+        """Open the log in `folder`, which need not exist yet. LogCorrupt if synced data is damaged or gone.
+
+        Args:
+            recovery_point: what the checkpoint says is surely on disk; None if it says nothing.
+            clean: the broker had stopped in good order, so only the end of the log is looked for.
+            cleaned_up_to: what the cleaner's checkpoint says; above 0 offsets may be missing.
+        """
+        log = cls(disk, folder, config, topic_id=topic_id, open_files=open_files)
+        rules = OpenRules(config, clean, recovery_point, config.compacts or cleaned_up_to > 0)
+        log.cleaned_up_to = cleaned_up_to
+        log._flushed_at_ms = now
+        try:
+            opened = open_segments(disk, folder, rules)
+        except FileNotFoundError:
+            if recovery_point:
+                logger.warning("%s is gone; it held offsets up to %d", folder, recovery_point)
+            log.log_start_offset = log.log_end_offset = log.recovery_point = log_start_offset
+            return log
+        log._exists = True
+        log.segments = opened.segments
+        if opened.folder_changed:
+            log._unsynced_folders.append(folder)
+        end = log.segments[-1].next_offset if log.segments else 0
+        if log_start_offset > end:
+            log.restart_at(log_start_offset)
+            return log
+        log.log_end_offset = end
+        log.log_start_offset = max(log_start_offset, log.segments[0].base_offset if log.segments else 0)
+        log.recovery_point = end if clean else min(max(recovery_point or 0, log.log_start_offset), end)
+        log.checkpointed_recovery_point = min(recovery_point or 0, end)
+        if not clean:
+            log._take_over(opened.scanned, opened.leader_epochs)
+        return log
+
+    def _take_over(self, scanned: Sequence[Segment], epochs: Sequence[tuple[int, int]]) -> None:
+        """After a crash: what was scanned may be in the page cache only, the small files may lag behind."""
+        self._dirty = list(scanned)
+        remove_snapshots(self.disk, self.folder, self.log_end_offset)
+        if self.log_end_offset > self.log_start_offset:
+            self.leader_epochs.truncate(self.log_end_offset)
+            for epoch, start in epochs:
+                self.leader_epochs.assign(epoch, start)
+        for segment in scanned[:-1]:
+            self._unsynced_files += segment.save_indexes()
+
+    # --- what there is ---------------------------------------------------------------------------
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size_bytes for segment in self.segments)
+
+    @property
+    def topic_id(self) -> bytes | None:
+        """The id in partition.metadata; None if there is no (readable) such file."""
+        if self._topic_id is None and self._exists:
+            path = f"{self.folder}/{PARTITION_METADATA_FILE}"
+            with suppress(FileNotFoundError, CorruptCheckpoint):
+                self._topic_id = parse_partition_metadata(self.disk.read_file(path), path)
+        return self._topic_id
+
+    def segment_of(self, offset: int) -> int:
+        """Index of the segment that `offset` belongs to: the last one that starts at or below it."""
+        return max(bisect_right(self.segments, offset, key=_base_offset) - 1, 0)
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def read(
+        self, offset: int, max_bytes: int, *, min_one_batch: bool = True, up_to: int | None = None
+    ) -> LogSlice | None:
+        """Batches from the one with `offset` on, all of one segment; None if there are none to give.
+
+        Args:
+            max_bytes: no more than that, and if that cuts the last batch in two, so be it: clients expect it.
+            min_one_batch: but at least the first batch as a whole.
+            up_to: only what lies below this offset (the high watermark, the last stable offset).
+        """
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise OffsetOutOfRange(f"{offset}; there is {self.log_start_offset} to {self.log_end_offset}")
+        limit = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
+        if offset >= limit:
+            return None
+        for segment in self.segments[self.segment_of(offset) :]:
+            if segment.base_offset >= limit:
+                return None
+            start = segment.find(offset)
+            self._used(segment)
+            if start is not None:
+                return self._slice(segment, start, max_bytes, min_one_batch, limit)
+        return None
+
+    def _slice(
+        self, segment: Segment, start: int, max_bytes: int, min_one_batch: bool, limit: int
+    ) -> LogSlice | None:
+        end = segment.size_bytes if limit >= segment.next_offset else segment.find(limit)
+        length = (segment.size_bytes if end is None else end) - start
+        if length > max_bytes:
+            length = max_bytes
+            if min_one_batch:
+                header = parse_header(segment.file().pread(BATCH_HEADER_BYTES, start))
+                length = max(length, header.size_bytes)
+        return LogSlice(segment.file(), start, length) if length > 0 else None
+
+    def batches(
+        self, offset: int | None = None, up_to: int | None = None
+    ) -> Iterator[tuple[BatchHeader, bytes, int]]:
+        """(header, chunk, place in the chunk) of each batch from `offset` to `up_to`, checksums verified."""
+        offset = self.log_start_offset if offset is None else offset
+        for segment in self.segments[self.segment_of(offset) :]:
+            for header, chunk, at in segment.batches(segment.find(offset) or 0):
+                if up_to is not None and header.base_offset >= up_to:
+                    return
+                if header.last_offset >= offset:
+                    yield header, chunk, at
+
+    def chunks(self) -> Iterator[tuple[bytes, int]]:
+        """(bytes, how many of them are whole batches) of the whole log: a replay's food for `scan_records`.
+
+        Unlike the others, this checks nothing but sizes; and it may start below the log start offset.
+        """
+        for segment in self.segments[self.segment_of(self.log_start_offset) :]:
+            file = self.disk.open(segment.log_path)
+            try:
+                yield from walk_chunks(file, 0, segment.size_bytes)
+            finally:
+                file.close()
+
+    def offset_for_timestamp(self, timestamp: int) -> tuple[int, int, int] | None:
+        """(timestamp, offset, leader epoch) of the first record at or after `timestamp`, if there is one."""
+        for segment in self.segments:
+            if segment.next_offset > self.log_start_offset and segment.max_timestamp >= timestamp:
+                found = segment.first_at_or_after(timestamp, self.log_start_offset)
+                self._used(segment)
+                if found is not None:
+                    return found
+        return None
+
+    def latest_timestamp(self) -> tuple[int, int, int] | None:
+        """(timestamp, offset, leader epoch) of the first of the latest records."""
+        latest = max((segment.max_timestamp for segment in self.segments), default=-1)
+        return self.offset_for_timestamp(latest) if latest >= 0 else None
+
+    # --- cutting ---------------------------------------------------------------------------------
+
+    def advance_log_start(self, offset: int) -> None:
+        """DeleteRecords: what lies below is gone for readers now, and from disk with the next retention."""
+        if offset > self.log_end_offset:
+            raise OffsetOutOfRange(f"{offset}; the log ends at {self.log_end_offset}")
+        self.log_start_offset = max(self.log_start_offset, offset)
+
+    def truncate_to(self, offset: int) -> None:
+        """Remove every batch that reaches to `offset` or beyond.
+
+        The log then ends where its last remaining batch does, which may be before `offset`. The checkpoint
+        of the recovery point must be lowered first: `LogDirectory.truncate` does both.
+        """
+        if offset >= self.log_end_offset or not self.segments:
+            return
+        self._generation += 1
+        first = self.segment_of(offset)
+        self._remove(self.segments[first + 1 :])
+        active = self.active
+        active.truncate(active.size_bytes if (at := active.find(offset)) is None else at)
+        self._dirty = [segment for segment in self._dirty if segment is not active] + [active]
+        self.log_end_offset = active.next_offset
+        self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
+        self.recovery_point = min(self.recovery_point, self.log_end_offset)
+        self.leader_epochs.truncate(self.log_end_offset)
+        self._last_epoch = None
+        remove_snapshots(self.disk, self.folder, self.log_end_offset)
+        self._save_epochs()
+
+    def _remove(self, segments: Sequence[Segment]) -> None:
+        """Take segments off the log and the disk, durably."""
+        if not segments:
+            return
+        for segment in segments:
+            self._open_files.forget(segment)
+            for path in segment.rename(DELETED):
+                self.disk.unlink(path)
+        self.segments = [segment for segment in self.segments if segment not in segments]
+        self._dirty = [segment for segment in self._dirty if segment not in segments]
+        self.disk.sync_folder(self.folder)
+
+    def restart_at(self, offset: int) -> None:
+        """Drop everything; the next record gets `offset`."""
+        self._generation += 1
+        self._remove(list(self.segments))
+        self.log_start_offset = self.log_end_offset = self.recovery_point = offset
+        self.leader_epochs.truncate(0)
+        self._last_epoch = None
+
+    # --- compaction and retention ----------------------------------------------------------------
+
+    def cleanable_segments(self) -> list[Segment]:
+        """Segments that compaction may rewrite.
+
+        Not the active one, and only below the recovery point that the checkpoint file names: a scan after a
+        crash then never meets the holes that compaction leaves.
+        """
+        safe = min(self.checkpointed_recovery_point, self.recovery_point)
+        return [segment for segment in self.segments[:-1] if segment.next_offset <= safe]
+
+    def prepare_swap(self, cleaned: Sequence[Segment]) -> None:
+        """Declare output of compaction complete: from here on a crash finishes the swap. For any thread."""
+        for segment in cleaned:
+            segment.rename(SWAP)
+        self.disk.sync_folder(self.folder)
+
+    def swap_segments(self, cleaned: Sequence[Segment], old: Sequence[Segment], now: int = 0) -> None:
+        """Put the prepared output in the place of what it was made from."""
+        first = self.segments.index(old[0])
+        assert self.segments[first : first + len(old)] == list(old)
+        try:
+            self._retire(old, now)
+            self.disk.sync_folder(self.folder)  # else a crash could bring an old one back beside the new
+            for segment in cleaned:
+                self._open_files.forget(segment)
+                segment.rename("")
+        except OSError as error:
+            self._fail(f"swap after compaction: {error}")
+            raise
+        bounds = [segment.base_offset for segment in cleaned[1:]] + [old[-1].next_offset]
+        for segment, bound in zip(cleaned, bounds, strict=True):
+            segment.next_offset = bound
+        self.segments[first : first + len(old)] = cleaned
+        self._folder_changed()
+
+    def delete_segments(self, old: Sequence[Segment], now: int) -> None:
+        """Retention: remove the oldest segments, the active one too if it is among them."""
+        assert self.segments[: len(old)] == list(old)
+        if not old:
+            return
+        if old[-1] is self.active:
+            self.roll(now)  # the name of the new segment keeps the end offset
+            self.disk.sync_folder(self.folder)
+        self.log_start_offset = max(self.log_start_offset, self.segments[len(old)].base_offset)
+        self._retire(old, now)
+        del self.segments[: len(old)]
+        self._folder_changed()
+
+    def _retire(self, old: Sequence[Segment], now: int) -> None:
+        for segment in old:
+            self._open_files.forget(segment)
+            self._dirty = [dirty for dirty in self._dirty if dirty is not segment]
+            paths = segment.rename(DELETED)
+            with suppress(FileNotFoundError):
+                snapshot = f"{self.folder}/{segment_file(segment.base_offset, SNAPSHOT)}"
+                self.disk.rename(snapshot, snapshot + DELETED)
+                paths.append(snapshot + DELETED)
+            self._deleted.append((now, paths))
+
+    def purge_deleted(self, now: int) -> int:
+        """Remove files that were retired file.delete.delay.ms ago; returns how many."""
+        due = [entry for entry in self._deleted if now - entry[0] >= self.config.file_delete_delay_ms]
+        self._deleted = [entry for entry in self._deleted if entry not in due]
+        paths = [path for _, paths in due for path in paths]
+        for path in paths:
+            with suppress(FileNotFoundError):
+                self.disk.unlink(path)
+        return len(paths)

@@ -1,0 +1,300 @@
+"""Opens the files of a partition, whatever state a crash left them in.
+
+First the folder is tidied: interrupted compactions are undone or finished, orphans removed. Then there are
+two ways. After a clean stop only the tail of the last segment is looked at, to learn where the log ends.
+After a crash every segment from the recovery point on is walked batch by batch, and indexed anew.
+
+What the walk may meet, and what follows:
+
+- A batch that is torn, or fails its checksum, *above* the recovery point: a write that no sync had covered
+  when the power went. The log is cut there, later segments go, and one line is logged.
+- The same *below* the recovery point, or a log that ends before it: bytes that were known to be on disk are
+  damaged. Cutting would silently lose acknowledged data, so the log is not opened (`LogCorrupt`).
+- A sound batch that skips offsets. Offsets lie outside the checksum, so this may be a flipped bit, or what
+  compaction left. Compacted logs may skip below the recovery point, and anywhere if there is no recovery
+  point (a log that somebody copied here). Between two segments of an ordinary log it is the lost end of the
+  earlier one: cut. Anything else is damage: `LogCorrupt`.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+from protocol.record_batch import BatchHeader, CorruptBatch
+from storage.batch_walk import walk_batches, walk_headers
+from storage.disk import Disk, FileInfo
+from storage.errors import LogCorrupt
+from storage.layout import (
+    CLEANED,
+    DELETED,
+    LOG,
+    SEGMENT_KINDS,
+    SNAPSHOT,
+    SWAP,
+    parse_segment_file,
+    segment_file,
+)
+from storage.log_config import LogConfig
+from storage.segment import MAX_RELATIVE_OFFSET, Segment
+
+logger = logging.getLogger(__name__)
+
+ADVICE: Final = (
+    "Nothing was changed. Restore the folder from a backup; or, to give up everything from there on, "
+    "stop the broker, remove this log's line from recovery-point-offset-checkpoint, and start again"
+)
+
+
+@dataclass(slots=True)
+class Opened:
+    """What was found: the segments in order, and what the walk changed."""
+
+    segments: list[Segment] = field(default_factory=list)
+    scanned: list[Segment] = field(default_factory=list)  # their bytes may not have reached the medium yet
+    leader_epochs: list[tuple[int, int]] = field(default_factory=list)  # as seen in the scanned batches
+    folder_changed: bool = False
+
+
+@dataclass(slots=True)
+class OpenRules:
+    """How to treat what is found."""
+
+    config: LogConfig
+    clean: bool
+    recovery_point: int | None  # None: nobody knows
+    gaps_allowed: bool  # the log is, or was, compacted
+
+
+def open_segments(disk: Disk, folder: str, rules: OpenRules) -> Opened:
+    """Tidy the folder, open its segments, and check them as the rules say; LogCorrupt if that fails."""
+    opened = Opened()
+    try:
+        infos = _tidy(disk, folder, disk.scan_folder(folder), rules.config, opened)
+    except CorruptBatch as error:
+        raise LogCorrupt(f"{error}, in the output of a compaction. {ADVICE}") from error
+    logs = sorted((base, info) for base, info in infos.items())
+    bases = [base for base, _ in logs]
+    opened.segments = [
+        Segment(
+            disk, folder, base, rules.config,
+            size_bytes=info.size_bytes, next_offset=following, modified_ms=info.modified_ms,
+        )
+        for (base, info), following in zip(logs, [*bases[1:], None], strict=True)
+    ]  # fmt: skip
+    if rules.clean:
+        _find_end(opened)
+    else:
+        _Scan(opened, rules).run()
+    end = opened.segments[-1].next_offset if opened.segments else 0
+    if rules.recovery_point is not None and end < rules.recovery_point:
+        raise LogCorrupt(
+            f"{folder} ends at offset {end}, but was on disk up to {rules.recovery_point} before. {ADVICE}"
+        )
+    return opened
+
+
+# --- tidying --------------------------------------------------------------------------------------
+
+
+def _tidy(
+    disk: Disk, folder: str, infos: list[FileInfo], config: LogConfig, opened: Opened
+) -> dict[int, FileInfo]:
+    """Finish or undo what a crash interrupted; returns the remaining .log files by base offset."""
+    files = {name: info for info in infos if (name := parse_segment_file(info.name))}
+    if not any(suffix for _, _, suffix in files) and not _orphans(files):
+        return {base: info for (base, kind, _), info in files.items() if kind == LOG}
+    opened.folder_changed = True
+    cleaned = [base for base, _, suffix in files if suffix == CLEANED]
+    for base, kind, suffix in list(files):
+        unfinished = suffix == SWAP and cleaned and base >= min(cleaned)
+        if suffix in (DELETED, CLEANED) or unfinished:
+            _remove(disk, folder, files, (base, kind, suffix))
+    _finish_swap(disk, folder, files, config)
+    for orphan in _orphans(files):
+        _remove(disk, folder, files, orphan)
+    return {base: info for (base, kind, _), info in files.items() if kind == LOG}
+
+
+def _orphans(files: dict[tuple[int, str, str], FileInfo]) -> list[tuple[int, str, str]]:
+    """Index files without a log."""
+    return [
+        (base, kind, suffix)
+        for base, kind, suffix in files
+        if kind in SEGMENT_KINDS and kind != LOG and (base, LOG, suffix) not in files
+    ]
+
+
+def _remove(
+    disk: Disk, folder: str, files: dict[tuple[int, str, str], FileInfo], which: tuple[int, str, str]
+) -> None:
+    disk.unlink(f"{folder}/{segment_file(*which)}")
+    del files[which]
+
+
+def _finish_swap(
+    disk: Disk, folder: str, files: dict[tuple[int, str, str], FileInfo], config: LogConfig
+) -> None:
+    """Put complete output of compaction in the place of the segments that it was made from."""
+    swapped = sorted(base for base, kind, suffix in files if suffix == SWAP and kind == LOG)
+    for base in swapped:
+        size_bytes = files[base, LOG, SWAP].size_bytes
+        segment = Segment(disk, folder, base, config, suffix=SWAP, size_bytes=size_bytes)
+        end = base
+        for _, header in walk_headers(segment.file(), 0, size_bytes):
+            end = header.next_offset
+        segment.release_file()
+        for covered in [name for name in files if base <= name[0] < max(end, base + 1)]:
+            if covered[2] == "" and covered[1] in SEGMENT_KINDS:
+                _remove(disk, folder, files, covered)
+        segment.rename("")
+        for kind in SEGMENT_KINDS:
+            if info := files.pop((base, kind, SWAP), None):
+                files[base, kind, ""] = info
+
+
+def remove_snapshots(disk: Disk, folder: str, log_end_offset: int) -> None:
+    """Drop producer snapshots that describe offsets the log does not reach."""
+    for info in disk.scan_folder(folder):
+        name = parse_segment_file(info.name)
+        if name and name[1] == SNAPSHOT and name[0] > log_end_offset:
+            with suppress(FileNotFoundError):
+                disk.unlink(f"{folder}/{info.name}")
+
+
+# --- after a clean stop ---------------------------------------------------------------------------
+
+
+def _find_end(opened: Opened) -> None:
+    """Learn where the log ends: from the last index entry on, header by header."""
+    if not opened.segments:
+        return
+    active = opened.segments[-1]
+    if active.size_bytes == 0:
+        return
+    try:
+        entry = active.index.last()
+        for _, header in walk_headers(active.file(), entry[1] if entry else 0, active.size_bytes):
+            if entry and header.last_offset != entry[0]:
+                active.rebuild_indexes()  # the index lied; this walks the whole segment
+                break
+            entry = None
+            active.next_offset = header.next_offset
+    except CorruptBatch as error:
+        raise LogCorrupt(f"{error}, although the broker had stopped cleanly. {ADVICE}") from error
+    active.release_file()
+
+
+# --- after a crash --------------------------------------------------------------------------------
+
+
+class _Scan:
+    """The walk over all segments from the recovery point on."""
+
+    def __init__(self, opened: Opened, rules: OpenRules) -> None:
+        self.opened = opened
+        self.rules = rules
+        self.cut = False
+
+    def run(self) -> None:
+        segments = self.opened.segments
+        expected: int | None = None  # where the previous segment ended, if it was walked
+        for number, segment in enumerate(segments):
+            limit = segments[number + 1].base_offset if number + 1 < len(segments) else None
+            if limit is not None and self._is_safe(limit):
+                continue
+            if (
+                expected is not None
+                and segment.base_offset > expected
+                and self._cut_between(segment, expected)
+            ):
+                self._drop(number)
+                return
+            self.opened.scanned.append(segment)
+            if (sound_bytes := self._walk(segment, limit)) < segment.size_bytes:
+                # First what lies behind, durably: else a second crash could leave a hole in the log.
+                self._drop(number + 1)
+                segment.file().truncate(sound_bytes)
+                segment.size_bytes = sound_bytes
+            expected = segment.next_offset
+            segment.release_file()
+            if self.cut:
+                return
+
+    def _is_safe(self, offset: int) -> bool:
+        return self.rules.recovery_point is not None and offset <= self.rules.recovery_point
+
+    def _walk(self, segment: Segment, limit: int | None) -> int:
+        """Index the batches of a segment up to the first bad one; returns how many bytes are good."""
+        segment.forget_indexes()
+        segment.next_offset = segment.base_offset
+        position = 0
+        try:
+            for header, _, _ in walk_batches(segment.file(), 0, segment.size_bytes):
+                self._check(segment, header, position, limit)
+                segment.note(header, position)
+                self._note_epoch(header)
+                position += header.size_bytes
+        except CorruptBatch as error:
+            self._decide_to_cut(segment, position, str(error))
+        return position
+
+    def _check(self, segment: Segment, header: BatchHeader, position: int, limit: int | None) -> None:
+        where = f"{segment.log_path}, batch at byte {position}"
+        if header.base_offset < segment.next_offset:
+            raise CorruptBatch(f"{where}: offset {header.base_offset} after {segment.next_offset - 1}")
+        if (
+            header.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
+            or header.record_count > header.last_offset_delta + 1
+        ):
+            raise CorruptBatch(f"{where}: offsets {header.base_offset} to {header.last_offset} cannot be")
+        if limit is not None and header.last_offset >= limit:
+            raise CorruptBatch(f"{where}: offset {header.last_offset} belongs into the next segment")
+        if header.base_offset > segment.next_offset and not self._may_skip_to(header.base_offset):
+            raise LogCorrupt(
+                f"{where}: offsets {segment.next_offset} to {header.base_offset - 1} are missing. {ADVICE}"
+            )
+
+    def _may_skip_to(self, offset: int) -> bool:
+        known = self.rules.recovery_point
+        return self.rules.gaps_allowed and (known is None or offset <= known)
+
+    def _cut_between(self, segment: Segment, expected: int) -> bool:
+        """A segment starts behind the end of the one before: whether to cut there."""
+        if self._may_skip_to(segment.base_offset):
+            return False
+        missing = (
+            f"{segment.folder}: offsets {expected} to {segment.base_offset - 1} are missing between segments"
+        )
+        if self.rules.gaps_allowed or self._is_safe(expected + 1):
+            raise LogCorrupt(f"{missing}. {ADVICE}")
+        logger.warning("%s: their write never reached the disk; the log is cut at %d", missing, expected)
+        return True
+
+    def _decide_to_cut(self, segment: Segment, position: int, why: str) -> None:
+        end = segment.next_offset
+        if self._is_safe(end + 1):
+            raise LogCorrupt(
+                f"{why}; this was on disk up to offset {self.rules.recovery_point} before. {ADVICE}"
+            )
+        lost_bytes = segment.size_bytes - position
+        logger.warning("%s: unsynced tail of %d bytes is cut, the log ends at %d", why, lost_bytes, end)
+        self.cut = True
+
+    def _drop(self, first: int) -> None:
+        """Remove the segments from this one on: what they hold continues something that is gone."""
+        dropped = self.opened.segments[first:]
+        for segment in dropped:
+            logger.warning("%s lies behind the cut and is removed", segment.log_path)
+            for path in segment.rename(DELETED):
+                segment.disk.unlink(path)
+        if dropped:
+            dropped[0].disk.sync_folder(dropped[0].folder)
+        del self.opened.segments[first:]
+
+    def _note_epoch(self, header: BatchHeader) -> None:
+        epochs = self.opened.leader_epochs
+        if not epochs or header.partition_leader_epoch > epochs[-1][0]:
+            epochs.append((header.partition_leader_epoch, header.base_offset))
