@@ -58,7 +58,9 @@ class PartitionLog(LogWriter):
             cleaned_up_to: what the cleaner's checkpoint says; above 0 offsets may be missing.
         """
         log = cls(disk, folder, config, topic_id=topic_id, open_files=open_files)
-        rules = OpenRules(config, clean, recovery_point, config.compacts or cleaned_up_to > 0)
+        rules = OpenRules(
+            config, clean, recovery_point, config.compacts or cleaned_up_to > 0, log_start_offset
+        )
         log.cleaned_up_to = cleaned_up_to
         log._flushed_at_ms = now
         try:

@@ -66,6 +66,7 @@ class OpenRules:
     clean: bool
     recovery_point: int | None  # None: nobody knows
     gaps_allowed: bool  # the log is, or was, compacted
+    log_start_offset: int = 0
 
 
 def open_segments(disk: Disk, folder: str, rules: OpenRules) -> Opened:
@@ -88,7 +89,7 @@ def open_segments(disk: Disk, folder: str, rules: OpenRules) -> Opened:
         _find_end(opened)
     else:
         _Scan(opened, rules).run()
-    end = opened.segments[-1].next_offset if opened.segments else 0
+    end = max(opened.segments[-1].next_offset if opened.segments else 0, rules.log_start_offset)
     if rules.recovery_point is not None and end < rules.recovery_point:
         raise LogCorrupt(
             f"{folder} ends at offset {end}, but was on disk up to {rules.recovery_point} before. {ADVICE}"

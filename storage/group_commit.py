@@ -1,0 +1,95 @@
+"""Makes many appends to many logs durable with few syncs, while new appends gather for the next one.
+
+The rule is small: at most one flush is in flight; when it is back, everything that became dirty meanwhile is
+the next one. So under load a flush covers whatever arrived during the one before, and an idle broker syncs an
+append at once. This holds no thread and no clock; the host drives it:
+
+    commit.appended(log, ready)          ready(None) is called when what the log holds now is durable,
+                                         ready(error) if it never will be
+    if flush := commit.take():           once per turn of the event loop
+        executor.submit(flush.run)       blocks in the syncs, elsewhere
+    commit.finished(flush, now)          back on the event loop: calls what waited
+
+How many syncs a flush of n logs takes is the disk's choice (`storage/syncfs.py`).
+
+With `sync=False` durability is what Kafka's own default is, the page cache: nobody waits for a flush, and
+logs are only synced when they roll, or as flush.messages and flush.ms say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from storage.disk import Disk
+from storage.errors import LogFailed
+from storage.flush import FlushTicket, sync_tickets
+from storage.log_writer import LogWriter
+
+Ready: TypeAlias = Callable[[LogFailed | None], None]
+
+
+class Flush:
+    """One flush: what to sync, and who waits for it."""
+
+    __slots__ = ("_disk", "tickets", "waiting")
+
+    def __init__(
+        self, disk: Disk, tickets: list[FlushTicket], waiting: list[tuple[LogWriter, Ready]]
+    ) -> None:
+        self._disk = disk
+        self.tickets = tickets
+        self.waiting = waiting
+
+    def run(self) -> None:
+        """Sync. Blocks; never raises OSError: how it went is in the tickets."""
+        sync_tickets(self._disk, self.tickets)
+
+
+class GroupCommit:
+    """Which logs are dirty, who waits for them, and whether a flush is in flight."""
+
+    def __init__(self, disk: Disk, *, sync: bool = True) -> None:
+        self.sync = sync
+        self.in_flight: Flush | None = None
+        self._disk = disk
+        self._dirty: dict[LogWriter, None] = {}  # a set that keeps its order
+        self._waiting: list[tuple[LogWriter, Ready]] = []
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing in flight, nothing to flush, nobody waiting."""
+        return self.in_flight is None and not self._dirty and not self._waiting
+
+    def appended(self, log: LogWriter, ready: Ready | None = None, *, now: int = 0) -> None:
+        """Something was appended to the log; `ready` is called from `take` or `finished`, never from here."""
+        if self.sync or log.wants_flush(now):
+            self._dirty[log] = None
+        if ready is not None:
+            self._waiting.append((log, ready))
+
+    def take(self) -> Flush | None:
+        """The next flush to run, if there is one and none is in flight."""
+        if not self.sync and self._waiting:
+            waiting, self._waiting = self._waiting, []
+            _call(waiting)
+        if self.in_flight is not None or not self._dirty:
+            return None
+        tickets = [ticket for log in self._dirty if (ticket := log.begin_flush()) is not None]
+        flush = Flush(self._disk, tickets, self._waiting)
+        self._dirty, self._waiting = {}, []
+        self.in_flight = flush
+        return flush
+
+    def finished(self, flush: Flush, now: int = 0) -> None:
+        """The flush has run: move the recovery points and tell those who waited."""
+        assert flush is self.in_flight
+        self.in_flight = None
+        for ticket in flush.tickets:
+            ticket.log.end_flush(ticket, now)
+        _call(flush.waiting)
+
+
+def _call(waiting: list[tuple[LogWriter, Ready]]) -> None:
+    for log, ready in waiting:
+        ready(None if log.failed is None else LogFailed(log.failed))

@@ -1,0 +1,257 @@
+"""The data folder: all logs of a broker, its lock, its checkpoints, and the marker of a clean stop.
+
+Start: take the lock, read the checkpoints, open every partition. If the last stop was not clean, what was
+recovered is synced before anybody sees it. Then the marker goes, before the first write.
+
+Stop: sync every log with its indexes, write the checkpoints, and only then the marker. It says: each log ends
+where its recovery point is, look no further.
+
+A partition whose log is damaged does not stop the others: it is listed in `failed` with the reason, for the
+broker to tell clients and the operator.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from storage.disk import Disk
+from storage.errors import LogCorrupt, LogFailed, StorageError
+from storage.flush import sync_tickets
+from storage.layout import (
+    CLEAN_SHUTDOWN_FILE,
+    CLEANER_FILE,
+    DELETED_FOLDER_SUFFIX,
+    HIGH_WATERMARKS_FILE,
+    LOCK_FILE,
+    LOG_STARTS_FILE,
+    RECOVERY_POINTS_FILE,
+    TopicPartition,
+    format_offsets,
+    parse_offsets,
+    parse_partition_folder,
+    partition_folder,
+)
+from storage.log_config import LogConfig
+from storage.open_files import OpenFiles
+from storage.partition_log import PartitionLog
+
+logger = logging.getLogger(__name__)
+
+CLEAN_SHUTDOWN: Final = b'{"version":0,"brokerEpoch":-1}'
+
+
+class LogDirectory:
+    """All logs below one folder. Open one with `LogDirectory.open`, and `close` it."""
+
+    def __init__(self, disk: Disk, path: str, config_of: Callable[[str], LogConfig]) -> None:
+        self.disk = disk
+        self.path = path
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.failed: dict[TopicPartition, str] = {}
+        self.was_clean = False
+        self._config_of = config_of
+        self._open_files = OpenFiles()
+        self._lock = disk.lock(f"{path}/{LOCK_FILE}")
+        self._damaged_offsets: dict[str, dict[TopicPartition, int]] = {}
+        self._written: dict[str, bytes] = {}  # checkpoint files as they are on disk
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        path: str,
+        config_of: Callable[[str], LogConfig] = lambda _: LogConfig(),
+        *,
+        now: int = 0,
+    ) -> LogDirectory:
+        """Open every log of the folder, which must exist. FolderInUse if another process has it.
+
+        Args:
+            config_of: the settings of a topic's logs.
+        """
+        directory = cls(disk, path, config_of)
+        try:
+            directory._open_all(now)
+        except BaseException:
+            directory.abandon()
+            raise
+        return directory
+
+    def _open_all(self, now: int) -> None:
+        names = self.disk.scan_folder(self.path)
+        self.was_clean = any(info.name == CLEAN_SHUTDOWN_FILE for info in names)
+        checkpoints = {
+            name: self._read_checkpoint(name)
+            for name in (RECOVERY_POINTS_FILE, LOG_STARTS_FILE, CLEANER_FILE)
+        }
+        for info in names:
+            if not info.is_folder:
+                continue
+            if info.name.endswith(DELETED_FOLDER_SUFFIX):
+                self._erase(info.name)
+            elif key := parse_partition_folder(info.name):
+                self._open_one(key, checkpoints, now)
+        self._miss_the_missing(checkpoints)
+        if self.was_clean:
+            self.disk.unlink(f"{self.path}/{CLEAN_SHUTDOWN_FILE}")
+            self.disk.sync_folder(self.path)
+        else:
+            self.flush(now)
+            self.checkpoint()
+
+    def _open_one(
+        self, key: TopicPartition, checkpoints: dict[str, dict[TopicPartition, int]], now: int
+    ) -> None:
+        try:
+            self.logs[key] = PartitionLog.open(
+                self.disk, f"{self.path}/{partition_folder(*key)}", self._config_of(key[0]),
+                recovery_point=checkpoints[RECOVERY_POINTS_FILE].get(key), clean=self.was_clean,
+                log_start_offset=checkpoints[LOG_STARTS_FILE].get(key, 0),
+                cleaned_up_to=checkpoints[CLEANER_FILE].get(key, 0), open_files=self._open_files, now=now,
+            )  # fmt: skip
+        except (LogCorrupt, OSError) as error:
+            self._give_up(key, checkpoints, str(error))
+
+    def _miss_the_missing(self, checkpoints: dict[str, dict[TopicPartition, int]]) -> None:
+        """A log of which something was synced, but whose folder is gone, must not start anew as if empty."""
+        for key, offset in checkpoints[RECOVERY_POINTS_FILE].items():
+            if offset > 0 and key not in self.logs and key not in self.failed:
+                self._give_up(
+                    key,
+                    checkpoints,
+                    f"its folder is gone, with offsets up to {offset}. Restore it; or, to start anew, stop the "
+                    f"broker and remove its line from {RECOVERY_POINTS_FILE} (and lower the count in line 2)",
+                )
+
+    def _give_up(
+        self, key: TopicPartition, checkpoints: dict[str, dict[TopicPartition, int]], why: str
+    ) -> None:
+        logger.error("partition %s-%d is not available: %s", *key, why)
+        self.failed[key] = why
+        for name, offsets in checkpoints.items():  # what is known of it must survive the next checkpoint
+            if key in offsets:
+                self._damaged_offsets.setdefault(name, {})[key] = offsets[key]
+
+    def _erase(self, name: str) -> None:
+        """Remove the folder of a deleted partition."""
+        folder = f"{self.path}/{name}"
+        for info in self.disk.scan_folder(folder):
+            self.disk.unlink(f"{folder}/{info.name}")
+        self.disk.remove_folder(folder)
+
+    # --- partitions ------------------------------------------------------------------------------
+
+    def log(self, topic: str, partition: int, *, topic_id: bytes | None = None) -> PartitionLog:
+        """The log of a partition; a new one takes place on disk with its first append (or `create`)."""
+        key = (topic, partition)
+        found = self.logs.get(key)
+        if found is None:
+            if key in self.failed:
+                raise LogFailed(self.failed[key])
+            found = PartitionLog(
+                self.disk, f"{self.path}/{partition_folder(topic, partition)}", self._config_of(topic),
+                topic_id=topic_id, open_files=self._open_files,
+            )  # fmt: skip
+            self.logs[key] = found
+        return found
+
+    def delete(self, keys: Iterable[TopicPartition]) -> None:
+        """Remove partitions for good: out of the checkpoints first, then from the folder."""
+        doomed = [log for key in keys if (log := self.logs.pop(key, None)) is not None]
+        self.checkpoint()
+        renamed = []
+        for log in doomed:
+            log.abandon()
+            log.failed = log.failed or f"{log.folder} was deleted"
+            if log.exists:
+                target = f"{log.folder}.{secrets.token_hex(16)}{DELETED_FOLDER_SUFFIX}"
+                self.disk.rename(log.folder, target)
+                renamed.append(target)
+        self.disk.sync_folder(self.path)
+        for target in renamed:
+            self._erase(target.removeprefix(f"{self.path}/"))
+
+    def truncate(self, topic: str, partition: int, offset: int) -> None:
+        """Cut a log, after telling the checkpoint not to expect more of it."""
+        log = self.logs[topic, partition]
+        log.recovery_point = min(log.recovery_point, log.log_start_offset)
+        self.checkpoint()
+        log.truncate_to(offset)
+
+    # --- checkpoints -----------------------------------------------------------------------------
+
+    def checkpoint(self) -> None:
+        """Write down recovery points, log starts, high watermarks and the cleaner's progress. Blocks."""
+        points = self._recovery_points()
+        self._write_checkpoint(RECOVERY_POINTS_FILE, points)
+        for key, log in self.logs.items():
+            if key in points:
+                log.checkpointed(points[key])
+        # One broker has no followers: all that was flushed is replicated as far as it ever will be.
+        self._write_checkpoint(
+            HIGH_WATERMARKS_FILE, {key: log.log_end_offset for key, log in self._existing()}
+        )
+        starts = {
+            key: log.log_start_offset
+            for key, log in self._existing()
+            if log.log_start_offset > (log.segments[0].base_offset if log.segments else 0)
+        }
+        self._write_checkpoint(LOG_STARTS_FILE, starts)
+        cleaned = {key: log.cleaned_up_to for key, log in self._existing() if log.cleaned_up_to > 0}
+        self._write_checkpoint(CLEANER_FILE, cleaned)
+
+    def _existing(self) -> list[tuple[TopicPartition, PartitionLog]]:
+        return [(key, log) for key, log in self.logs.items() if log.exists]
+
+    def _recovery_points(self) -> dict[TopicPartition, int]:
+        return {key: log.recovery_point for key, log in self._existing()}
+
+    def _read_checkpoint(self, name: str) -> dict[TopicPartition, int]:
+        path = f"{self.path}/{name}"
+        try:
+            self._written[name] = self.disk.read_file(path)
+        except FileNotFoundError:
+            return {}
+        return parse_offsets(self._written[name], path)
+
+    def _write_checkpoint(self, name: str, offsets: dict[TopicPartition, int]) -> None:
+        content = format_offsets(self._damaged_offsets.get(name, {}) | offsets)
+        if not offsets and name not in self._written:
+            return
+        if self._written.get(name) != content:
+            self.disk.write_file(f"{self.path}/{name}", content)
+            self._written[name] = content
+
+    # --- the end ---------------------------------------------------------------------------------
+
+    def flush(self, now: int = 0) -> None:
+        """Make every log durable, now and here; logs whose disk fails are marked so."""
+        tickets = [ticket for log in self.logs.values() if (ticket := log.begin_flush()) is not None]
+        sync_tickets(self.disk, tickets)
+        for ticket in tickets:
+            ticket.log.end_flush(ticket, now)
+
+    def close(self, now: int = 0) -> None:
+        """Stop cleanly; no flush may be in flight. StorageError if the next start will have to recover."""
+        try:
+            for log in self.logs.values():
+                log.save_indexes()
+            self.flush(now)
+            self.checkpoint()
+            broken = [log.failed for log in self.logs.values() if log.failed is not None] + list(
+                self.failed.values()
+            )
+            if broken:
+                raise StorageError(f"no clean stop: {'; '.join(broken)}")
+            self.disk.write_file(f"{self.path}/{CLEAN_SHUTDOWN_FILE}", CLEAN_SHUTDOWN)
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of everything as it is, as a crash would."""
+        for log in self.logs.values():
+            log.abandon()
+        self._lock.release()
