@@ -17,7 +17,8 @@ from protocol.record_batch import (
 from storage.disk import File
 
 CHUNK_BYTES: Final = 1 << 20
-_BATCH_LENGTH: Final = Struct(">i")
+_OFFSET_AND_LENGTH: Final = Struct(">qi")
+_LAST_OFFSET_DELTA: Final = Struct(">i")
 HEADER_CHUNK_BYTES: Final = 1 << 13  # two index intervals: one read finds most offsets
 
 
@@ -55,31 +56,37 @@ def walk_batches(
 
 
 def walk_chunks(
-    file: File, position: int, end: int, *, chunk_bytes: int = CHUNK_BYTES
-) -> Iterator[tuple[bytes, int]]:
-    """(chunk, how much of it is whole batches): for `scan_records`, which checks and decodes in one go."""
+    file: File, position: int, end: int, *, gaps_allowed: bool = False, chunk_bytes: int = CHUNK_BYTES
+) -> Iterator[tuple[bytes, int, int, int]]:
+    """(chunk, how much of it is whole batches, first offset, next offset), for `scan_records` to decode.
+
+    Checks that sizes and offsets add up, and leaves the checksums to `scan_records`.
+    """
     wanted = chunk_bytes
     while position < end:
         chunk = _read(file, position, min(wanted, end - position))
         wanted = chunk_bytes
         at, size = 0, len(chunk)
-        while size - at >= LOG_OVERHEAD_BYTES:
-            batch_bytes = LOG_OVERHEAD_BYTES + _BATCH_LENGTH.unpack_from(chunk, at + 8)[0]
+        first_offset = next_offset = -1
+        while size - at >= BATCH_HEADER_BYTES:
+            base_offset, length = _OFFSET_AND_LENGTH.unpack_from(chunk, at)
+            batch_bytes = LOG_OVERHEAD_BYTES + length
             if batch_bytes < BATCH_HEADER_BYTES or position + at + batch_bytes > end:
-                raise CorruptBatch(
-                    f"{file.path}, batch at byte {position + at}: {batch_bytes} bytes cannot be"
-                )
+                raise CorruptBatch(f"{file.path}, batch at byte {position + at}: {batch_bytes} bytes cannot be")
             if at + batch_bytes > size:
                 wanted = max(chunk_bytes, batch_bytes)
                 break
+            if next_offset < 0:
+                first_offset = next_offset = base_offset
+            if base_offset < next_offset or (base_offset > next_offset and not gaps_allowed):
+                raise CorruptBatch(f"{file.path}, batch at byte {position + at}: offset {base_offset}")
+            next_offset = base_offset + _LAST_OFFSET_DELTA.unpack_from(chunk, at + 23)[0] + 1
             at += batch_bytes
         else:
             if position + size >= end and at < size:
-                raise CorruptBatch(
-                    f"{file.path}, batch at byte {position + at}: is cut off: {size - at} bytes"
-                )
+                raise CorruptBatch(f"{file.path}, batch at byte {position + at}: is cut off: {size - at} bytes")
         if at:
-            yield chunk, at
+            yield chunk, at, first_offset, next_offset
         position += at
 
 

@@ -84,8 +84,7 @@ class LogDirectory:
         names = self.disk.scan_folder(self.path)
         self.was_clean = any(info.name == CLEAN_SHUTDOWN_FILE for info in names)
         checkpoints = {
-            name: self._read_checkpoint(name)
-            for name in (RECOVERY_POINTS_FILE, LOG_STARTS_FILE, CLEANER_FILE)
+            name: self._read_checkpoint(name) for name in (RECOVERY_POINTS_FILE, LOG_STARTS_FILE, CLEANER_FILE)
         }
         for info in names:
             if not info.is_folder:
@@ -102,9 +101,7 @@ class LogDirectory:
             self.flush(now)
             self.checkpoint()
 
-    def _open_one(
-        self, key: TopicPartition, checkpoints: dict[str, dict[TopicPartition, int]], now: int
-    ) -> None:
+    def _open_one(self, key: TopicPartition, checkpoints: dict[str, dict[TopicPartition, int]], now: int) -> None:
         try:
             self.logs[key] = PartitionLog.open(
                 self.disk, f"{self.path}/{partition_folder(*key)}", self._config_of(key[0]),
@@ -122,13 +119,11 @@ class LogDirectory:
                 self._give_up(
                     key,
                     checkpoints,
-                    f"its folder is gone, with offsets up to {offset}. Restore it; or, to start anew, stop the "
-                    f"broker and remove its line from {RECOVERY_POINTS_FILE} (and lower the count in line 2)",
+                    f"its folder is gone, with offsets up to {offset}. Restore it; or, to start anew, stop "
+                    f"the broker and remove its line from {RECOVERY_POINTS_FILE} (line 2 counts the lines)",
                 )
 
-    def _give_up(
-        self, key: TopicPartition, checkpoints: dict[str, dict[TopicPartition, int]], why: str
-    ) -> None:
+    def _give_up(self, key: TopicPartition, checkpoints: dict[str, dict[TopicPartition, int]], why: str) -> None:
         logger.error("partition %s-%d is not available: %s", *key, why)
         self.failed[key] = why
         for name, offsets in checkpoints.items():  # what is known of it must survive the next checkpoint
@@ -191,9 +186,7 @@ class LogDirectory:
             if key in points:
                 log.checkpointed(points[key])
         # One broker has no followers: all that was flushed is replicated as far as it ever will be.
-        self._write_checkpoint(
-            HIGH_WATERMARKS_FILE, {key: log.log_end_offset for key, log in self._existing()}
-        )
+        self._write_checkpoint(HIGH_WATERMARKS_FILE, {key: log.log_end_offset for key, log in self._existing()})
         starts = {
             key: log.log_start_offset
             for key, log in self._existing()
@@ -241,9 +234,7 @@ class LogDirectory:
                 log.save_indexes()
             self.flush(now)
             self.checkpoint()
-            broken = [log.failed for log in self.logs.values() if log.failed is not None] + list(
-                self.failed.values()
-            )
+            broken = [log.failed for log in self.logs.values() if log.failed is not None] + list(self.failed.values())
             if broken:
                 raise StorageError(f"no clean stop: {'; '.join(broken)}")
             self.disk.write_file(f"{self.path}/{CLEAN_SHUTDOWN_FILE}", CLEAN_SHUTDOWN)

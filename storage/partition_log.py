@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from operator import attrgetter
 
-from protocol.record_batch import BATCH_HEADER_BYTES, BatchHeader, parse_header
+from protocol.record_batch import BATCH_HEADER_BYTES, BatchHeader, CorruptBatch, parse_header
 from storage.batch_walk import walk_chunks
 from storage.disk import Disk
 from storage.errors import OffsetOutOfRange
@@ -58,9 +58,7 @@ class PartitionLog(LogWriter):
             cleaned_up_to: what the cleaner's checkpoint says; above 0 offsets may be missing.
         """
         log = cls(disk, folder, config, topic_id=topic_id, open_files=open_files)
-        rules = OpenRules(
-            config, clean, recovery_point, config.compacts or cleaned_up_to > 0, log_start_offset
-        )
+        rules = OpenRules(config, clean, recovery_point, config.compacts or cleaned_up_to > 0, log_start_offset)
         log.cleaned_up_to = cleaned_up_to
         log._flushed_at_ms = now
         try:
@@ -116,6 +114,11 @@ class PartitionLog(LogWriter):
         """Index of the segment that `offset` belongs to: the last one that starts at or below it."""
         return max(bisect_right(self.segments, offset, key=_base_offset) - 1, 0)
 
+    @property
+    def gaps_allowed(self) -> bool:
+        """Whether offsets may be missing: compaction is, or was, at work here."""
+        return self.config.compacts or self.cleaned_up_to > 0
+
     # --- reading ---------------------------------------------------------------------------------
 
     def read(
@@ -142,9 +145,7 @@ class PartitionLog(LogWriter):
                 return self._slice(segment, start, max_bytes, min_one_batch, limit)
         return None
 
-    def _slice(
-        self, segment: Segment, start: int, max_bytes: int, min_one_batch: bool, limit: int
-    ) -> LogSlice | None:
+    def _slice(self, segment: Segment, start: int, max_bytes: int, min_one_batch: bool, limit: int) -> LogSlice | None:
         end = segment.size_bytes if limit >= segment.next_offset else segment.find(limit)
         length = (segment.size_bytes if end is None else end) - start
         if length > max_bytes:
@@ -154,27 +155,46 @@ class PartitionLog(LogWriter):
                 length = max(length, header.size_bytes)
         return LogSlice(segment.file(), start, length) if length > 0 else None
 
-    def batches(
-        self, offset: int | None = None, up_to: int | None = None
-    ) -> Iterator[tuple[BatchHeader, bytes, int]]:
-        """(header, chunk, place in the chunk) of each batch from `offset` to `up_to`, checksums verified."""
+    def batches(self, offset: int | None = None, up_to: int | None = None) -> Iterator[tuple[BatchHeader, bytes, int]]:
+        """(header, chunk, place in the chunk) of each batch from `offset` to `up_to`, for a replay.
+
+        CorruptBatch at the first one whose checksum or offset is wrong.
+        """
         offset = self.log_start_offset if offset is None else offset
+        expected: int | None = None
         for segment in self.segments[self.segment_of(offset) :]:
             for header, chunk, at in segment.batches(segment.find(offset) or 0):
                 if up_to is not None and header.base_offset >= up_to:
                     return
-                if header.last_offset >= offset:
+                if expected is not None or header.base_offset > max(offset, segment.base_offset):
+                    self._check_order(segment, header.base_offset, expected)
+                expected = header.next_offset
+                if expected > offset:
                     yield header, chunk, at
 
-    def chunks(self) -> Iterator[tuple[bytes, int]]:
-        """(bytes, how many of them are whole batches) of the whole log: a replay's food for `scan_records`.
+    def _check_order(self, segment: Segment, offset: int, expected: int | None) -> None:
+        """Offsets lie outside the checksums; their order is the only witness of a flipped bit."""
+        if expected is None:
+            expected = segment.base_offset
+        if offset < expected or (offset > expected and not self.gaps_allowed):
+            raise CorruptBatch(f"{segment.log_path}: a batch with offset {offset} where {expected} should be")
 
-        Unlike the others, this checks nothing but sizes; and it may start below the log start offset.
+    def chunks(self) -> Iterator[tuple[bytes, int]]:
+        """(bytes, how many of them are whole batches) of the whole log: the fastest replay.
+
+        This looks at sizes and offsets only; the checksums are for `scan_records` to check. It may begin
+        below the log start offset.
         """
+        expected: int | None = None
         for segment in self.segments[self.segment_of(self.log_start_offset) :]:
             file = self.disk.open(segment.log_path)
             try:
-                yield from walk_chunks(file, 0, segment.size_bytes)
+                for chunk, size, first_offset, next_offset in walk_chunks(
+                    file, 0, segment.size_bytes, gaps_allowed=self.gaps_allowed
+                ):
+                    self._check_order(segment, first_offset, expected)
+                    expected = next_offset
+                    yield chunk, size
             finally:
                 file.close()
 

@@ -44,7 +44,8 @@ logger = logging.getLogger(__name__)
 
 ADVICE: Final = (
     "Nothing was changed. Restore the folder from a backup; or, to give up everything from there on, "
-    "stop the broker, remove this log's line from recovery-point-offset-checkpoint, and start again"
+    "stop the broker, remove .kafka_cleanshutdown if there is one, and this log's line from "
+    "recovery-point-offset-checkpoint (line 2 counts the lines), and start again"
 )
 
 
@@ -90,19 +91,16 @@ def open_segments(disk: Disk, folder: str, rules: OpenRules) -> Opened:
     else:
         _Scan(opened, rules).run()
     end = max(opened.segments[-1].next_offset if opened.segments else 0, rules.log_start_offset)
-    if rules.recovery_point is not None and end < rules.recovery_point:
-        raise LogCorrupt(
-            f"{folder} ends at offset {end}, but was on disk up to {rules.recovery_point} before. {ADVICE}"
-        )
+    known = rules.recovery_point
+    if known is not None and (end < known or (rules.clean and end != known)):
+        raise LogCorrupt(f"{folder} ends at offset {end}, but was on disk up to {known} before. {ADVICE}")
     return opened
 
 
 # --- tidying --------------------------------------------------------------------------------------
 
 
-def _tidy(
-    disk: Disk, folder: str, infos: list[FileInfo], config: LogConfig, opened: Opened
-) -> dict[int, FileInfo]:
+def _tidy(disk: Disk, folder: str, infos: list[FileInfo], config: LogConfig, opened: Opened) -> dict[int, FileInfo]:
     """Finish or undo what a crash interrupted; returns the remaining .log files by base offset."""
     files = {name: info for info in infos if (name := parse_segment_file(info.name))}
     if not any(suffix for _, _, suffix in files) and not _orphans(files):
@@ -128,32 +126,33 @@ def _orphans(files: dict[tuple[int, str, str], FileInfo]) -> list[tuple[int, str
     ]
 
 
-def _remove(
-    disk: Disk, folder: str, files: dict[tuple[int, str, str], FileInfo], which: tuple[int, str, str]
-) -> None:
+def _remove(disk: Disk, folder: str, files: dict[tuple[int, str, str], FileInfo], which: tuple[int, str, str]) -> None:
     disk.unlink(f"{folder}/{segment_file(*which)}")
     del files[which]
 
 
-def _finish_swap(
-    disk: Disk, folder: str, files: dict[tuple[int, str, str], FileInfo], config: LogConfig
-) -> None:
+def _finish_swap(disk: Disk, folder: str, files: dict[tuple[int, str, str], FileInfo], config: LogConfig) -> None:
     """Put complete output of compaction in the place of the segments that it was made from."""
-    swapped = sorted(base for base, kind, suffix in files if suffix == SWAP and kind == LOG)
-    for base in swapped:
-        size_bytes = files[base, LOG, SWAP].size_bytes
-        segment = Segment(disk, folder, base, config, suffix=SWAP, size_bytes=size_bytes)
-        end = base
-        for _, header in walk_headers(segment.file(), 0, size_bytes):
-            end = header.next_offset
+    swapped = [
+        Segment(disk, folder, base, config, suffix=SWAP, size_bytes=info.size_bytes)
+        for (base, kind, suffix), info in sorted(files.items())
+        if suffix == SWAP and kind == LOG
+    ]
+    for segment in swapped:
+        end = segment.base_offset + 1
+        for _, header in walk_headers(segment.file(), 0, segment.size_bytes):
+            end = max(end, header.next_offset)
         segment.release_file()
-        for covered in [name for name in files if base <= name[0] < max(end, base + 1)]:
-            if covered[2] == "" and covered[1] in SEGMENT_KINDS:
-                _remove(disk, folder, files, covered)
+        for name in list(files):
+            if segment.base_offset <= name[0] < end and name[1] in SEGMENT_KINDS and name[2] == "":
+                _remove(disk, folder, files, name)
+    if swapped:
+        disk.sync_folder(folder)  # else a second crash could bring an old segment back beside the new one
+    for segment in swapped:
         segment.rename("")
         for kind in SEGMENT_KINDS:
-            if info := files.pop((base, kind, SWAP), None):
-                files[base, kind, ""] = info
+            if info := files.pop((segment.base_offset, kind, SWAP), None):
+                files[segment.base_offset, kind, ""] = info
 
 
 def remove_snapshots(disk: Disk, folder: str, log_end_offset: int) -> None:
@@ -206,11 +205,7 @@ class _Scan:
             limit = segments[number + 1].base_offset if number + 1 < len(segments) else None
             if limit is not None and self._is_safe(limit):
                 continue
-            if (
-                expected is not None
-                and segment.base_offset > expected
-                and self._cut_between(segment, expected)
-            ):
+            if expected is not None and segment.base_offset > expected and self._cut_between(segment, expected):
                 self._drop(number)
                 return
             self.opened.scanned.append(segment)
@@ -266,9 +261,7 @@ class _Scan:
         """A segment starts behind the end of the one before: whether to cut there."""
         if self._may_skip_to(segment.base_offset):
             return False
-        missing = (
-            f"{segment.folder}: offsets {expected} to {segment.base_offset - 1} are missing between segments"
-        )
+        missing = f"{segment.folder}: offsets {expected} to {segment.base_offset - 1} are missing between segments"
         if self.rules.gaps_allowed or self._is_safe(expected + 1):
             raise LogCorrupt(f"{missing}. {ADVICE}")
         logger.warning("%s: their write never reached the disk; the log is cut at %d", missing, expected)
@@ -277,9 +270,7 @@ class _Scan:
     def _decide_to_cut(self, segment: Segment, position: int, why: str) -> None:
         end = segment.next_offset
         if self._is_safe(end + 1):
-            raise LogCorrupt(
-                f"{why}; this was on disk up to offset {self.rules.recovery_point} before. {ADVICE}"
-            )
+            raise LogCorrupt(f"{why}; this was on disk up to offset {self.rules.recovery_point} before. {ADVICE}")
         lost_bytes = segment.size_bytes - position
         logger.warning("%s: unsynced tail of %d bytes is cut, the log ends at %d", why, lost_bytes, end)
         self.cut = True
