@@ -1,9 +1,14 @@
 """bytes -> message.
 
 A struct is read in runs: neighbouring fields of fixed size, and the length of what follows them, come out of one
-`unpack_from`. A variable field ends a run. So OffsetCommit's partition is one unpack, one slice, one byte:
+`unpack_from` straight into the object. A variable field ends a run. So OffsetCommit's partition is one unpack, one
+slice and one byte for the tagged fields:
 
-    partition_index, committed_offset, committed_leader_epoch, n = _unpack_iqiB(data, pos)
+    e.partition_index, e.committed_offset, e.committed_leader_epoch, n = _unpack_iqiB(data, pos)
+
+Each struct has a function (data, pos) -> (object, pos). Where an array's elements hold no further structs, they are
+also read in place, because a call costs as much as the reading; the function remains for long arrays in large frames,
+which stay in the frame (see protocol/wire.py).
 """
 
 from __future__ import annotations
@@ -14,8 +19,6 @@ from codegen.schema import FIXED, Field, Message, Struct
 
 INLINE_COUNT = 8  # arrays up to this long need no check: they cannot cost much
 EAGER_COUNT = {0: 256}  # of an outermost array in a large frame; inner ones are lazy beyond INLINE_COUNT
-
-RESERVED = {"data", "pos", "n", "end", "t", "tags", "item"}
 
 
 def write_message_decoder(source: Source, message: Message, version: int, name: str) -> str:
@@ -31,10 +34,11 @@ def write_message_decoder(source: Source, message: Message, version: int, name: 
             if any(f.type == "array" for f in message.struct.plain(version)):
                 with lines.block(f"if len(data) > {source.use('SMALL_FRAME_BYTES')}:"):
                     lines.add(f"{source.use('start_large_request')}()")
-            made = reader.read_struct(message.struct)
-            with lines.block("if pos > len(data):"):
-                lines.add(f"raise {source.use('past_end_error')}()")
-            lines.add(f"return {made}")
+            reader.read_struct(message.struct)
+            if not flexible:  # otherwise the last byte read was the count of tagged fields, so there is one
+                with lines.block("if pos > len(data):"):
+                    lines.add(f"raise {source.use('past_end_error')}()")
+            lines.add("return o")
         with lines.block(f"except {source.use('READ_ERRORS')} as problem:"):
             text = f"{message.struct.class_name} v{version}"
             lines.add(f'raise {source.use("unreadable")}("{text}", problem) from None')
@@ -44,35 +48,38 @@ def write_message_decoder(source: Source, message: Message, version: int, name: 
 
 
 class _StructReader:
-    """Writes the statements that read one struct."""
+    """Writes the statements that read one struct into the object called `target`."""
 
     def __init__(self, source: Source, version: int, flexible: bool, depth: int) -> None:
         self.source = source
         self.version = version
         self.flexible = flexible
         self.depth = depth
+        self.target = "o"
         self.lines = Lines()
-        self._run: list[tuple[str, int, str]] = []  # format, size, variable
+        self._run: list[tuple[str, int, str]] = []  # format, size, where it goes
 
     # --- structs
 
-    def read_struct(self, struct: Struct) -> str:
-        """Statements for all fields; returns the expression that makes the object."""
+    def read_struct(self, struct: Struct) -> None:
+        self.lines.add(f"{self.target} = {self.source.use('new')}({struct.class_name})")
+        for f in struct.fields:
+            if not f.present(self.version):
+                self.lines.add(f"{self._place(f)} = {default_of(self.source, f)}")
         for f in struct.plain(self.version):
-            self._read(f)
+            self.read(f, self._place(f))
         if self.flexible:
             self._read_tags(struct)
-        self._flush()
-        arguments = [
-            _variable(f) if f.present(self.version) else default_of(self.source, f) for f in struct.fields
-        ]
-        return f"{struct.class_name}({', '.join(arguments)})"
+        self.flush()
+
+    def _place(self, f: Field) -> str:
+        return f"{self.target}.{f.name}"
 
     def _read_tags(self, struct: Struct) -> None:
         self._flush_with("B", 1, "t")
         tagged = struct.tagged(self.version)
         for f in tagged:
-            self.lines.add(f"{_variable(f)} = {default_of(self.source, f)}")
+            self.lines.add(f"{self._place(f)} = {default_of(self.source, f)}")
         with self.lines.block("if t:"):
             if not tagged:
                 self.lines.add(f"pos = {self.source.use('skip_tags')}(t, data, pos)")
@@ -83,111 +90,151 @@ class _StructReader:
                 reader = _value_function(self.source, f, self.version, struct.class_name, self.depth)
                 with self.lines.block(f"if {f.tag} in tags:"):
                     call = f"{self.source.use('read_tag')}(data, tags[{f.tag}], {reader})"
-                    self.lines.add(f"{_variable(f)} = {call}")
+                    self.lines.add(f"{self._place(f)} = {call}")
 
-    def _read(self, f: Field) -> None:
+    def read(self, f: Field, place: str) -> None:
         if f.type in FIXED:
             fmt, size = FIXED[f.type]
-            self._run.append((fmt, size, _variable(f)))
+            self._run.append((fmt, size, place))
         elif f.type == "struct":
-            self._read_inner_struct(f)
+            self._read_inner_struct(f, place)
         else:
-            self._read_variable(f)
+            self._read_variable(f, place)
 
-    def _read_inner_struct(self, f: Field) -> None:
+    def _read_inner_struct(self, f: Field, place: str) -> None:
         assert f.struct is not None
         function = struct_function(self.source, f.struct, self.version, self.flexible, self.depth)
         if not f.nullable(self.version):
-            self._flush()
-            self.lines.add(f"{_variable(f)}, pos = {function}(data, pos)")
+            self.flush()
+            self.lines.add(f"{place}, pos = {function}(data, pos)")
             return
         self._flush_with("b", 1, "n")
-        self.lines.add(f"{_variable(f)} = None")
         with self.lines.block("if n >= 0:"):
-            self.lines.add(f"{_variable(f)}, pos = {function}(data, pos)")
+            self.lines.add(f"{place}, pos = {function}(data, pos)")
+        with self.lines.block("else:"):
+            self.lines.add(f"{place} = None")
 
     # --- what has a length
 
-    def _read_variable(self, f: Field) -> None:
-        name = _variable(f)
+    def _read_variable(self, f: Field, place: str) -> None:
         nullable = f.nullable(self.version)
         if self.flexible:
             self._flush_with("B", 1, "n")
-            long = f"n, pos = {self.source.use('long_uvarint')}(n, data, pos)"
             if nullable:
                 with self.lines.block("if n:"):
                     with self.lines.block("if n > 127:"):
-                        self.lines.add(long)
-                    self._read_body(f, "n - 1")
+                        self.lines.add(f"n, pos = {self.source.use('long_uvarint')}(n, data, pos)")
+                    self._read_body(f, place, "n - 1")
                 with self.lines.block("else:"):
-                    self.lines.add(f"{name} = None")
+                    self.lines.add(f"{place} = None")
             else:
                 with self.lines.block("if not 0 < n < 128:"):
                     self.lines.add(f'n, pos = {self.source.use("unusual_length")}(n, data, pos, "{f.name}")')
-                self._read_body(f, "n - 1")
+                self._read_body(f, place, "n - 1")
             return
         self._flush_with("h" if f.type == "string" else "i", 2 if f.type == "string" else 4, "n")
         if nullable:
             with self.lines.block("if n >= 0:"):
-                self._read_body(f, "n")
+                self._read_body(f, place, "n")
             with self.lines.block("else:"):
                 self.lines.add(f'{self.source.use("check_null")}(n, "{f.name}")')
-                self.lines.add(f"{name} = None")
+                self.lines.add(f"{place} = None")
         else:
             with self.lines.block("if n < 0:"):
                 self.lines.add(f'raise {self.source.use("null_error")}("{f.name}")')
-            self._read_body(f, "n")
+            self._read_body(f, place, "n")
 
-    def _read_body(self, f: Field, length: str) -> None:
-        name = _variable(f)
+    def _read_body(self, f: Field, place: str, length: str) -> None:
         if f.type == "array":
-            self._read_array(f, length)
+            self._read_array(f, place, length)
             return
         self.lines.add(f"end = pos + {length}")
         if f.type == "string":
-            self.lines.add(f'{name} = data[pos:end].decode("utf-8", "java")')
+            self.lines.add(f'{place} = data[pos:end].decode("utf-8", "java")')
         elif f.type == "records":
-            self.lines.add(f"{name} = memoryview(data)[pos:end]")
+            self.lines.add(f"{place} = memoryview(data)[pos:end]")
         else:
-            self.lines.add(f"{name} = data[pos:end]")
+            self.lines.add(f"{place} = data[pos:end]")
         self.lines.add("pos = end")
 
-    def _read_array(self, f: Field, length: str) -> None:
+    # --- arrays
+
+    def _read_array(self, f: Field, place: str, length: str) -> None:
         element = f.element
         assert element is not None
-        name = _variable(f)
         if element.type in FIXED and element.type != "uuid":
             code = FIXED[element.type][0]
-            self.lines.add(f'{name}, pos = {self.source.use("read_ints")}(data, pos, {length}, "{code}")')
+            self.lines.add(f'{place}, pos = {self.source.use("read_ints")}(data, pos, {length}, "{code}")')
             return
-        if element.type == "struct":
-            assert element.struct is not None
-            read = struct_function(self.source, element.struct, self.version, self.flexible, self.depth + 1)
-        elif element.type == "uuid":
-            read = self.source.use("read_uuid")
-        else:
-            assert element.type == "string", element
-            read = self.source.use("read_compact_string" if self.flexible else "read_string")
         if length != "n":
             self.lines.add(f"n = {length}")
-        with self.lines.block(f"if n <= {INLINE_COUNT}:"):
-            self.lines.add(f"{name} = []")
-            with self.lines.block("for _ in range(n):"):
-                self.lines.add(f"item, pos = {read}(data, pos)")
-                self.lines.add(f"{name}.append(item)")
+        read = self._element_function(element)
+        with self.lines.block(f"if n <= {INLINE_COUNT} or len(data) <= {self.source.use('SMALL_FRAME_BYTES')}:"):
+            if element.struct is not None and _holds_no_structs(element.struct, self.version):
+                self._read_in_place(element.struct, place)
+            else:
+                self._read_by_function(place, read)
         with self.lines.block("else:"):
             shortest = element.min_bytes(self.version, self.flexible)
             eager = EAGER_COUNT.get(self.depth, INLINE_COUNT)
             many = self.source.use("read_many")
-            self.lines.add(f"{name}, pos = {many}(data, pos, n, {shortest}, {eager}, {read})")
+            self.lines.add(f"{place}, pos = {many}(data, pos, n, {shortest}, {eager}, {read})")
+
+    def _element_function(self, element: Field) -> str:
+        if element.struct is not None:
+            return struct_function(self.source, element.struct, self.version, self.flexible, self.depth + 1)
+        if element.type == "uuid":
+            return self.source.use("read_uuid")
+        assert element.type == "string", element
+        return self.source.use("read_compact_string" if self.flexible else "read_string")
+
+    def _read_by_function(self, place: str, read: str) -> None:
+        self.lines.add(f"{place} = items = []")
+        with self.lines.block("for _ in range(n):"):
+            self.lines.add(f"item, pos = {read}(data, pos)")
+            self.lines.add("items.append(item)")
+
+    def _read_in_place(self, struct: Struct, place: str) -> None:
+        fields = struct.plain(self.version)
+        if all(f.type in FIXED for f in fields) and fields:
+            self._read_rows(struct, place)
+        else:
+            self._read_one_by_one(struct, place)
+
+    def _read_one_by_one(self, struct: Struct, place: str) -> None:
+        self.lines.add(f"{place} = items = []")
+        with self.lines.block("for _ in range(n):"):
+            outer, self.target = self.target, "e"
+            self.read_struct(struct)
+            self.target = outer
+            self.lines.add("items.append(e)")
+
+    def _read_rows(self, struct: Struct, place: str) -> None:
+        """Elements of fixed size are rows of one table, unless a tagged field stands in between. Pays from three on."""
+        fields = struct.plain(self.version)
+        fmt = "".join(FIXED[f.type][0] for f in fields) + ("B" if self.flexible else "")
+        size = sum(FIXED[f.type][1] for f in fields) + self.flexible
+        self.lines.add(f"end = pos + n * {size}")
+        all_there = f"data[pos + {size - 1} : end : {size}].count(0) == n" if self.flexible else "end <= len(data)"
+        with self.lines.block(f"if n > 2 and {all_there}:"):
+            names = {f.name: f"v{i}" for i, f in enumerate(fields)}
+            row = ", ".join([*names.values(), *(["_"] if self.flexible else [])])
+            values = ", ".join(names[f.name] if f.name in names else default_of(self.source, f) for f in struct.fields)
+            rows = self.source.iter_unpack(fmt)
+            comma = "," if len(fields) + self.flexible == 1 else ""
+            made = f"{struct.class_name}({values})"
+            self.lines.add(f"{place} = [{made} for {row}{comma} in {rows}(data[pos:end])]")
+            self.lines.add("pos = end")
+        with self.lines.block("else:"):
+            self._read_one_by_one(struct, place)
 
     # --- runs
 
-    def _flush_with(self, fmt: str, size: int, variable: str) -> None:
-        self._run.append((fmt, size, variable))
-        self._flush()
+    def _flush_with(self, fmt: str, size: int, place: str) -> None:
+        self._run.append((fmt, size, place))
+        self.flush()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         if not self._run:
             return
         run, self._run = self._run, []
@@ -195,9 +242,9 @@ class _StructReader:
         if len(run) == 1 and run[0][0] == "B":
             self.lines.add(f"{run[0][2]} = data[pos]")
         else:
-            variables = ", ".join(each[2] for each in run)
+            places = ", ".join(each[2] for each in run)
             unpack = self.source.unpack("".join(each[0] for each in run))
-            left = f"({variables},)" if len(run) == 1 else variables
+            left = f"({places},)" if len(run) == 1 else places
             self.lines.add(f"{left} = {unpack}(data, pos)")
         self.lines.add(f"pos += {size}")
 
@@ -207,33 +254,35 @@ def struct_function(source: Source, struct: Struct, version: int, flexible: bool
     key = ("struct", depth, struct.signature(version, flexible))
     if key in source.made:
         return source.made[key]
-    name = f"_read_{_snake(struct.class_name)}_v{version}" + (f"_{depth}" if depth > 1 else "")
+    name = f"_read_{_snake(struct.class_name)}_v{version}"
+    while name in source.made.values():  # the same struct, deeper down, is lazy sooner
+        name += "_inner"
+    source.made[key] = name
     reader = _StructReader(source, version, flexible, depth)
     with reader.lines.block(f"def {name}(data: bytes, pos: int) -> tuple[{struct.class_name}, int]:"):
-        made = reader.read_struct(struct)
-        reader.lines.add(f"return {made}, pos")
+        reader.read_struct(struct)
+        reader.lines.add("return o, pos")
     source.functions.append(reader.lines.text())
-    source.made[key] = name
     return name
 
 
 def _value_function(source: Source, f: Field, version: int, owner: str, depth: int) -> str:
     """The function (data, pos) -> (value, pos) of a tagged field."""
-    key = ("value", owner, f.name, version)
     name = f"_read_{_snake(owner)}_{f.name}_v{version}"
+    key = ("value", name)
     if key not in source.made:
+        source.made[key] = name
         reader = _StructReader(source, version, flexible=True, depth=depth)
         with reader.lines.block(f"def {name}(data: bytes, pos: int) -> tuple[Any, int]:"):
-            reader._read(f)
-            reader._flush()
-            reader.lines.add(f"return {_variable(f)}, pos")
+            reader.read(f, "value")
+            reader.flush()
+            reader.lines.add("return value, pos")
         source.functions.append(reader.lines.text())
-        source.made[key] = name
     return name
 
 
-def _variable(f: Field) -> str:
-    return f"{f.name}_" if f.name in RESERVED else f.name
+def _holds_no_structs(struct: Struct, version: int) -> bool:
+    return not any(f.struct or (f.element and f.element.type not in FIXED) for f in struct.plain(version))
 
 
 def _snake(class_name: str) -> str:

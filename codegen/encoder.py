@@ -122,6 +122,9 @@ class _StructWriter:
         items = self._name("items")
         plus = " + 1" if self.flexible else ""
         self.lines.add(f"{items} = {value}")
+        if element.type in FIXED and element.type != "uuid":
+            self._write_ints(f, FIXED[element.type][0], items)
+            return
         if f.nullable(self.version):
             with self.lines.block(f"if {items} is None:"):
                 self.lines.add(f"{items} = (); n = {0 if self.flexible else -1}")
@@ -150,7 +153,23 @@ class _StructWriter:
             pack = self.source.use("pack_compact_string" if self.flexible else "pack_string")
             self.lines.add(f"out += [{pack}(text) for text in {items}]")
         else:
-            self.lines.add(f'w({self.source.use("pack_ints")}({items}, "{FIXED[element.type][0]}"))')
+            raise ValueError(element)
+
+    def _write_ints(self, f: Field, code: str, items: str) -> None:
+        """Count and integers of a short array leave in one pack."""
+        self.flush()
+        pack = self.source.use("pack_compact_ints" if self.flexible else "pack_ints")
+        whole = f'{pack}({items}, "{code}")'
+        if f.nullable(self.version):
+            null = r'b"\0"' if self.flexible else r'b"\xff\xff\xff\xff"'
+            self.lines.add(f"w({null} if {items} is None else {whole})")
+            return
+        if code == "i":
+            table = self.source.use("SHORT_COMPACT_INTS" if self.flexible else "SHORT_INTS")
+            count = "n + 1" if self.flexible else "n"
+            self.lines.add(f"n = len({items})")
+            whole = f"{table}[n]({count}, *{items}) if n < 33 else {whole}"
+        self.lines.add(f"w({whole})")
 
     def _flush_length(self, fixed_format: str) -> None:
         """The run so far and the length `n` behind it."""

@@ -41,6 +41,9 @@ class Source:
     def unpack(self, fmt: str) -> str:
         return self._format(fmt, "unpack_from")
 
+    def iter_unpack(self, fmt: str) -> str:
+        return self._format(fmt, "iter_unpack")
+
     def pack(self, fmt: str) -> str:
         return self._format(fmt, "pack")
 

@@ -31,6 +31,9 @@ SMALL_FRAME_BYTES = 16_384
 MAX_ELEMENTS_PER_REQUEST = 1_000_000
 NO_UUID = bytes(16)
 
+# A decoder fills the slots itself: an __init__ would cost as much as the rest of a small struct.
+new = object.__new__
+
 # Everything that a read outside the frame can raise.
 READ_ERRORS = (IndexError, error)
 
@@ -44,7 +47,7 @@ Records = bytes | bytearray | memoryview  # whole record batches, untouched
 class Message:
     """Base of the generated classes: plain slots, compared and shown by value."""
 
-    __slots__ = ()
+    __slots__: tuple[str, ...] = ()
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
@@ -235,7 +238,7 @@ def start_large_request() -> None:
 def read_many(
     data: bytes, pos: int, count: int, min_bytes: int, eager_count: int, read: ReadElement[T]
 ) -> tuple[Sequence[T], int]:
-    """An array of more than 8 elements, each at least `min_bytes` long; lazily if it is one of many in a large frame."""
+    """An array of more than 8 elements, each at least `min_bytes` long; lazy if it is long and in a large frame."""
     if count * min_bytes > len(data) - pos:
         raise MalformedMessage(f"an array of {count} elements does not fit into the remaining {len(data) - pos} bytes")
     if len(data) > SMALL_FRAME_BYTES:
@@ -272,11 +275,17 @@ def read_ints(data: bytes, pos: int, count: int, code: str) -> tuple[Sequence[in
     return numbers, end
 
 
+# Count and numbers of a short []int32 in one call.
+SHORT_INTS = [Struct(f">i{count}i").pack for count in range(33)]
+SHORT_COMPACT_INTS = [Struct(f">B{count}i").pack for count in range(33)]
+
+
 def pack_ints(numbers: Sequence[int], code: str) -> bytes:
-    count = len(numbers)
-    if count < 33:
-        return _SHORT_ARRAYS[code][count].pack(*numbers)
-    return pack(f">{count}{code}", *numbers)
+    return pack(f">i{len(numbers)}{code}", len(numbers), *numbers)
+
+
+def pack_compact_ints(numbers: Sequence[int], code: str) -> bytes:
+    return uvarint(len(numbers) + 1) + pack(f">{len(numbers)}{code}", *numbers)
 
 
 # --- tagged fields ----------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 from protocol.wire import (
     Message,
     READ_ERRORS,
-    long_uvarint,
+    new,
     null_error,
     past_end_error,
     skip_tags,
@@ -61,50 +61,50 @@ class AddOffsetsToTxnResponse(Message):
 
 def decode_request_v0(data: bytes, pos: int = 0) -> AddOffsetsToTxnRequest:
     try:
+        o = new(AddOffsetsToTxnRequest)
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("transactional_id")
         end = pos + n
-        transactional_id = data[pos:end].decode("utf-8", "java")
+        o.transactional_id = data[pos:end].decode("utf-8", "java")
         pos = end
-        producer_id, producer_epoch, n = _unpack_qhh(data, pos)
+        o.producer_id, o.producer_epoch, n = _unpack_qhh(data, pos)
         pos += 12
         if n < 0:
             raise null_error("group_id")
         end = pos + n
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
         if pos > len(data):
             raise past_end_error()
-        return AddOffsetsToTxnRequest(transactional_id, producer_id, producer_epoch, group_id)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("AddOffsetsToTxnRequest v0", problem) from None
 
 
 def decode_request_v3(data: bytes, pos: int = 0) -> AddOffsetsToTxnRequest:
     try:
+        o = new(AddOffsetsToTxnRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "transactional_id")
         end = pos + n - 1
-        transactional_id = data[pos:end].decode("utf-8", "java")
+        o.transactional_id = data[pos:end].decode("utf-8", "java")
         pos = end
-        producer_id, producer_epoch, n = _unpack_qhB(data, pos)
+        o.producer_id, o.producer_epoch, n = _unpack_qhB(data, pos)
         pos += 11
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "group_id")
         end = pos + n - 1
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return AddOffsetsToTxnRequest(transactional_id, producer_id, producer_epoch, group_id)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("AddOffsetsToTxnRequest v3", problem) from None
 
@@ -136,24 +136,24 @@ def encode_request_v3(m: AddOffsetsToTxnRequest) -> bytes:
 
 def decode_response_v0(data: bytes, pos: int = 0) -> AddOffsetsToTxnResponse:
     try:
-        throttle_time_ms, error_code = _unpack_ih(data, pos)
+        o = new(AddOffsetsToTxnResponse)
+        o.throttle_time_ms, o.error_code = _unpack_ih(data, pos)
         pos += 6
         if pos > len(data):
             raise past_end_error()
-        return AddOffsetsToTxnResponse(throttle_time_ms, error_code)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("AddOffsetsToTxnResponse v0", problem) from None
 
 
 def decode_response_v3(data: bytes, pos: int = 0) -> AddOffsetsToTxnResponse:
     try:
-        throttle_time_ms, error_code, t = _unpack_ihB(data, pos)
+        o = new(AddOffsetsToTxnResponse)
+        o.throttle_time_ms, o.error_code, t = _unpack_ihB(data, pos)
         pos += 7
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return AddOffsetsToTxnResponse(throttle_time_ms, error_code)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("AddOffsetsToTxnResponse v3", problem) from None
 

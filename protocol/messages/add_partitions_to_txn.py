@@ -9,9 +9,12 @@ from typing import Any
 from protocol.wire import (
     Message,
     READ_ERRORS,
+    SHORT_COMPACT_INTS,
+    SHORT_INTS,
     SMALL_FRAME_BYTES,
-    long_uvarint,
+    new,
     null_error,
+    pack_compact_ints,
     pack_ints,
     past_end_error,
     read_ints,
@@ -23,6 +26,8 @@ from protocol.wire import (
     uvarint,
 )
 
+_iter_unpack_ih = Struct(">ih").iter_unpack
+_iter_unpack_ihB = Struct(">ihB").iter_unpack
 _pack_h = Struct(">h").pack
 _pack_i = Struct(">i").pack
 _pack_iB = Struct(">iB").pack
@@ -147,174 +152,227 @@ class AddPartitionsToTxnResponse(Message):
 
 
 def _read_add_partitions_to_txn_topic_v0(data: bytes, pos: int) -> tuple[AddPartitionsToTxnTopic, int]:
+    o = new(AddPartitionsToTxnTopic)
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    partitions, pos = read_ints(data, pos, n, "i")
-    return AddPartitionsToTxnTopic(name, partitions), pos
+    o.partitions, pos = read_ints(data, pos, n, "i")
+    return o, pos
 
 
 def decode_request_v0(data: bytes, pos: int = 0) -> AddPartitionsToTxnRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(AddPartitionsToTxnRequest)
+        o.transactions = ()
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("v3_and_below_transactional_id")
         end = pos + n
-        v3_and_below_transactional_id = data[pos:end].decode("utf-8", "java")
+        o.v3_and_below_transactional_id = data[pos:end].decode("utf-8", "java")
         pos = end
-        v3_and_below_producer_id, v3_and_below_producer_epoch, n = _unpack_qhi(data, pos)
+        o.v3_and_below_producer_id, o.v3_and_below_producer_epoch, n = _unpack_qhi(data, pos)
         pos += 14
         if n < 0:
             raise null_error("v3_and_below_topics")
-        if n <= 8:
-            v3_and_below_topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.v3_and_below_topics = items = []
             for _ in range(n):
-                item, pos = _read_add_partitions_to_txn_topic_v0(data, pos)
-                v3_and_below_topics.append(item)
+                e = new(AddPartitionsToTxnTopic)
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n < 0:
+                    raise null_error("name")
+                end = pos + n
+                e.name = data[pos:end].decode("utf-8", "java")
+                pos = end
+                (n,) = _unpack_i(data, pos)
+                pos += 4
+                if n < 0:
+                    raise null_error("partitions")
+                e.partitions, pos = read_ints(data, pos, n, "i")
+                items.append(e)
         else:
-            v3_and_below_topics, pos = read_many(data, pos, n, 6, 256, _read_add_partitions_to_txn_topic_v0)
+            o.v3_and_below_topics, pos = read_many(data, pos, n, 6, 256, _read_add_partitions_to_txn_topic_v0)
         if pos > len(data):
             raise past_end_error()
-        return AddPartitionsToTxnRequest((), v3_and_below_transactional_id, v3_and_below_producer_id, v3_and_below_producer_epoch, v3_and_below_topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("AddPartitionsToTxnRequest v0", problem) from None
 
 
 def _read_add_partitions_to_txn_topic_v3(data: bytes, pos: int) -> tuple[AddPartitionsToTxnTopic, int]:
+    o = new(AddPartitionsToTxnTopic)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
-    partitions, pos = read_ints(data, pos, n - 1, "i")
+    o.partitions, pos = read_ints(data, pos, n - 1, "i")
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return AddPartitionsToTxnTopic(name, partitions), pos
+    return o, pos
 
 
 def decode_request_v3(data: bytes, pos: int = 0) -> AddPartitionsToTxnRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(AddPartitionsToTxnRequest)
+        o.transactions = ()
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "v3_and_below_transactional_id")
         end = pos + n - 1
-        v3_and_below_transactional_id = data[pos:end].decode("utf-8", "java")
+        o.v3_and_below_transactional_id = data[pos:end].decode("utf-8", "java")
         pos = end
-        v3_and_below_producer_id, v3_and_below_producer_epoch, n = _unpack_qhB(data, pos)
+        o.v3_and_below_producer_id, o.v3_and_below_producer_epoch, n = _unpack_qhB(data, pos)
         pos += 11
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "v3_and_below_topics")
         n = n - 1
-        if n <= 8:
-            v3_and_below_topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.v3_and_below_topics = items = []
             for _ in range(n):
-                item, pos = _read_add_partitions_to_txn_topic_v3(data, pos)
-                v3_and_below_topics.append(item)
+                e = new(AddPartitionsToTxnTopic)
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "name")
+                end = pos + n - 1
+                e.name = data[pos:end].decode("utf-8", "java")
+                pos = end
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "partitions")
+                e.partitions, pos = read_ints(data, pos, n - 1, "i")
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            v3_and_below_topics, pos = read_many(data, pos, n, 3, 256, _read_add_partitions_to_txn_topic_v3)
+            o.v3_and_below_topics, pos = read_many(data, pos, n, 3, 256, _read_add_partitions_to_txn_topic_v3)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return AddPartitionsToTxnRequest((), v3_and_below_transactional_id, v3_and_below_producer_id, v3_and_below_producer_epoch, v3_and_below_topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("AddPartitionsToTxnRequest v3", problem) from None
 
 
-def _read_add_partitions_to_txn_topic_v4_2(data: bytes, pos: int) -> tuple[AddPartitionsToTxnTopic, int]:
+def _read_add_partitions_to_txn_topic_v4(data: bytes, pos: int) -> tuple[AddPartitionsToTxnTopic, int]:
+    o = new(AddPartitionsToTxnTopic)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
-    partitions, pos = read_ints(data, pos, n - 1, "i")
+    o.partitions, pos = read_ints(data, pos, n - 1, "i")
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return AddPartitionsToTxnTopic(name, partitions), pos
+    return o, pos
 
 
 def _read_add_partitions_to_txn_transaction_v4(data: bytes, pos: int) -> tuple[AddPartitionsToTxnTransaction, int]:
+    o = new(AddPartitionsToTxnTransaction)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "transactional_id")
     end = pos + n - 1
-    transactional_id = data[pos:end].decode("utf-8", "java")
+    o.transactional_id = data[pos:end].decode("utf-8", "java")
     pos = end
-    producer_id, producer_epoch, verify_only, n = _unpack_qhoB(data, pos)
+    o.producer_id, o.producer_epoch, o.verify_only, n = _unpack_qhoB(data, pos)
     pos += 12
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topics")
     n = n - 1
-    if n <= 8:
-        topics = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.topics = items = []
         for _ in range(n):
-            item, pos = _read_add_partitions_to_txn_topic_v4_2(data, pos)
-            topics.append(item)
+            e = new(AddPartitionsToTxnTopic)
+            n = data[pos]
+            pos += 1
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "name")
+            end = pos + n - 1
+            e.name = data[pos:end].decode("utf-8", "java")
+            pos = end
+            n = data[pos]
+            pos += 1
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "partitions")
+            e.partitions, pos = read_ints(data, pos, n - 1, "i")
+            t = data[pos]
+            pos += 1
+            if t:
+                pos = skip_tags(t, data, pos)
+            items.append(e)
     else:
-        topics, pos = read_many(data, pos, n, 3, 8, _read_add_partitions_to_txn_topic_v4_2)
+        o.topics, pos = read_many(data, pos, n, 3, 8, _read_add_partitions_to_txn_topic_v4)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return AddPartitionsToTxnTransaction(transactional_id, producer_id, producer_epoch, verify_only, topics), pos
+    return o, pos
 
 
 def decode_request_v4(data: bytes, pos: int = 0) -> AddPartitionsToTxnRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(AddPartitionsToTxnRequest)
+        o.v3_and_below_transactional_id = ''
+        o.v3_and_below_producer_id = 0
+        o.v3_and_below_producer_epoch = 0
+        o.v3_and_below_topics = ()
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "transactions")
         n = n - 1
-        if n <= 8:
-            transactions = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.transactions = items = []
             for _ in range(n):
                 item, pos = _read_add_partitions_to_txn_transaction_v4(data, pos)
-                transactions.append(item)
+                items.append(item)
         else:
-            transactions, pos = read_many(data, pos, n, 14, 256, _read_add_partitions_to_txn_transaction_v4)
+            o.transactions, pos = read_many(data, pos, n, 14, 256, _read_add_partitions_to_txn_transaction_v4)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return AddPartitionsToTxnRequest(transactions, '', 0, 0, ())
+        return o
     except READ_ERRORS as problem:
         raise unreadable("AddPartitionsToTxnRequest v4", problem) from None
 
@@ -334,8 +392,7 @@ def encode_request_v0(m: AddPartitionsToTxnRequest) -> bytes:
         w(b)
         items3 = e2.partitions
         n = len(items3)
-        w(_pack_i(n))
-        w(pack_ints(items3, "i"))
+        w(SHORT_INTS[n](n, *items3) if n < 33 else pack_ints(items3, "i"))
     return b"".join(out)
 
 
@@ -353,9 +410,8 @@ def encode_request_v3(m: AddPartitionsToTxnRequest) -> bytes:
         w(uvarint(n))
         w(b)
         items3 = e2.partitions
-        n = len(items3) + 1
-        w(uvarint(n))
-        w(pack_ints(items3, "i"))
+        n = len(items3)
+        w(SHORT_COMPACT_INTS[n](n + 1, *items3) if n < 33 else pack_compact_ints(items3, "i"))
         w(b"\0")
     w(b"\0")
     return b"".join(out)
@@ -379,212 +435,247 @@ def encode_request_v4(m: AddPartitionsToTxnRequest) -> bytes:
             w(uvarint(n))
             w(b)
             items5 = e4.partitions
-            n = len(items5) + 1
-            w(uvarint(n))
-            w(pack_ints(items5, "i"))
+            n = len(items5)
+            w(SHORT_COMPACT_INTS[n](n + 1, *items5) if n < 33 else pack_compact_ints(items5, "i"))
             w(b"\0")
         w(b"\0")
     w(b"\0")
     return b"".join(out)
 
 
-def _read_add_partitions_to_txn_partition_result_v0_2(data: bytes, pos: int) -> tuple[AddPartitionsToTxnPartitionResult, int]:
-    partition_index, partition_error_code = _unpack_ih(data, pos)
+def _read_add_partitions_to_txn_partition_result_v0(data: bytes, pos: int) -> tuple[AddPartitionsToTxnPartitionResult, int]:
+    o = new(AddPartitionsToTxnPartitionResult)
+    o.partition_index, o.partition_error_code = _unpack_ih(data, pos)
     pos += 6
-    return AddPartitionsToTxnPartitionResult(partition_index, partition_error_code), pos
+    return o, pos
 
 
 def _read_add_partitions_to_txn_topic_result_v0(data: bytes, pos: int) -> tuple[AddPartitionsToTxnTopicResult, int]:
+    o = new(AddPartitionsToTxnTopicResult)
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("results_by_partition")
-    if n <= 8:
-        results_by_partition = []
-        for _ in range(n):
-            item, pos = _read_add_partitions_to_txn_partition_result_v0_2(data, pos)
-            results_by_partition.append(item)
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        end = pos + n * 6
+        if n > 2 and end <= len(data):
+            o.results_by_partition = [AddPartitionsToTxnPartitionResult(v0, v1) for v0, v1 in _iter_unpack_ih(data[pos:end])]
+            pos = end
+        else:
+            o.results_by_partition = items = []
+            for _ in range(n):
+                e = new(AddPartitionsToTxnPartitionResult)
+                e.partition_index, e.partition_error_code = _unpack_ih(data, pos)
+                pos += 6
+                items.append(e)
     else:
-        results_by_partition, pos = read_many(data, pos, n, 6, 8, _read_add_partitions_to_txn_partition_result_v0_2)
-    return AddPartitionsToTxnTopicResult(name, results_by_partition), pos
+        o.results_by_partition, pos = read_many(data, pos, n, 6, 8, _read_add_partitions_to_txn_partition_result_v0)
+    return o, pos
 
 
 def decode_response_v0(data: bytes, pos: int = 0) -> AddPartitionsToTxnResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_ii(data, pos)
+        o = new(AddPartitionsToTxnResponse)
+        o.error_code = 0
+        o.results_by_transaction = ()
+        o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("results_by_topic_v3_and_below")
-        if n <= 8:
-            results_by_topic_v3_and_below = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.results_by_topic_v3_and_below = items = []
             for _ in range(n):
                 item, pos = _read_add_partitions_to_txn_topic_result_v0(data, pos)
-                results_by_topic_v3_and_below.append(item)
+                items.append(item)
         else:
-            results_by_topic_v3_and_below, pos = read_many(data, pos, n, 6, 256, _read_add_partitions_to_txn_topic_result_v0)
+            o.results_by_topic_v3_and_below, pos = read_many(data, pos, n, 6, 256, _read_add_partitions_to_txn_topic_result_v0)
         if pos > len(data):
             raise past_end_error()
-        return AddPartitionsToTxnResponse(throttle_time_ms, 0, (), results_by_topic_v3_and_below)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("AddPartitionsToTxnResponse v0", problem) from None
 
 
-def _read_add_partitions_to_txn_partition_result_v3_2(data: bytes, pos: int) -> tuple[AddPartitionsToTxnPartitionResult, int]:
-    partition_index, partition_error_code, t = _unpack_ihB(data, pos)
+def _read_add_partitions_to_txn_partition_result_v3(data: bytes, pos: int) -> tuple[AddPartitionsToTxnPartitionResult, int]:
+    o = new(AddPartitionsToTxnPartitionResult)
+    o.partition_index, o.partition_error_code, t = _unpack_ihB(data, pos)
     pos += 7
     if t:
         pos = skip_tags(t, data, pos)
-    return AddPartitionsToTxnPartitionResult(partition_index, partition_error_code), pos
+    return o, pos
 
 
 def _read_add_partitions_to_txn_topic_result_v3(data: bytes, pos: int) -> tuple[AddPartitionsToTxnTopicResult, int]:
+    o = new(AddPartitionsToTxnTopicResult)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "results_by_partition")
     n = n - 1
-    if n <= 8:
-        results_by_partition = []
-        for _ in range(n):
-            item, pos = _read_add_partitions_to_txn_partition_result_v3_2(data, pos)
-            results_by_partition.append(item)
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        end = pos + n * 7
+        if n > 2 and data[pos + 6 : end : 7].count(0) == n:
+            o.results_by_partition = [AddPartitionsToTxnPartitionResult(v0, v1) for v0, v1, _ in _iter_unpack_ihB(data[pos:end])]
+            pos = end
+        else:
+            o.results_by_partition = items = []
+            for _ in range(n):
+                e = new(AddPartitionsToTxnPartitionResult)
+                e.partition_index, e.partition_error_code, t = _unpack_ihB(data, pos)
+                pos += 7
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
     else:
-        results_by_partition, pos = read_many(data, pos, n, 7, 8, _read_add_partitions_to_txn_partition_result_v3_2)
+        o.results_by_partition, pos = read_many(data, pos, n, 7, 8, _read_add_partitions_to_txn_partition_result_v3)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return AddPartitionsToTxnTopicResult(name, results_by_partition), pos
+    return o, pos
 
 
 def decode_response_v3(data: bytes, pos: int = 0) -> AddPartitionsToTxnResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_iB(data, pos)
+        o = new(AddPartitionsToTxnResponse)
+        o.error_code = 0
+        o.results_by_transaction = ()
+        o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "results_by_topic_v3_and_below")
         n = n - 1
-        if n <= 8:
-            results_by_topic_v3_and_below = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.results_by_topic_v3_and_below = items = []
             for _ in range(n):
                 item, pos = _read_add_partitions_to_txn_topic_result_v3(data, pos)
-                results_by_topic_v3_and_below.append(item)
+                items.append(item)
         else:
-            results_by_topic_v3_and_below, pos = read_many(data, pos, n, 3, 256, _read_add_partitions_to_txn_topic_result_v3)
+            o.results_by_topic_v3_and_below, pos = read_many(data, pos, n, 3, 256, _read_add_partitions_to_txn_topic_result_v3)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return AddPartitionsToTxnResponse(throttle_time_ms, 0, (), results_by_topic_v3_and_below)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("AddPartitionsToTxnResponse v3", problem) from None
 
 
-def _read_add_partitions_to_txn_partition_result_v4_3(data: bytes, pos: int) -> tuple[AddPartitionsToTxnPartitionResult, int]:
-    partition_index, partition_error_code, t = _unpack_ihB(data, pos)
+def _read_add_partitions_to_txn_partition_result_v4(data: bytes, pos: int) -> tuple[AddPartitionsToTxnPartitionResult, int]:
+    o = new(AddPartitionsToTxnPartitionResult)
+    o.partition_index, o.partition_error_code, t = _unpack_ihB(data, pos)
     pos += 7
     if t:
         pos = skip_tags(t, data, pos)
-    return AddPartitionsToTxnPartitionResult(partition_index, partition_error_code), pos
+    return o, pos
 
 
-def _read_add_partitions_to_txn_topic_result_v4_2(data: bytes, pos: int) -> tuple[AddPartitionsToTxnTopicResult, int]:
+def _read_add_partitions_to_txn_topic_result_v4(data: bytes, pos: int) -> tuple[AddPartitionsToTxnTopicResult, int]:
+    o = new(AddPartitionsToTxnTopicResult)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "results_by_partition")
     n = n - 1
-    if n <= 8:
-        results_by_partition = []
-        for _ in range(n):
-            item, pos = _read_add_partitions_to_txn_partition_result_v4_3(data, pos)
-            results_by_partition.append(item)
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        end = pos + n * 7
+        if n > 2 and data[pos + 6 : end : 7].count(0) == n:
+            o.results_by_partition = [AddPartitionsToTxnPartitionResult(v0, v1) for v0, v1, _ in _iter_unpack_ihB(data[pos:end])]
+            pos = end
+        else:
+            o.results_by_partition = items = []
+            for _ in range(n):
+                e = new(AddPartitionsToTxnPartitionResult)
+                e.partition_index, e.partition_error_code, t = _unpack_ihB(data, pos)
+                pos += 7
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
     else:
-        results_by_partition, pos = read_many(data, pos, n, 7, 8, _read_add_partitions_to_txn_partition_result_v4_3)
+        o.results_by_partition, pos = read_many(data, pos, n, 7, 8, _read_add_partitions_to_txn_partition_result_v4)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return AddPartitionsToTxnTopicResult(name, results_by_partition), pos
+    return o, pos
 
 
 def _read_add_partitions_to_txn_result_v4(data: bytes, pos: int) -> tuple[AddPartitionsToTxnResult, int]:
+    o = new(AddPartitionsToTxnResult)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "transactional_id")
     end = pos + n - 1
-    transactional_id = data[pos:end].decode("utf-8", "java")
+    o.transactional_id = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topic_results")
     n = n - 1
-    if n <= 8:
-        topic_results = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.topic_results = items = []
         for _ in range(n):
-            item, pos = _read_add_partitions_to_txn_topic_result_v4_2(data, pos)
-            topic_results.append(item)
+            item, pos = _read_add_partitions_to_txn_topic_result_v4(data, pos)
+            items.append(item)
     else:
-        topic_results, pos = read_many(data, pos, n, 3, 8, _read_add_partitions_to_txn_topic_result_v4_2)
+        o.topic_results, pos = read_many(data, pos, n, 3, 8, _read_add_partitions_to_txn_topic_result_v4)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return AddPartitionsToTxnResult(transactional_id, topic_results), pos
+    return o, pos
 
 
 def decode_response_v4(data: bytes, pos: int = 0) -> AddPartitionsToTxnResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, error_code, n = _unpack_ihB(data, pos)
+        o = new(AddPartitionsToTxnResponse)
+        o.results_by_topic_v3_and_below = ()
+        o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "results_by_transaction")
         n = n - 1
-        if n <= 8:
-            results_by_transaction = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.results_by_transaction = items = []
             for _ in range(n):
                 item, pos = _read_add_partitions_to_txn_result_v4(data, pos)
-                results_by_transaction.append(item)
+                items.append(item)
         else:
-            results_by_transaction, pos = read_many(data, pos, n, 3, 256, _read_add_partitions_to_txn_result_v4)
+            o.results_by_transaction, pos = read_many(data, pos, n, 3, 256, _read_add_partitions_to_txn_result_v4)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return AddPartitionsToTxnResponse(throttle_time_ms, error_code, results_by_transaction, ())
+        return o
     except READ_ERRORS as problem:
         raise unreadable("AddPartitionsToTxnResponse v4", problem) from None
 

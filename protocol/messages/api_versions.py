@@ -10,7 +10,7 @@ from protocol.wire import (
     Message,
     READ_ERRORS,
     SMALL_FRAME_BYTES,
-    long_uvarint,
+    new,
     null_error,
     pack_tags,
     past_end_error,
@@ -24,6 +24,8 @@ from protocol.wire import (
     uvarint,
 )
 
+_iter_unpack_hhh = Struct(">hhh").iter_unpack
+_iter_unpack_hhhB = Struct(">hhhB").iter_unpack
 _pack_h = Struct(">h").pack
 _pack_hB = Struct(">hB").pack
 _pack_hhh = Struct(">hhh").pack
@@ -122,36 +124,38 @@ class ApiVersionsResponse(Message):
 
 def decode_request_v0(data: bytes, pos: int = 0) -> ApiVersionsRequest:
     try:
+        o = new(ApiVersionsRequest)
+        o.client_software_name = ''
+        o.client_software_version = ''
         if pos > len(data):
             raise past_end_error()
-        return ApiVersionsRequest('', '')
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ApiVersionsRequest v0", problem) from None
 
 
 def decode_request_v3(data: bytes, pos: int = 0) -> ApiVersionsRequest:
     try:
+        o = new(ApiVersionsRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "client_software_name")
         end = pos + n - 1
-        client_software_name = data[pos:end].decode("utf-8", "java")
+        o.client_software_name = data[pos:end].decode("utf-8", "java")
         pos = end
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "client_software_version")
         end = pos + n - 1
-        client_software_version = data[pos:end].decode("utf-8", "java")
+        o.client_software_version = data[pos:end].decode("utf-8", "java")
         pos = end
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ApiVersionsRequest(client_software_name, client_software_version)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ApiVersionsRequest v3", problem) from None
 
@@ -174,29 +178,43 @@ def encode_request_v3(m: ApiVersionsRequest) -> bytes:
 
 
 def _read_api_version_v0(data: bytes, pos: int) -> tuple[ApiVersion, int]:
-    api_key, min_version, max_version = _unpack_hhh(data, pos)
+    o = new(ApiVersion)
+    o.api_key, o.min_version, o.max_version = _unpack_hhh(data, pos)
     pos += 6
-    return ApiVersion(api_key, min_version, max_version), pos
+    return o, pos
 
 
 def decode_response_v0(data: bytes, pos: int = 0) -> ApiVersionsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        error_code, n = _unpack_hi(data, pos)
+        o = new(ApiVersionsResponse)
+        o.throttle_time_ms = 0
+        o.supported_features = ()
+        o.finalized_features_epoch = -1
+        o.finalized_features = ()
+        o.zk_migration_ready = False
+        o.error_code, n = _unpack_hi(data, pos)
         pos += 6
         if n < 0:
             raise null_error("api_keys")
-        if n <= 8:
-            api_keys = []
-            for _ in range(n):
-                item, pos = _read_api_version_v0(data, pos)
-                api_keys.append(item)
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            end = pos + n * 6
+            if n > 2 and end <= len(data):
+                o.api_keys = [ApiVersion(v0, v1, v2) for v0, v1, v2 in _iter_unpack_hhh(data[pos:end])]
+                pos = end
+            else:
+                o.api_keys = items = []
+                for _ in range(n):
+                    e = new(ApiVersion)
+                    e.api_key, e.min_version, e.max_version = _unpack_hhh(data, pos)
+                    pos += 6
+                    items.append(e)
         else:
-            api_keys, pos = read_many(data, pos, n, 6, 256, _read_api_version_v0)
+            o.api_keys, pos = read_many(data, pos, n, 6, 256, _read_api_version_v0)
         if pos > len(data):
             raise past_end_error()
-        return ApiVersionsResponse(error_code, api_keys, 0, (), -1, (), False)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ApiVersionsResponse v0", problem) from None
 
@@ -205,47 +223,61 @@ def decode_response_v1(data: bytes, pos: int = 0) -> ApiVersionsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        error_code, n = _unpack_hi(data, pos)
+        o = new(ApiVersionsResponse)
+        o.supported_features = ()
+        o.finalized_features_epoch = -1
+        o.finalized_features = ()
+        o.zk_migration_ready = False
+        o.error_code, n = _unpack_hi(data, pos)
         pos += 6
         if n < 0:
             raise null_error("api_keys")
-        if n <= 8:
-            api_keys = []
-            for _ in range(n):
-                item, pos = _read_api_version_v0(data, pos)
-                api_keys.append(item)
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            end = pos + n * 6
+            if n > 2 and end <= len(data):
+                o.api_keys = [ApiVersion(v0, v1, v2) for v0, v1, v2 in _iter_unpack_hhh(data[pos:end])]
+                pos = end
+            else:
+                o.api_keys = items = []
+                for _ in range(n):
+                    e = new(ApiVersion)
+                    e.api_key, e.min_version, e.max_version = _unpack_hhh(data, pos)
+                    pos += 6
+                    items.append(e)
         else:
-            api_keys, pos = read_many(data, pos, n, 6, 256, _read_api_version_v0)
-        (throttle_time_ms,) = _unpack_i(data, pos)
+            o.api_keys, pos = read_many(data, pos, n, 6, 256, _read_api_version_v0)
+        (o.throttle_time_ms,) = _unpack_i(data, pos)
         pos += 4
         if pos > len(data):
             raise past_end_error()
-        return ApiVersionsResponse(error_code, api_keys, throttle_time_ms, (), -1, (), False)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ApiVersionsResponse v1", problem) from None
 
 
 def _read_api_version_v3(data: bytes, pos: int) -> tuple[ApiVersion, int]:
-    api_key, min_version, max_version, t = _unpack_hhhB(data, pos)
+    o = new(ApiVersion)
+    o.api_key, o.min_version, o.max_version, t = _unpack_hhhB(data, pos)
     pos += 7
     if t:
         pos = skip_tags(t, data, pos)
-    return ApiVersion(api_key, min_version, max_version), pos
+    return o, pos
 
 
 def _read_supported_feature_key_v3(data: bytes, pos: int) -> tuple[SupportedFeatureKey, int]:
+    o = new(SupportedFeatureKey)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
-    min_version, max_version, t = _unpack_hhB(data, pos)
+    o.min_version, o.max_version, t = _unpack_hhB(data, pos)
     pos += 5
     if t:
         pos = skip_tags(t, data, pos)
-    return SupportedFeatureKey(name, min_version, max_version), pos
+    return o, pos
 
 
 def _read_api_versions_response_supported_features_v3(data: bytes, pos: int) -> tuple[Any, int]:
@@ -254,35 +286,47 @@ def _read_api_versions_response_supported_features_v3(data: bytes, pos: int) -> 
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "supported_features")
     n = n - 1
-    if n <= 8:
-        supported_features = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        value = items = []
         for _ in range(n):
-            item, pos = _read_supported_feature_key_v3(data, pos)
-            supported_features.append(item)
+            e = new(SupportedFeatureKey)
+            n = data[pos]
+            pos += 1
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "name")
+            end = pos + n - 1
+            e.name = data[pos:end].decode("utf-8", "java")
+            pos = end
+            e.min_version, e.max_version, t = _unpack_hhB(data, pos)
+            pos += 5
+            if t:
+                pos = skip_tags(t, data, pos)
+            items.append(e)
     else:
-        supported_features, pos = read_many(data, pos, n, 6, 256, _read_supported_feature_key_v3)
-    return supported_features, pos
+        value, pos = read_many(data, pos, n, 6, 256, _read_supported_feature_key_v3)
+    return value, pos
 
 
 def _read_api_versions_response_finalized_features_epoch_v3(data: bytes, pos: int) -> tuple[Any, int]:
-    (finalized_features_epoch,) = _unpack_q(data, pos)
+    (value,) = _unpack_q(data, pos)
     pos += 8
-    return finalized_features_epoch, pos
+    return value, pos
 
 
 def _read_finalized_feature_key_v3(data: bytes, pos: int) -> tuple[FinalizedFeatureKey, int]:
+    o = new(FinalizedFeatureKey)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
-    max_version_level, min_version_level, t = _unpack_hhB(data, pos)
+    o.max_version_level, o.min_version_level, t = _unpack_hhB(data, pos)
     pos += 5
     if t:
         pos = skip_tags(t, data, pos)
-    return FinalizedFeatureKey(name, max_version_level, min_version_level), pos
+    return o, pos
 
 
 def _read_api_versions_response_finalized_features_v3(data: bytes, pos: int) -> tuple[Any, int]:
@@ -291,57 +335,76 @@ def _read_api_versions_response_finalized_features_v3(data: bytes, pos: int) -> 
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "finalized_features")
     n = n - 1
-    if n <= 8:
-        finalized_features = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        value = items = []
         for _ in range(n):
-            item, pos = _read_finalized_feature_key_v3(data, pos)
-            finalized_features.append(item)
+            e = new(FinalizedFeatureKey)
+            n = data[pos]
+            pos += 1
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "name")
+            end = pos + n - 1
+            e.name = data[pos:end].decode("utf-8", "java")
+            pos = end
+            e.max_version_level, e.min_version_level, t = _unpack_hhB(data, pos)
+            pos += 5
+            if t:
+                pos = skip_tags(t, data, pos)
+            items.append(e)
     else:
-        finalized_features, pos = read_many(data, pos, n, 6, 256, _read_finalized_feature_key_v3)
-    return finalized_features, pos
+        value, pos = read_many(data, pos, n, 6, 256, _read_finalized_feature_key_v3)
+    return value, pos
 
 
 def _read_api_versions_response_zk_migration_ready_v3(data: bytes, pos: int) -> tuple[Any, int]:
-    (zk_migration_ready,) = _unpack_o(data, pos)
+    (value,) = _unpack_o(data, pos)
     pos += 1
-    return zk_migration_ready, pos
+    return value, pos
 
 
 def decode_response_v3(data: bytes, pos: int = 0) -> ApiVersionsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        error_code, n = _unpack_hB(data, pos)
+        o = new(ApiVersionsResponse)
+        o.error_code, n = _unpack_hB(data, pos)
         pos += 3
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "api_keys")
         n = n - 1
-        if n <= 8:
-            api_keys = []
-            for _ in range(n):
-                item, pos = _read_api_version_v3(data, pos)
-                api_keys.append(item)
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            end = pos + n * 7
+            if n > 2 and data[pos + 6 : end : 7].count(0) == n:
+                o.api_keys = [ApiVersion(v0, v1, v2) for v0, v1, v2, _ in _iter_unpack_hhhB(data[pos:end])]
+                pos = end
+            else:
+                o.api_keys = items = []
+                for _ in range(n):
+                    e = new(ApiVersion)
+                    e.api_key, e.min_version, e.max_version, t = _unpack_hhhB(data, pos)
+                    pos += 7
+                    if t:
+                        pos = skip_tags(t, data, pos)
+                    items.append(e)
         else:
-            api_keys, pos = read_many(data, pos, n, 7, 256, _read_api_version_v3)
-        throttle_time_ms, t = _unpack_iB(data, pos)
+            o.api_keys, pos = read_many(data, pos, n, 7, 256, _read_api_version_v3)
+        o.throttle_time_ms, t = _unpack_iB(data, pos)
         pos += 5
-        supported_features = ()
-        finalized_features_epoch = -1
-        finalized_features = ()
-        zk_migration_ready = False
+        o.supported_features = ()
+        o.finalized_features_epoch = -1
+        o.finalized_features = ()
+        o.zk_migration_ready = False
         if t:
             tags, pos = read_tags(t, data, pos, 4)
             if 0 in tags:
-                supported_features = read_tag(data, tags[0], _read_api_versions_response_supported_features_v3)
+                o.supported_features = read_tag(data, tags[0], _read_api_versions_response_supported_features_v3)
             if 1 in tags:
-                finalized_features_epoch = read_tag(data, tags[1], _read_api_versions_response_finalized_features_epoch_v3)
+                o.finalized_features_epoch = read_tag(data, tags[1], _read_api_versions_response_finalized_features_epoch_v3)
             if 2 in tags:
-                finalized_features = read_tag(data, tags[2], _read_api_versions_response_finalized_features_v3)
+                o.finalized_features = read_tag(data, tags[2], _read_api_versions_response_finalized_features_v3)
             if 3 in tags:
-                zk_migration_ready = read_tag(data, tags[3], _read_api_versions_response_zk_migration_ready_v3)
-        if pos > len(data):
-            raise past_end_error()
-        return ApiVersionsResponse(error_code, api_keys, throttle_time_ms, supported_features, finalized_features_epoch, finalized_features, zk_migration_ready)
+                o.zk_migration_ready = read_tag(data, tags[3], _read_api_versions_response_zk_migration_ready_v3)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ApiVersionsResponse v3", problem) from None
 

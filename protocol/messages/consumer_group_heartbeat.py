@@ -10,11 +10,12 @@ from protocol.wire import (
     Message,
     NO_UUID,
     READ_ERRORS,
+    SHORT_COMPACT_INTS,
     SMALL_FRAME_BYTES,
     long_uvarint,
+    new,
+    pack_compact_ints,
     pack_compact_string,
-    pack_ints,
-    past_end_error,
     read_compact_string,
     read_ints,
     read_many,
@@ -33,7 +34,6 @@ _pack_ih = Struct(">ih").pack
 _pack_ihB = Struct(">ihB").pack
 _pack_ii = Struct(">ii").pack
 _pack_u = Struct(">16s").pack
-_pack_uB = Struct(">16sB").pack
 _unpack_iB = Struct(">iB").unpack_from
 _unpack_ihB = Struct(">ihB").unpack_from
 _unpack_iib = Struct(">iib").unpack_from
@@ -113,103 +113,113 @@ class ConsumerGroupHeartbeatResponse(Message):
 
 
 def _read_topic_partitions_v0(data: bytes, pos: int) -> tuple[TopicPartitions, int]:
-    topic_id, n = _unpack_uB(data, pos)
+    o = new(TopicPartitions)
+    o.topic_id, n = _unpack_uB(data, pos)
     pos += 17
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
-    partitions, pos = read_ints(data, pos, n - 1, "i")
+    o.partitions, pos = read_ints(data, pos, n - 1, "i")
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return TopicPartitions(topic_id, partitions), pos
+    return o, pos
 
 
 def decode_request_v0(data: bytes, pos: int = 0) -> ConsumerGroupHeartbeatRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(ConsumerGroupHeartbeatRequest)
+        o.subscribed_topic_regex = None
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "group_id")
         end = pos + n - 1
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "member_id")
         end = pos + n - 1
-        member_id = data[pos:end].decode("utf-8", "java")
+        o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
-        member_epoch, n = _unpack_iB(data, pos)
+        o.member_epoch, n = _unpack_iB(data, pos)
         pos += 5
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            instance_id = data[pos:end].decode("utf-8", "java")
+            o.instance_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            instance_id = None
+            o.instance_id = None
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            rack_id = data[pos:end].decode("utf-8", "java")
+            o.rack_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            rack_id = None
-        rebalance_timeout_ms, n = _unpack_iB(data, pos)
+            o.rack_id = None
+        o.rebalance_timeout_ms, n = _unpack_iB(data, pos)
         pos += 5
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             n = n - 1
-            if n <= 8:
-                subscribed_topic_names = []
+            if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+                o.subscribed_topic_names = items = []
                 for _ in range(n):
                     item, pos = read_compact_string(data, pos)
-                    subscribed_topic_names.append(item)
+                    items.append(item)
             else:
-                subscribed_topic_names, pos = read_many(data, pos, n, 1, 256, read_compact_string)
+                o.subscribed_topic_names, pos = read_many(data, pos, n, 1, 256, read_compact_string)
         else:
-            subscribed_topic_names = None
+            o.subscribed_topic_names = None
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            server_assignor = data[pos:end].decode("utf-8", "java")
+            o.server_assignor = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            server_assignor = None
+            o.server_assignor = None
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             n = n - 1
-            if n <= 8:
-                topic_partitions = []
+            if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+                o.topic_partitions = items = []
                 for _ in range(n):
-                    item, pos = _read_topic_partitions_v0(data, pos)
-                    topic_partitions.append(item)
+                    e = new(TopicPartitions)
+                    e.topic_id, n = _unpack_uB(data, pos)
+                    pos += 17
+                    if not 0 < n < 128:
+                        n, pos = unusual_length(n, data, pos, "partitions")
+                    e.partitions, pos = read_ints(data, pos, n - 1, "i")
+                    t = data[pos]
+                    pos += 1
+                    if t:
+                        pos = skip_tags(t, data, pos)
+                    items.append(e)
             else:
-                topic_partitions, pos = read_many(data, pos, n, 18, 256, _read_topic_partitions_v0)
+                o.topic_partitions, pos = read_many(data, pos, n, 18, 256, _read_topic_partitions_v0)
         else:
-            topic_partitions = None
+            o.topic_partitions = None
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ConsumerGroupHeartbeatRequest(group_id, member_id, member_epoch, instance_id, rack_id, rebalance_timeout_ms, subscribed_topic_names, None, server_assignor, topic_partitions)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ConsumerGroupHeartbeatRequest v0", problem) from None
 
@@ -218,97 +228,105 @@ def decode_request_v1(data: bytes, pos: int = 0) -> ConsumerGroupHeartbeatReques
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(ConsumerGroupHeartbeatRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "group_id")
         end = pos + n - 1
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "member_id")
         end = pos + n - 1
-        member_id = data[pos:end].decode("utf-8", "java")
+        o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
-        member_epoch, n = _unpack_iB(data, pos)
+        o.member_epoch, n = _unpack_iB(data, pos)
         pos += 5
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            instance_id = data[pos:end].decode("utf-8", "java")
+            o.instance_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            instance_id = None
+            o.instance_id = None
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            rack_id = data[pos:end].decode("utf-8", "java")
+            o.rack_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            rack_id = None
-        rebalance_timeout_ms, n = _unpack_iB(data, pos)
+            o.rack_id = None
+        o.rebalance_timeout_ms, n = _unpack_iB(data, pos)
         pos += 5
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             n = n - 1
-            if n <= 8:
-                subscribed_topic_names = []
+            if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+                o.subscribed_topic_names = items = []
                 for _ in range(n):
                     item, pos = read_compact_string(data, pos)
-                    subscribed_topic_names.append(item)
+                    items.append(item)
             else:
-                subscribed_topic_names, pos = read_many(data, pos, n, 1, 256, read_compact_string)
+                o.subscribed_topic_names, pos = read_many(data, pos, n, 1, 256, read_compact_string)
         else:
-            subscribed_topic_names = None
+            o.subscribed_topic_names = None
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            subscribed_topic_regex = data[pos:end].decode("utf-8", "java")
+            o.subscribed_topic_regex = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            subscribed_topic_regex = None
+            o.subscribed_topic_regex = None
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            server_assignor = data[pos:end].decode("utf-8", "java")
+            o.server_assignor = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            server_assignor = None
+            o.server_assignor = None
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             n = n - 1
-            if n <= 8:
-                topic_partitions = []
+            if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+                o.topic_partitions = items = []
                 for _ in range(n):
-                    item, pos = _read_topic_partitions_v0(data, pos)
-                    topic_partitions.append(item)
+                    e = new(TopicPartitions)
+                    e.topic_id, n = _unpack_uB(data, pos)
+                    pos += 17
+                    if not 0 < n < 128:
+                        n, pos = unusual_length(n, data, pos, "partitions")
+                    e.partitions, pos = read_ints(data, pos, n - 1, "i")
+                    t = data[pos]
+                    pos += 1
+                    if t:
+                        pos = skip_tags(t, data, pos)
+                    items.append(e)
             else:
-                topic_partitions, pos = read_many(data, pos, n, 18, 256, _read_topic_partitions_v0)
+                o.topic_partitions, pos = read_many(data, pos, n, 18, 256, _read_topic_partitions_v0)
         else:
-            topic_partitions = None
+            o.topic_partitions = None
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ConsumerGroupHeartbeatRequest(group_id, member_id, member_epoch, instance_id, rack_id, rebalance_timeout_ms, subscribed_topic_names, subscribed_topic_regex, server_assignor, topic_partitions)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ConsumerGroupHeartbeatRequest v1", problem) from None
 
@@ -358,9 +376,9 @@ def encode_request_v0(m: ConsumerGroupHeartbeatRequest) -> bytes:
     w(uvarint(n))
     for e3 in items2:
         items4 = e3.partitions
-        n = len(items4) + 1
-        w(_pack_uB(e3.topic_id, n) if n < 128 else _pack_u(e3.topic_id) + uvarint(n))
-        w(pack_ints(items4, "i"))
+        w(_pack_u(e3.topic_id))
+        n = len(items4)
+        w(SHORT_COMPACT_INTS[n](n + 1, *items4) if n < 33 else pack_compact_ints(items4, "i"))
         w(b"\0")
     w(b"\0")
     return b"".join(out)
@@ -418,68 +436,78 @@ def encode_request_v1(m: ConsumerGroupHeartbeatRequest) -> bytes:
     w(uvarint(n))
     for e3 in items2:
         items4 = e3.partitions
-        n = len(items4) + 1
-        w(_pack_uB(e3.topic_id, n) if n < 128 else _pack_u(e3.topic_id) + uvarint(n))
-        w(pack_ints(items4, "i"))
+        w(_pack_u(e3.topic_id))
+        n = len(items4)
+        w(SHORT_COMPACT_INTS[n](n + 1, *items4) if n < 33 else pack_compact_ints(items4, "i"))
         w(b"\0")
     w(b"\0")
     return b"".join(out)
 
 
 def _read_assignment_v0(data: bytes, pos: int) -> tuple[Assignment, int]:
+    o = new(Assignment)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topic_partitions")
     n = n - 1
-    if n <= 8:
-        topic_partitions = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.topic_partitions = items = []
         for _ in range(n):
-            item, pos = _read_topic_partitions_v0(data, pos)
-            topic_partitions.append(item)
+            e = new(TopicPartitions)
+            e.topic_id, n = _unpack_uB(data, pos)
+            pos += 17
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "partitions")
+            e.partitions, pos = read_ints(data, pos, n - 1, "i")
+            t = data[pos]
+            pos += 1
+            if t:
+                pos = skip_tags(t, data, pos)
+            items.append(e)
     else:
-        topic_partitions, pos = read_many(data, pos, n, 18, 256, _read_topic_partitions_v0)
+        o.topic_partitions, pos = read_many(data, pos, n, 18, 256, _read_topic_partitions_v0)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return Assignment(topic_partitions), pos
+    return o, pos
 
 
 def decode_response_v0(data: bytes, pos: int = 0) -> ConsumerGroupHeartbeatResponse:
     try:
-        throttle_time_ms, error_code, n = _unpack_ihB(data, pos)
+        o = new(ConsumerGroupHeartbeatResponse)
+        o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            error_message = data[pos:end].decode("utf-8", "java")
+            o.error_message = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            error_message = None
+            o.error_message = None
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            member_id = data[pos:end].decode("utf-8", "java")
+            o.member_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            member_id = None
-        member_epoch, heartbeat_interval_ms, n = _unpack_iib(data, pos)
+            o.member_id = None
+        o.member_epoch, o.heartbeat_interval_ms, n = _unpack_iib(data, pos)
         pos += 9
-        assignment = None
         if n >= 0:
-            assignment, pos = _read_assignment_v0(data, pos)
+            o.assignment, pos = _read_assignment_v0(data, pos)
+        else:
+            o.assignment = None
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ConsumerGroupHeartbeatResponse(throttle_time_ms, error_code, error_message, member_id, member_epoch, heartbeat_interval_ms, assignment)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ConsumerGroupHeartbeatResponse v0", problem) from None
 
@@ -511,9 +539,9 @@ def encode_response_v0(m: ConsumerGroupHeartbeatResponse) -> bytes:
         w(_pack_bB(1, n) if n < 128 else _pack_b(1) + uvarint(n))
         for e3 in items2:
             items4 = e3.partitions
-            n = len(items4) + 1
-            w(_pack_uB(e3.topic_id, n) if n < 128 else _pack_u(e3.topic_id) + uvarint(n))
-            w(pack_ints(items4, "i"))
+            w(_pack_u(e3.topic_id))
+            n = len(items4)
+            w(SHORT_COMPACT_INTS[n](n + 1, *items4) if n < 33 else pack_compact_ints(items4, "i"))
             w(b"\0")
         w(b"\0")
     w(b"\0")

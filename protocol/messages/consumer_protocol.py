@@ -9,8 +9,10 @@ from typing import Any
 from protocol.wire import (
     Message,
     READ_ERRORS,
+    SHORT_INTS,
     SMALL_FRAME_BYTES,
     check_null,
+    new,
     null_error,
     pack_ints,
     pack_string,
@@ -76,87 +78,107 @@ def decode_subscription_v0(data: bytes, pos: int = 0) -> ConsumerProtocolSubscri
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(ConsumerProtocolSubscription)
+        o.owned_partitions = ()
+        o.generation_id = -1
+        o.rack_id = None
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = read_string(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 2, 256, read_string)
+            o.topics, pos = read_many(data, pos, n, 2, 256, read_string)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n >= 0:
             end = pos + n
-            user_data = data[pos:end]
+            o.user_data = data[pos:end]
             pos = end
         else:
             check_null(n, "user_data")
-            user_data = None
+            o.user_data = None
         if pos > len(data):
             raise past_end_error()
-        return ConsumerProtocolSubscription(topics, user_data, (), -1, None)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ConsumerProtocolSubscription v0", problem) from None
 
 
 def _read_topic_partition_v1(data: bytes, pos: int) -> tuple[TopicPartition, int]:
+    o = new(TopicPartition)
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("topic")
     end = pos + n
-    topic = data[pos:end].decode("utf-8", "java")
+    o.topic = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    partitions, pos = read_ints(data, pos, n, "i")
-    return TopicPartition(topic, partitions), pos
+    o.partitions, pos = read_ints(data, pos, n, "i")
+    return o, pos
 
 
 def decode_subscription_v1(data: bytes, pos: int = 0) -> ConsumerProtocolSubscription:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(ConsumerProtocolSubscription)
+        o.generation_id = -1
+        o.rack_id = None
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = read_string(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 2, 256, read_string)
+            o.topics, pos = read_many(data, pos, n, 2, 256, read_string)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n >= 0:
             end = pos + n
-            user_data = data[pos:end]
+            o.user_data = data[pos:end]
             pos = end
         else:
             check_null(n, "user_data")
-            user_data = None
+            o.user_data = None
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("owned_partitions")
-        if n <= 8:
-            owned_partitions = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.owned_partitions = items = []
             for _ in range(n):
-                item, pos = _read_topic_partition_v1(data, pos)
-                owned_partitions.append(item)
+                e = new(TopicPartition)
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n < 0:
+                    raise null_error("topic")
+                end = pos + n
+                e.topic = data[pos:end].decode("utf-8", "java")
+                pos = end
+                (n,) = _unpack_i(data, pos)
+                pos += 4
+                if n < 0:
+                    raise null_error("partitions")
+                e.partitions, pos = read_ints(data, pos, n, "i")
+                items.append(e)
         else:
-            owned_partitions, pos = read_many(data, pos, n, 6, 256, _read_topic_partition_v1)
+            o.owned_partitions, pos = read_many(data, pos, n, 6, 256, _read_topic_partition_v1)
         if pos > len(data):
             raise past_end_error()
-        return ConsumerProtocolSubscription(topics, user_data, owned_partitions, -1, None)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ConsumerProtocolSubscription v1", problem) from None
 
@@ -165,42 +187,56 @@ def decode_subscription_v2(data: bytes, pos: int = 0) -> ConsumerProtocolSubscri
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(ConsumerProtocolSubscription)
+        o.rack_id = None
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = read_string(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 2, 256, read_string)
+            o.topics, pos = read_many(data, pos, n, 2, 256, read_string)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n >= 0:
             end = pos + n
-            user_data = data[pos:end]
+            o.user_data = data[pos:end]
             pos = end
         else:
             check_null(n, "user_data")
-            user_data = None
+            o.user_data = None
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("owned_partitions")
-        if n <= 8:
-            owned_partitions = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.owned_partitions = items = []
             for _ in range(n):
-                item, pos = _read_topic_partition_v1(data, pos)
-                owned_partitions.append(item)
+                e = new(TopicPartition)
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n < 0:
+                    raise null_error("topic")
+                end = pos + n
+                e.topic = data[pos:end].decode("utf-8", "java")
+                pos = end
+                (n,) = _unpack_i(data, pos)
+                pos += 4
+                if n < 0:
+                    raise null_error("partitions")
+                e.partitions, pos = read_ints(data, pos, n, "i")
+                items.append(e)
         else:
-            owned_partitions, pos = read_many(data, pos, n, 6, 256, _read_topic_partition_v1)
-        (generation_id,) = _unpack_i(data, pos)
+            o.owned_partitions, pos = read_many(data, pos, n, 6, 256, _read_topic_partition_v1)
+        (o.generation_id,) = _unpack_i(data, pos)
         pos += 4
         if pos > len(data):
             raise past_end_error()
-        return ConsumerProtocolSubscription(topics, user_data, owned_partitions, generation_id, None)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ConsumerProtocolSubscription v2", problem) from None
 
@@ -209,49 +245,62 @@ def decode_subscription_v3(data: bytes, pos: int = 0) -> ConsumerProtocolSubscri
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(ConsumerProtocolSubscription)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = read_string(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 2, 256, read_string)
+            o.topics, pos = read_many(data, pos, n, 2, 256, read_string)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n >= 0:
             end = pos + n
-            user_data = data[pos:end]
+            o.user_data = data[pos:end]
             pos = end
         else:
             check_null(n, "user_data")
-            user_data = None
+            o.user_data = None
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("owned_partitions")
-        if n <= 8:
-            owned_partitions = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.owned_partitions = items = []
             for _ in range(n):
-                item, pos = _read_topic_partition_v1(data, pos)
-                owned_partitions.append(item)
+                e = new(TopicPartition)
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n < 0:
+                    raise null_error("topic")
+                end = pos + n
+                e.topic = data[pos:end].decode("utf-8", "java")
+                pos = end
+                (n,) = _unpack_i(data, pos)
+                pos += 4
+                if n < 0:
+                    raise null_error("partitions")
+                e.partitions, pos = read_ints(data, pos, n, "i")
+                items.append(e)
         else:
-            owned_partitions, pos = read_many(data, pos, n, 6, 256, _read_topic_partition_v1)
-        generation_id, n = _unpack_ih(data, pos)
+            o.owned_partitions, pos = read_many(data, pos, n, 6, 256, _read_topic_partition_v1)
+        o.generation_id, n = _unpack_ih(data, pos)
         pos += 6
         if n >= 0:
             end = pos + n
-            rack_id = data[pos:end].decode("utf-8", "java")
+            o.rack_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
             check_null(n, "rack_id")
-            rack_id = None
+            o.rack_id = None
         if pos > len(data):
             raise past_end_error()
-        return ConsumerProtocolSubscription(topics, user_data, owned_partitions, generation_id, rack_id)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ConsumerProtocolSubscription v3", problem) from None
 
@@ -296,8 +345,7 @@ def encode_subscription_v1(m: ConsumerProtocolSubscription) -> bytes:
         w(b)
         items4 = e3.partitions
         n = len(items4)
-        w(_pack_i(n))
-        w(pack_ints(items4, "i"))
+        w(SHORT_INTS[n](n, *items4) if n < 33 else pack_ints(items4, "i"))
     return b"".join(out)
 
 
@@ -324,8 +372,7 @@ def encode_subscription_v2(m: ConsumerProtocolSubscription) -> bytes:
         w(b)
         items4 = e3.partitions
         n = len(items4)
-        w(_pack_i(n))
-        w(pack_ints(items4, "i"))
+        w(SHORT_INTS[n](n, *items4) if n < 33 else pack_ints(items4, "i"))
     w(_pack_i(m.generation_id))
     return b"".join(out)
 
@@ -353,8 +400,7 @@ def encode_subscription_v3(m: ConsumerProtocolSubscription) -> bytes:
         w(b)
         items4 = e3.partitions
         n = len(items4)
-        w(_pack_i(n))
-        w(pack_ints(items4, "i"))
+        w(SHORT_INTS[n](n, *items4) if n < 33 else pack_ints(items4, "i"))
     b = m.rack_id
     if b is None:
         b = b""; n = -1
@@ -369,29 +415,42 @@ def decode_assignment_v0(data: bytes, pos: int = 0) -> ConsumerProtocolAssignmen
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(ConsumerProtocolAssignment)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("assigned_partitions")
-        if n <= 8:
-            assigned_partitions = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.assigned_partitions = items = []
             for _ in range(n):
-                item, pos = _read_topic_partition_v1(data, pos)
-                assigned_partitions.append(item)
+                e = new(TopicPartition)
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n < 0:
+                    raise null_error("topic")
+                end = pos + n
+                e.topic = data[pos:end].decode("utf-8", "java")
+                pos = end
+                (n,) = _unpack_i(data, pos)
+                pos += 4
+                if n < 0:
+                    raise null_error("partitions")
+                e.partitions, pos = read_ints(data, pos, n, "i")
+                items.append(e)
         else:
-            assigned_partitions, pos = read_many(data, pos, n, 6, 256, _read_topic_partition_v1)
+            o.assigned_partitions, pos = read_many(data, pos, n, 6, 256, _read_topic_partition_v1)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n >= 0:
             end = pos + n
-            user_data = data[pos:end]
+            o.user_data = data[pos:end]
             pos = end
         else:
             check_null(n, "user_data")
-            user_data = None
+            o.user_data = None
         if pos > len(data):
             raise past_end_error()
-        return ConsumerProtocolAssignment(assigned_partitions, user_data)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ConsumerProtocolAssignment v0", problem) from None
 
@@ -408,8 +467,7 @@ def encode_assignment_v0(m: ConsumerProtocolAssignment) -> bytes:
         w(b)
         items3 = e2.partitions
         n = len(items3)
-        w(_pack_i(n))
-        w(pack_ints(items3, "i"))
+        w(SHORT_INTS[n](n, *items3) if n < 33 else pack_ints(items3, "i"))
     b = m.user_data
     if b is None:
         b = b""; n = -1

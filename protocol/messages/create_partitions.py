@@ -9,10 +9,14 @@ from typing import Any
 from protocol.wire import (
     Message,
     READ_ERRORS,
+    SHORT_COMPACT_INTS,
+    SHORT_INTS,
     SMALL_FRAME_BYTES,
     check_null,
     long_uvarint,
+    new,
     null_error,
+    pack_compact_ints,
     pack_ints,
     past_end_error,
     read_ints,
@@ -106,129 +110,147 @@ class CreatePartitionsResponse(Message):
         self.results = results
 
 
-def _read_create_partitions_assignment_v0_2(data: bytes, pos: int) -> tuple[CreatePartitionsAssignment, int]:
+def _read_create_partitions_assignment_v0(data: bytes, pos: int) -> tuple[CreatePartitionsAssignment, int]:
+    o = new(CreatePartitionsAssignment)
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("broker_ids")
-    broker_ids, pos = read_ints(data, pos, n, "i")
-    return CreatePartitionsAssignment(broker_ids), pos
+    o.broker_ids, pos = read_ints(data, pos, n, "i")
+    return o, pos
 
 
 def _read_create_partitions_topic_v0(data: bytes, pos: int) -> tuple[CreatePartitionsTopic, int]:
+    o = new(CreatePartitionsTopic)
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
-    count, n = _unpack_ii(data, pos)
+    o.count, n = _unpack_ii(data, pos)
     pos += 8
     if n >= 0:
-        if n <= 8:
-            assignments = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.assignments = items = []
             for _ in range(n):
-                item, pos = _read_create_partitions_assignment_v0_2(data, pos)
-                assignments.append(item)
+                e = new(CreatePartitionsAssignment)
+                (n,) = _unpack_i(data, pos)
+                pos += 4
+                if n < 0:
+                    raise null_error("broker_ids")
+                e.broker_ids, pos = read_ints(data, pos, n, "i")
+                items.append(e)
         else:
-            assignments, pos = read_many(data, pos, n, 4, 8, _read_create_partitions_assignment_v0_2)
+            o.assignments, pos = read_many(data, pos, n, 4, 8, _read_create_partitions_assignment_v0)
     else:
         check_null(n, "assignments")
-        assignments = None
-    return CreatePartitionsTopic(name, count, assignments), pos
+        o.assignments = None
+    return o, pos
 
 
 def decode_request_v0(data: bytes, pos: int = 0) -> CreatePartitionsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(CreatePartitionsRequest)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_create_partitions_topic_v0(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 10, 256, _read_create_partitions_topic_v0)
-        timeout_ms, validate_only = _unpack_io(data, pos)
+            o.topics, pos = read_many(data, pos, n, 10, 256, _read_create_partitions_topic_v0)
+        o.timeout_ms, o.validate_only = _unpack_io(data, pos)
         pos += 5
         if pos > len(data):
             raise past_end_error()
-        return CreatePartitionsRequest(topics, timeout_ms, validate_only)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("CreatePartitionsRequest v0", problem) from None
 
 
-def _read_create_partitions_assignment_v2_2(data: bytes, pos: int) -> tuple[CreatePartitionsAssignment, int]:
+def _read_create_partitions_assignment_v2(data: bytes, pos: int) -> tuple[CreatePartitionsAssignment, int]:
+    o = new(CreatePartitionsAssignment)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "broker_ids")
-    broker_ids, pos = read_ints(data, pos, n - 1, "i")
+    o.broker_ids, pos = read_ints(data, pos, n - 1, "i")
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return CreatePartitionsAssignment(broker_ids), pos
+    return o, pos
 
 
 def _read_create_partitions_topic_v2(data: bytes, pos: int) -> tuple[CreatePartitionsTopic, int]:
+    o = new(CreatePartitionsTopic)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
-    count, n = _unpack_iB(data, pos)
+    o.count, n = _unpack_iB(data, pos)
     pos += 5
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         n = n - 1
-        if n <= 8:
-            assignments = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.assignments = items = []
             for _ in range(n):
-                item, pos = _read_create_partitions_assignment_v2_2(data, pos)
-                assignments.append(item)
+                e = new(CreatePartitionsAssignment)
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "broker_ids")
+                e.broker_ids, pos = read_ints(data, pos, n - 1, "i")
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            assignments, pos = read_many(data, pos, n, 2, 8, _read_create_partitions_assignment_v2_2)
+            o.assignments, pos = read_many(data, pos, n, 2, 8, _read_create_partitions_assignment_v2)
     else:
-        assignments = None
+        o.assignments = None
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return CreatePartitionsTopic(name, count, assignments), pos
+    return o, pos
 
 
 def decode_request_v2(data: bytes, pos: int = 0) -> CreatePartitionsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(CreatePartitionsRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_create_partitions_topic_v2(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 7, 256, _read_create_partitions_topic_v2)
-        timeout_ms, validate_only, t = _unpack_ioB(data, pos)
+            o.topics, pos = read_many(data, pos, n, 7, 256, _read_create_partitions_topic_v2)
+        o.timeout_ms, o.validate_only, t = _unpack_ioB(data, pos)
         pos += 6
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return CreatePartitionsRequest(topics, timeout_ms, validate_only)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("CreatePartitionsRequest v2", problem) from None
 
@@ -252,8 +274,7 @@ def encode_request_v0(m: CreatePartitionsRequest) -> bytes:
         for e4 in items3:
             items5 = e4.broker_ids
             n = len(items5)
-            w(_pack_i(n))
-            w(pack_ints(items5, "i"))
+            w(SHORT_INTS[n](n, *items5) if n < 33 else pack_ints(items5, "i"))
     w(_pack_io(m.timeout_ms, m.validate_only))
     return b"".join(out)
 
@@ -276,9 +297,8 @@ def encode_request_v2(m: CreatePartitionsRequest) -> bytes:
         w(_pack_iB(e2.count, n) if n < 128 else _pack_i(e2.count) + uvarint(n))
         for e4 in items3:
             items5 = e4.broker_ids
-            n = len(items5) + 1
-            w(uvarint(n))
-            w(pack_ints(items5, "i"))
+            n = len(items5)
+            w(SHORT_COMPACT_INTS[n](n + 1, *items5) if n < 33 else pack_compact_ints(items5, "i"))
             w(b"\0")
         w(b"\0")
     w(_pack_iox(m.timeout_ms, m.validate_only))
@@ -286,95 +306,134 @@ def encode_request_v2(m: CreatePartitionsRequest) -> bytes:
 
 
 def _read_create_partitions_topic_result_v0(data: bytes, pos: int) -> tuple[CreatePartitionsTopicResult, int]:
+    o = new(CreatePartitionsTopicResult)
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
-    error_code, n = _unpack_hh(data, pos)
+    o.error_code, n = _unpack_hh(data, pos)
     pos += 4
     if n >= 0:
         end = pos + n
-        error_message = data[pos:end].decode("utf-8", "java")
+        o.error_message = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
         check_null(n, "error_message")
-        error_message = None
-    return CreatePartitionsTopicResult(name, error_code, error_message), pos
+        o.error_message = None
+    return o, pos
 
 
 def decode_response_v0(data: bytes, pos: int = 0) -> CreatePartitionsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_ii(data, pos)
+        o = new(CreatePartitionsResponse)
+        o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("results")
-        if n <= 8:
-            results = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.results = items = []
             for _ in range(n):
-                item, pos = _read_create_partitions_topic_result_v0(data, pos)
-                results.append(item)
+                e = new(CreatePartitionsTopicResult)
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n < 0:
+                    raise null_error("name")
+                end = pos + n
+                e.name = data[pos:end].decode("utf-8", "java")
+                pos = end
+                e.error_code, n = _unpack_hh(data, pos)
+                pos += 4
+                if n >= 0:
+                    end = pos + n
+                    e.error_message = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    check_null(n, "error_message")
+                    e.error_message = None
+                items.append(e)
         else:
-            results, pos = read_many(data, pos, n, 6, 256, _read_create_partitions_topic_result_v0)
+            o.results, pos = read_many(data, pos, n, 6, 256, _read_create_partitions_topic_result_v0)
         if pos > len(data):
             raise past_end_error()
-        return CreatePartitionsResponse(throttle_time_ms, results)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("CreatePartitionsResponse v0", problem) from None
 
 
 def _read_create_partitions_topic_result_v2(data: bytes, pos: int) -> tuple[CreatePartitionsTopicResult, int]:
+    o = new(CreatePartitionsTopicResult)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
-    error_code, n = _unpack_hB(data, pos)
+    o.error_code, n = _unpack_hB(data, pos)
     pos += 3
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        error_message = data[pos:end].decode("utf-8", "java")
+        o.error_message = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        error_message = None
+        o.error_message = None
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return CreatePartitionsTopicResult(name, error_code, error_message), pos
+    return o, pos
 
 
 def decode_response_v2(data: bytes, pos: int = 0) -> CreatePartitionsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_iB(data, pos)
+        o = new(CreatePartitionsResponse)
+        o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "results")
         n = n - 1
-        if n <= 8:
-            results = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.results = items = []
             for _ in range(n):
-                item, pos = _read_create_partitions_topic_result_v2(data, pos)
-                results.append(item)
+                e = new(CreatePartitionsTopicResult)
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "name")
+                end = pos + n - 1
+                e.name = data[pos:end].decode("utf-8", "java")
+                pos = end
+                e.error_code, n = _unpack_hB(data, pos)
+                pos += 3
+                if n:
+                    if n > 127:
+                        n, pos = long_uvarint(n, data, pos)
+                    end = pos + n - 1
+                    e.error_message = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    e.error_message = None
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            results, pos = read_many(data, pos, n, 5, 256, _read_create_partitions_topic_result_v2)
+            o.results, pos = read_many(data, pos, n, 5, 256, _read_create_partitions_topic_result_v2)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return CreatePartitionsResponse(throttle_time_ms, results)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("CreatePartitionsResponse v2", problem) from None
 

@@ -10,10 +10,14 @@ from protocol.wire import (
     Message,
     NO_UUID,
     READ_ERRORS,
+    SHORT_COMPACT_INTS,
+    SHORT_INTS,
     SMALL_FRAME_BYTES,
     check_null,
     long_uvarint,
+    new,
     null_error,
+    pack_compact_ints,
     pack_ints,
     pack_tags,
     past_end_error,
@@ -166,112 +170,139 @@ class CreateTopicsResponse(Message):
         self.topics = topics
 
 
-def _read_creatable_replica_assignment_v2_2(data: bytes, pos: int) -> tuple[CreatableReplicaAssignment, int]:
-    partition_index, n = _unpack_ii(data, pos)
+def _read_creatable_replica_assignment_v2(data: bytes, pos: int) -> tuple[CreatableReplicaAssignment, int]:
+    o = new(CreatableReplicaAssignment)
+    o.partition_index, n = _unpack_ii(data, pos)
     pos += 8
     if n < 0:
         raise null_error("broker_ids")
-    broker_ids, pos = read_ints(data, pos, n, "i")
-    return CreatableReplicaAssignment(partition_index, broker_ids), pos
+    o.broker_ids, pos = read_ints(data, pos, n, "i")
+    return o, pos
 
 
-def _read_creatable_topic_config_v2_2(data: bytes, pos: int) -> tuple[CreatableTopicConfig, int]:
+def _read_creatable_topic_config_v2(data: bytes, pos: int) -> tuple[CreatableTopicConfig, int]:
+    o = new(CreatableTopicConfig)
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n >= 0:
         end = pos + n
-        value = data[pos:end].decode("utf-8", "java")
+        o.value = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
         check_null(n, "value")
-        value = None
-    return CreatableTopicConfig(name, value), pos
+        o.value = None
+    return o, pos
 
 
 def _read_creatable_topic_v2(data: bytes, pos: int) -> tuple[CreatableTopic, int]:
+    o = new(CreatableTopic)
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
-    num_partitions, replication_factor, n = _unpack_ihi(data, pos)
+    o.num_partitions, o.replication_factor, n = _unpack_ihi(data, pos)
     pos += 10
     if n < 0:
         raise null_error("assignments")
-    if n <= 8:
-        assignments = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.assignments = items = []
         for _ in range(n):
-            item, pos = _read_creatable_replica_assignment_v2_2(data, pos)
-            assignments.append(item)
+            e = new(CreatableReplicaAssignment)
+            e.partition_index, n = _unpack_ii(data, pos)
+            pos += 8
+            if n < 0:
+                raise null_error("broker_ids")
+            e.broker_ids, pos = read_ints(data, pos, n, "i")
+            items.append(e)
     else:
-        assignments, pos = read_many(data, pos, n, 8, 8, _read_creatable_replica_assignment_v2_2)
+        o.assignments, pos = read_many(data, pos, n, 8, 8, _read_creatable_replica_assignment_v2)
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("configs")
-    if n <= 8:
-        configs = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.configs = items = []
         for _ in range(n):
-            item, pos = _read_creatable_topic_config_v2_2(data, pos)
-            configs.append(item)
+            e = new(CreatableTopicConfig)
+            (n,) = _unpack_h(data, pos)
+            pos += 2
+            if n < 0:
+                raise null_error("name")
+            end = pos + n
+            e.name = data[pos:end].decode("utf-8", "java")
+            pos = end
+            (n,) = _unpack_h(data, pos)
+            pos += 2
+            if n >= 0:
+                end = pos + n
+                e.value = data[pos:end].decode("utf-8", "java")
+                pos = end
+            else:
+                check_null(n, "value")
+                e.value = None
+            items.append(e)
     else:
-        configs, pos = read_many(data, pos, n, 4, 8, _read_creatable_topic_config_v2_2)
-    return CreatableTopic(name, num_partitions, replication_factor, assignments, configs), pos
+        o.configs, pos = read_many(data, pos, n, 4, 8, _read_creatable_topic_config_v2)
+    return o, pos
 
 
 def decode_request_v2(data: bytes, pos: int = 0) -> CreateTopicsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(CreateTopicsRequest)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_creatable_topic_v2(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 16, 256, _read_creatable_topic_v2)
-        timeout_ms, validate_only = _unpack_io(data, pos)
+            o.topics, pos = read_many(data, pos, n, 16, 256, _read_creatable_topic_v2)
+        o.timeout_ms, o.validate_only = _unpack_io(data, pos)
         pos += 5
         if pos > len(data):
             raise past_end_error()
-        return CreateTopicsRequest(topics, timeout_ms, validate_only)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("CreateTopicsRequest v2", problem) from None
 
 
-def _read_creatable_replica_assignment_v5_2(data: bytes, pos: int) -> tuple[CreatableReplicaAssignment, int]:
-    partition_index, n = _unpack_iB(data, pos)
+def _read_creatable_replica_assignment_v5(data: bytes, pos: int) -> tuple[CreatableReplicaAssignment, int]:
+    o = new(CreatableReplicaAssignment)
+    o.partition_index, n = _unpack_iB(data, pos)
     pos += 5
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "broker_ids")
-    broker_ids, pos = read_ints(data, pos, n - 1, "i")
+    o.broker_ids, pos = read_ints(data, pos, n - 1, "i")
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return CreatableReplicaAssignment(partition_index, broker_ids), pos
+    return o, pos
 
 
-def _read_creatable_topic_config_v5_2(data: bytes, pos: int) -> tuple[CreatableTopicConfig, int]:
+def _read_creatable_topic_config_v5(data: bytes, pos: int) -> tuple[CreatableTopicConfig, int]:
+    o = new(CreatableTopicConfig)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
@@ -279,79 +310,109 @@ def _read_creatable_topic_config_v5_2(data: bytes, pos: int) -> tuple[CreatableT
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        value = data[pos:end].decode("utf-8", "java")
+        o.value = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        value = None
+        o.value = None
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return CreatableTopicConfig(name, value), pos
+    return o, pos
 
 
 def _read_creatable_topic_v5(data: bytes, pos: int) -> tuple[CreatableTopic, int]:
+    o = new(CreatableTopic)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
-    num_partitions, replication_factor, n = _unpack_ihB(data, pos)
+    o.num_partitions, o.replication_factor, n = _unpack_ihB(data, pos)
     pos += 7
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "assignments")
     n = n - 1
-    if n <= 8:
-        assignments = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.assignments = items = []
         for _ in range(n):
-            item, pos = _read_creatable_replica_assignment_v5_2(data, pos)
-            assignments.append(item)
+            e = new(CreatableReplicaAssignment)
+            e.partition_index, n = _unpack_iB(data, pos)
+            pos += 5
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "broker_ids")
+            e.broker_ids, pos = read_ints(data, pos, n - 1, "i")
+            t = data[pos]
+            pos += 1
+            if t:
+                pos = skip_tags(t, data, pos)
+            items.append(e)
     else:
-        assignments, pos = read_many(data, pos, n, 6, 8, _read_creatable_replica_assignment_v5_2)
+        o.assignments, pos = read_many(data, pos, n, 6, 8, _read_creatable_replica_assignment_v5)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "configs")
     n = n - 1
-    if n <= 8:
-        configs = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.configs = items = []
         for _ in range(n):
-            item, pos = _read_creatable_topic_config_v5_2(data, pos)
-            configs.append(item)
+            e = new(CreatableTopicConfig)
+            n = data[pos]
+            pos += 1
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "name")
+            end = pos + n - 1
+            e.name = data[pos:end].decode("utf-8", "java")
+            pos = end
+            n = data[pos]
+            pos += 1
+            if n:
+                if n > 127:
+                    n, pos = long_uvarint(n, data, pos)
+                end = pos + n - 1
+                e.value = data[pos:end].decode("utf-8", "java")
+                pos = end
+            else:
+                e.value = None
+            t = data[pos]
+            pos += 1
+            if t:
+                pos = skip_tags(t, data, pos)
+            items.append(e)
     else:
-        configs, pos = read_many(data, pos, n, 3, 8, _read_creatable_topic_config_v5_2)
+        o.configs, pos = read_many(data, pos, n, 3, 8, _read_creatable_topic_config_v5)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return CreatableTopic(name, num_partitions, replication_factor, assignments, configs), pos
+    return o, pos
 
 
 def decode_request_v5(data: bytes, pos: int = 0) -> CreateTopicsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(CreateTopicsRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_creatable_topic_v5(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 10, 256, _read_creatable_topic_v5)
-        timeout_ms, validate_only, t = _unpack_ioB(data, pos)
+            o.topics, pos = read_many(data, pos, n, 10, 256, _read_creatable_topic_v5)
+        o.timeout_ms, o.validate_only, t = _unpack_ioB(data, pos)
         pos += 6
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return CreateTopicsRequest(topics, timeout_ms, validate_only)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("CreateTopicsRequest v5", problem) from None
 
@@ -371,9 +432,9 @@ def encode_request_v2(m: CreateTopicsRequest) -> bytes:
         w(_pack_ihi(e2.num_partitions, e2.replication_factor, n))
         for e4 in items3:
             items5 = e4.broker_ids
+            w(_pack_i(e4.partition_index))
             n = len(items5)
-            w(_pack_ii(e4.partition_index, n))
-            w(pack_ints(items5, "i"))
+            w(SHORT_INTS[n](n, *items5) if n < 33 else pack_ints(items5, "i"))
         items6 = e2.configs
         n = len(items6)
         w(_pack_i(n))
@@ -407,9 +468,9 @@ def encode_request_v5(m: CreateTopicsRequest) -> bytes:
         w(_pack_ihB(e2.num_partitions, e2.replication_factor, n) if n < 128 else _pack_ih(e2.num_partitions, e2.replication_factor) + uvarint(n))
         for e4 in items3:
             items5 = e4.broker_ids
-            n = len(items5) + 1
-            w(_pack_iB(e4.partition_index, n) if n < 128 else _pack_i(e4.partition_index) + uvarint(n))
-            w(pack_ints(items5, "i"))
+            w(_pack_i(e4.partition_index))
+            n = len(items5)
+            w(SHORT_COMPACT_INTS[n](n + 1, *items5) if n < 33 else pack_compact_ints(items5, "i"))
             w(b"\0")
         items6 = e2.configs
         n = len(items6) + 1
@@ -432,54 +493,83 @@ def encode_request_v5(m: CreateTopicsRequest) -> bytes:
 
 
 def _read_creatable_topic_result_v2(data: bytes, pos: int) -> tuple[CreatableTopicResult, int]:
+    o = new(CreatableTopicResult)
+    o.topic_id = NO_UUID
+    o.topic_config_error_code = 0
+    o.num_partitions = -1
+    o.replication_factor = -1
+    o.configs = ()
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
-    error_code, n = _unpack_hh(data, pos)
+    o.error_code, n = _unpack_hh(data, pos)
     pos += 4
     if n >= 0:
         end = pos + n
-        error_message = data[pos:end].decode("utf-8", "java")
+        o.error_message = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
         check_null(n, "error_message")
-        error_message = None
-    return CreatableTopicResult(name, NO_UUID, error_code, error_message, 0, -1, -1, ()), pos
+        o.error_message = None
+    return o, pos
 
 
 def decode_response_v2(data: bytes, pos: int = 0) -> CreateTopicsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_ii(data, pos)
+        o = new(CreateTopicsResponse)
+        o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
-                item, pos = _read_creatable_topic_result_v2(data, pos)
-                topics.append(item)
+                e = new(CreatableTopicResult)
+                e.topic_id = NO_UUID
+                e.topic_config_error_code = 0
+                e.num_partitions = -1
+                e.replication_factor = -1
+                e.configs = ()
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n < 0:
+                    raise null_error("name")
+                end = pos + n
+                e.name = data[pos:end].decode("utf-8", "java")
+                pos = end
+                e.error_code, n = _unpack_hh(data, pos)
+                pos += 4
+                if n >= 0:
+                    end = pos + n
+                    e.error_message = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    check_null(n, "error_message")
+                    e.error_message = None
+                items.append(e)
         else:
-            topics, pos = read_many(data, pos, n, 6, 256, _read_creatable_topic_result_v2)
+            o.topics, pos = read_many(data, pos, n, 6, 256, _read_creatable_topic_result_v2)
         if pos > len(data):
             raise past_end_error()
-        return CreateTopicsResponse(throttle_time_ms, topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("CreateTopicsResponse v2", problem) from None
 
 
-def _read_creatable_topic_configs_v5_2(data: bytes, pos: int) -> tuple[CreatableTopicConfigs, int]:
+def _read_creatable_topic_configs_v5(data: bytes, pos: int) -> tuple[CreatableTopicConfigs, int]:
+    o = new(CreatableTopicConfigs)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
@@ -487,165 +577,208 @@ def _read_creatable_topic_configs_v5_2(data: bytes, pos: int) -> tuple[Creatable
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        value = data[pos:end].decode("utf-8", "java")
+        o.value = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        value = None
-    read_only, config_source, is_sensitive, t = _unpack_oboB(data, pos)
+        o.value = None
+    o.read_only, o.config_source, o.is_sensitive, t = _unpack_oboB(data, pos)
     pos += 4
     if t:
         pos = skip_tags(t, data, pos)
-    return CreatableTopicConfigs(name, value, read_only, config_source, is_sensitive), pos
+    return o, pos
 
 
 def _read_creatable_topic_result_topic_config_error_code_v5(data: bytes, pos: int) -> tuple[Any, int]:
-    (topic_config_error_code,) = _unpack_h(data, pos)
+    (value,) = _unpack_h(data, pos)
     pos += 2
-    return topic_config_error_code, pos
+    return value, pos
 
 
 def _read_creatable_topic_result_v5(data: bytes, pos: int) -> tuple[CreatableTopicResult, int]:
+    o = new(CreatableTopicResult)
+    o.topic_id = NO_UUID
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
-    error_code, n = _unpack_hB(data, pos)
+    o.error_code, n = _unpack_hB(data, pos)
     pos += 3
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        error_message = data[pos:end].decode("utf-8", "java")
+        o.error_message = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        error_message = None
-    num_partitions, replication_factor, n = _unpack_ihB(data, pos)
+        o.error_message = None
+    o.num_partitions, o.replication_factor, n = _unpack_ihB(data, pos)
     pos += 7
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         n = n - 1
-        if n <= 8:
-            configs = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.configs = items = []
             for _ in range(n):
-                item, pos = _read_creatable_topic_configs_v5_2(data, pos)
-                configs.append(item)
+                e = new(CreatableTopicConfigs)
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "name")
+                end = pos + n - 1
+                e.name = data[pos:end].decode("utf-8", "java")
+                pos = end
+                n = data[pos]
+                pos += 1
+                if n:
+                    if n > 127:
+                        n, pos = long_uvarint(n, data, pos)
+                    end = pos + n - 1
+                    e.value = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    e.value = None
+                e.read_only, e.config_source, e.is_sensitive, t = _unpack_oboB(data, pos)
+                pos += 4
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            configs, pos = read_many(data, pos, n, 6, 8, _read_creatable_topic_configs_v5_2)
+            o.configs, pos = read_many(data, pos, n, 6, 8, _read_creatable_topic_configs_v5)
     else:
-        configs = None
+        o.configs = None
     t = data[pos]
     pos += 1
-    topic_config_error_code = 0
+    o.topic_config_error_code = 0
     if t:
         tags, pos = read_tags(t, data, pos, 1)
         if 0 in tags:
-            topic_config_error_code = read_tag(data, tags[0], _read_creatable_topic_result_topic_config_error_code_v5)
-    return CreatableTopicResult(name, NO_UUID, error_code, error_message, topic_config_error_code, num_partitions, replication_factor, configs), pos
+            o.topic_config_error_code = read_tag(data, tags[0], _read_creatable_topic_result_topic_config_error_code_v5)
+    return o, pos
 
 
 def decode_response_v5(data: bytes, pos: int = 0) -> CreateTopicsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_iB(data, pos)
+        o = new(CreateTopicsResponse)
+        o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_creatable_topic_result_v5(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 12, 256, _read_creatable_topic_result_v5)
+            o.topics, pos = read_many(data, pos, n, 12, 256, _read_creatable_topic_result_v5)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return CreateTopicsResponse(throttle_time_ms, topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("CreateTopicsResponse v5", problem) from None
 
 
 def _read_creatable_topic_result_topic_config_error_code_v7(data: bytes, pos: int) -> tuple[Any, int]:
-    (topic_config_error_code,) = _unpack_h(data, pos)
+    (value,) = _unpack_h(data, pos)
     pos += 2
-    return topic_config_error_code, pos
+    return value, pos
 
 
 def _read_creatable_topic_result_v7(data: bytes, pos: int) -> tuple[CreatableTopicResult, int]:
+    o = new(CreatableTopicResult)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
-    topic_id, error_code, n = _unpack_uhB(data, pos)
+    o.topic_id, o.error_code, n = _unpack_uhB(data, pos)
     pos += 19
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        error_message = data[pos:end].decode("utf-8", "java")
+        o.error_message = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        error_message = None
-    num_partitions, replication_factor, n = _unpack_ihB(data, pos)
+        o.error_message = None
+    o.num_partitions, o.replication_factor, n = _unpack_ihB(data, pos)
     pos += 7
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         n = n - 1
-        if n <= 8:
-            configs = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.configs = items = []
             for _ in range(n):
-                item, pos = _read_creatable_topic_configs_v5_2(data, pos)
-                configs.append(item)
+                e = new(CreatableTopicConfigs)
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "name")
+                end = pos + n - 1
+                e.name = data[pos:end].decode("utf-8", "java")
+                pos = end
+                n = data[pos]
+                pos += 1
+                if n:
+                    if n > 127:
+                        n, pos = long_uvarint(n, data, pos)
+                    end = pos + n - 1
+                    e.value = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    e.value = None
+                e.read_only, e.config_source, e.is_sensitive, t = _unpack_oboB(data, pos)
+                pos += 4
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            configs, pos = read_many(data, pos, n, 6, 8, _read_creatable_topic_configs_v5_2)
+            o.configs, pos = read_many(data, pos, n, 6, 8, _read_creatable_topic_configs_v5)
     else:
-        configs = None
+        o.configs = None
     t = data[pos]
     pos += 1
-    topic_config_error_code = 0
+    o.topic_config_error_code = 0
     if t:
         tags, pos = read_tags(t, data, pos, 1)
         if 0 in tags:
-            topic_config_error_code = read_tag(data, tags[0], _read_creatable_topic_result_topic_config_error_code_v7)
-    return CreatableTopicResult(name, topic_id, error_code, error_message, topic_config_error_code, num_partitions, replication_factor, configs), pos
+            o.topic_config_error_code = read_tag(data, tags[0], _read_creatable_topic_result_topic_config_error_code_v7)
+    return o, pos
 
 
 def decode_response_v7(data: bytes, pos: int = 0) -> CreateTopicsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_iB(data, pos)
+        o = new(CreateTopicsResponse)
+        o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_creatable_topic_result_v7(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 28, 256, _read_creatable_topic_result_v7)
+            o.topics, pos = read_many(data, pos, n, 28, 256, _read_creatable_topic_result_v7)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return CreateTopicsResponse(throttle_time_ms, topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("CreateTopicsResponse v7", problem) from None
 

@@ -10,7 +10,7 @@ from protocol.wire import (
     Message,
     READ_ERRORS,
     SMALL_FRAME_BYTES,
-    long_uvarint,
+    new,
     null_error,
     pack_compact_string,
     pack_string,
@@ -75,20 +75,21 @@ def decode_request_v0(data: bytes, pos: int = 0) -> DeleteGroupsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(DeleteGroupsRequest)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("groups_names")
-        if n <= 8:
-            groups_names = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.groups_names = items = []
             for _ in range(n):
                 item, pos = read_string(data, pos)
-                groups_names.append(item)
+                items.append(item)
         else:
-            groups_names, pos = read_many(data, pos, n, 2, 256, read_string)
+            o.groups_names, pos = read_many(data, pos, n, 2, 256, read_string)
         if pos > len(data):
             raise past_end_error()
-        return DeleteGroupsRequest(groups_names)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DeleteGroupsRequest v0", problem) from None
 
@@ -97,25 +98,24 @@ def decode_request_v2(data: bytes, pos: int = 0) -> DeleteGroupsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(DeleteGroupsRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "groups_names")
         n = n - 1
-        if n <= 8:
-            groups_names = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.groups_names = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
-                groups_names.append(item)
+                items.append(item)
         else:
-            groups_names, pos = read_many(data, pos, n, 1, 256, read_compact_string)
+            o.groups_names, pos = read_many(data, pos, n, 1, 256, read_compact_string)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return DeleteGroupsRequest(groups_names)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DeleteGroupsRequest v2", problem) from None
 
@@ -142,78 +142,100 @@ def encode_request_v2(m: DeleteGroupsRequest) -> bytes:
 
 
 def _read_deletable_group_result_v0(data: bytes, pos: int) -> tuple[DeletableGroupResult, int]:
+    o = new(DeletableGroupResult)
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("group_id")
     end = pos + n
-    group_id = data[pos:end].decode("utf-8", "java")
+    o.group_id = data[pos:end].decode("utf-8", "java")
     pos = end
-    (error_code,) = _unpack_h(data, pos)
+    (o.error_code,) = _unpack_h(data, pos)
     pos += 2
-    return DeletableGroupResult(group_id, error_code), pos
+    return o, pos
 
 
 def decode_response_v0(data: bytes, pos: int = 0) -> DeleteGroupsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_ii(data, pos)
+        o = new(DeleteGroupsResponse)
+        o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("results")
-        if n <= 8:
-            results = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.results = items = []
             for _ in range(n):
-                item, pos = _read_deletable_group_result_v0(data, pos)
-                results.append(item)
+                e = new(DeletableGroupResult)
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n < 0:
+                    raise null_error("group_id")
+                end = pos + n
+                e.group_id = data[pos:end].decode("utf-8", "java")
+                pos = end
+                (e.error_code,) = _unpack_h(data, pos)
+                pos += 2
+                items.append(e)
         else:
-            results, pos = read_many(data, pos, n, 4, 256, _read_deletable_group_result_v0)
+            o.results, pos = read_many(data, pos, n, 4, 256, _read_deletable_group_result_v0)
         if pos > len(data):
             raise past_end_error()
-        return DeleteGroupsResponse(throttle_time_ms, results)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DeleteGroupsResponse v0", problem) from None
 
 
 def _read_deletable_group_result_v2(data: bytes, pos: int) -> tuple[DeletableGroupResult, int]:
+    o = new(DeletableGroupResult)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "group_id")
     end = pos + n - 1
-    group_id = data[pos:end].decode("utf-8", "java")
+    o.group_id = data[pos:end].decode("utf-8", "java")
     pos = end
-    error_code, t = _unpack_hB(data, pos)
+    o.error_code, t = _unpack_hB(data, pos)
     pos += 3
     if t:
         pos = skip_tags(t, data, pos)
-    return DeletableGroupResult(group_id, error_code), pos
+    return o, pos
 
 
 def decode_response_v2(data: bytes, pos: int = 0) -> DeleteGroupsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_iB(data, pos)
+        o = new(DeleteGroupsResponse)
+        o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "results")
         n = n - 1
-        if n <= 8:
-            results = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.results = items = []
             for _ in range(n):
-                item, pos = _read_deletable_group_result_v2(data, pos)
-                results.append(item)
+                e = new(DeletableGroupResult)
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "group_id")
+                end = pos + n - 1
+                e.group_id = data[pos:end].decode("utf-8", "java")
+                pos = end
+                e.error_code, t = _unpack_hB(data, pos)
+                pos += 3
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            results, pos = read_many(data, pos, n, 4, 256, _read_deletable_group_result_v2)
+            o.results, pos = read_many(data, pos, n, 4, 256, _read_deletable_group_result_v2)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return DeleteGroupsResponse(throttle_time_ms, results)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DeleteGroupsResponse v2", problem) from None
 

@@ -10,7 +10,7 @@ from protocol.wire import (
     Message,
     READ_ERRORS,
     SMALL_FRAME_BYTES,
-    long_uvarint,
+    new,
     null_error,
     past_end_error,
     read_many,
@@ -21,6 +21,10 @@ from protocol.wire import (
     uvarint,
 )
 
+_iter_unpack_iq = Struct(">iq").iter_unpack
+_iter_unpack_iqB = Struct(">iqB").iter_unpack
+_iter_unpack_iqh = Struct(">iqh").iter_unpack
+_iter_unpack_iqhB = Struct(">iqhB").iter_unpack
 _pack_h = Struct(">h").pack
 _pack_i = Struct(">i").pack
 _pack_iB = Struct(">iB").pack
@@ -114,116 +118,136 @@ class DeleteRecordsResponse(Message):
         self.topics = topics
 
 
-def _read_delete_records_partition_v0_2(data: bytes, pos: int) -> tuple[DeleteRecordsPartition, int]:
-    partition_index, offset = _unpack_iq(data, pos)
+def _read_delete_records_partition_v0(data: bytes, pos: int) -> tuple[DeleteRecordsPartition, int]:
+    o = new(DeleteRecordsPartition)
+    o.partition_index, o.offset = _unpack_iq(data, pos)
     pos += 12
-    return DeleteRecordsPartition(partition_index, offset), pos
+    return o, pos
 
 
 def _read_delete_records_topic_v0(data: bytes, pos: int) -> tuple[DeleteRecordsTopic, int]:
+    o = new(DeleteRecordsTopic)
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8:
-        partitions = []
-        for _ in range(n):
-            item, pos = _read_delete_records_partition_v0_2(data, pos)
-            partitions.append(item)
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        end = pos + n * 12
+        if n > 2 and end <= len(data):
+            o.partitions = [DeleteRecordsPartition(v0, v1) for v0, v1 in _iter_unpack_iq(data[pos:end])]
+            pos = end
+        else:
+            o.partitions = items = []
+            for _ in range(n):
+                e = new(DeleteRecordsPartition)
+                e.partition_index, e.offset = _unpack_iq(data, pos)
+                pos += 12
+                items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 12, 8, _read_delete_records_partition_v0_2)
-    return DeleteRecordsTopic(name, partitions), pos
+        o.partitions, pos = read_many(data, pos, n, 12, 8, _read_delete_records_partition_v0)
+    return o, pos
 
 
 def decode_request_v0(data: bytes, pos: int = 0) -> DeleteRecordsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(DeleteRecordsRequest)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_delete_records_topic_v0(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 6, 256, _read_delete_records_topic_v0)
-        (timeout_ms,) = _unpack_i(data, pos)
+            o.topics, pos = read_many(data, pos, n, 6, 256, _read_delete_records_topic_v0)
+        (o.timeout_ms,) = _unpack_i(data, pos)
         pos += 4
         if pos > len(data):
             raise past_end_error()
-        return DeleteRecordsRequest(topics, timeout_ms)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DeleteRecordsRequest v0", problem) from None
 
 
-def _read_delete_records_partition_v2_2(data: bytes, pos: int) -> tuple[DeleteRecordsPartition, int]:
-    partition_index, offset, t = _unpack_iqB(data, pos)
+def _read_delete_records_partition_v2(data: bytes, pos: int) -> tuple[DeleteRecordsPartition, int]:
+    o = new(DeleteRecordsPartition)
+    o.partition_index, o.offset, t = _unpack_iqB(data, pos)
     pos += 13
     if t:
         pos = skip_tags(t, data, pos)
-    return DeleteRecordsPartition(partition_index, offset), pos
+    return o, pos
 
 
 def _read_delete_records_topic_v2(data: bytes, pos: int) -> tuple[DeleteRecordsTopic, int]:
+    o = new(DeleteRecordsTopic)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8:
-        partitions = []
-        for _ in range(n):
-            item, pos = _read_delete_records_partition_v2_2(data, pos)
-            partitions.append(item)
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        end = pos + n * 13
+        if n > 2 and data[pos + 12 : end : 13].count(0) == n:
+            o.partitions = [DeleteRecordsPartition(v0, v1) for v0, v1, _ in _iter_unpack_iqB(data[pos:end])]
+            pos = end
+        else:
+            o.partitions = items = []
+            for _ in range(n):
+                e = new(DeleteRecordsPartition)
+                e.partition_index, e.offset, t = _unpack_iqB(data, pos)
+                pos += 13
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 13, 8, _read_delete_records_partition_v2_2)
+        o.partitions, pos = read_many(data, pos, n, 13, 8, _read_delete_records_partition_v2)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return DeleteRecordsTopic(name, partitions), pos
+    return o, pos
 
 
 def decode_request_v2(data: bytes, pos: int = 0) -> DeleteRecordsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(DeleteRecordsRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_delete_records_topic_v2(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 3, 256, _read_delete_records_topic_v2)
-        timeout_ms, t = _unpack_iB(data, pos)
+            o.topics, pos = read_many(data, pos, n, 3, 256, _read_delete_records_topic_v2)
+        o.timeout_ms, t = _unpack_iB(data, pos)
         pos += 5
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return DeleteRecordsRequest(topics, timeout_ms)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DeleteRecordsRequest v2", problem) from None
 
@@ -265,114 +289,134 @@ def encode_request_v2(m: DeleteRecordsRequest) -> bytes:
     return b"".join(out)
 
 
-def _read_delete_records_partition_result_v0_2(data: bytes, pos: int) -> tuple[DeleteRecordsPartitionResult, int]:
-    partition_index, low_watermark, error_code = _unpack_iqh(data, pos)
+def _read_delete_records_partition_result_v0(data: bytes, pos: int) -> tuple[DeleteRecordsPartitionResult, int]:
+    o = new(DeleteRecordsPartitionResult)
+    o.partition_index, o.low_watermark, o.error_code = _unpack_iqh(data, pos)
     pos += 14
-    return DeleteRecordsPartitionResult(partition_index, low_watermark, error_code), pos
+    return o, pos
 
 
 def _read_delete_records_topic_result_v0(data: bytes, pos: int) -> tuple[DeleteRecordsTopicResult, int]:
+    o = new(DeleteRecordsTopicResult)
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8:
-        partitions = []
-        for _ in range(n):
-            item, pos = _read_delete_records_partition_result_v0_2(data, pos)
-            partitions.append(item)
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        end = pos + n * 14
+        if n > 2 and end <= len(data):
+            o.partitions = [DeleteRecordsPartitionResult(v0, v1, v2) for v0, v1, v2 in _iter_unpack_iqh(data[pos:end])]
+            pos = end
+        else:
+            o.partitions = items = []
+            for _ in range(n):
+                e = new(DeleteRecordsPartitionResult)
+                e.partition_index, e.low_watermark, e.error_code = _unpack_iqh(data, pos)
+                pos += 14
+                items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 14, 8, _read_delete_records_partition_result_v0_2)
-    return DeleteRecordsTopicResult(name, partitions), pos
+        o.partitions, pos = read_many(data, pos, n, 14, 8, _read_delete_records_partition_result_v0)
+    return o, pos
 
 
 def decode_response_v0(data: bytes, pos: int = 0) -> DeleteRecordsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_ii(data, pos)
+        o = new(DeleteRecordsResponse)
+        o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_delete_records_topic_result_v0(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 6, 256, _read_delete_records_topic_result_v0)
+            o.topics, pos = read_many(data, pos, n, 6, 256, _read_delete_records_topic_result_v0)
         if pos > len(data):
             raise past_end_error()
-        return DeleteRecordsResponse(throttle_time_ms, topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DeleteRecordsResponse v0", problem) from None
 
 
-def _read_delete_records_partition_result_v2_2(data: bytes, pos: int) -> tuple[DeleteRecordsPartitionResult, int]:
-    partition_index, low_watermark, error_code, t = _unpack_iqhB(data, pos)
+def _read_delete_records_partition_result_v2(data: bytes, pos: int) -> tuple[DeleteRecordsPartitionResult, int]:
+    o = new(DeleteRecordsPartitionResult)
+    o.partition_index, o.low_watermark, o.error_code, t = _unpack_iqhB(data, pos)
     pos += 15
     if t:
         pos = skip_tags(t, data, pos)
-    return DeleteRecordsPartitionResult(partition_index, low_watermark, error_code), pos
+    return o, pos
 
 
 def _read_delete_records_topic_result_v2(data: bytes, pos: int) -> tuple[DeleteRecordsTopicResult, int]:
+    o = new(DeleteRecordsTopicResult)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8:
-        partitions = []
-        for _ in range(n):
-            item, pos = _read_delete_records_partition_result_v2_2(data, pos)
-            partitions.append(item)
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        end = pos + n * 15
+        if n > 2 and data[pos + 14 : end : 15].count(0) == n:
+            o.partitions = [DeleteRecordsPartitionResult(v0, v1, v2) for v0, v1, v2, _ in _iter_unpack_iqhB(data[pos:end])]
+            pos = end
+        else:
+            o.partitions = items = []
+            for _ in range(n):
+                e = new(DeleteRecordsPartitionResult)
+                e.partition_index, e.low_watermark, e.error_code, t = _unpack_iqhB(data, pos)
+                pos += 15
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 15, 8, _read_delete_records_partition_result_v2_2)
+        o.partitions, pos = read_many(data, pos, n, 15, 8, _read_delete_records_partition_result_v2)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return DeleteRecordsTopicResult(name, partitions), pos
+    return o, pos
 
 
 def decode_response_v2(data: bytes, pos: int = 0) -> DeleteRecordsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_iB(data, pos)
+        o = new(DeleteRecordsResponse)
+        o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_delete_records_topic_result_v2(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 3, 256, _read_delete_records_topic_result_v2)
+            o.topics, pos = read_many(data, pos, n, 3, 256, _read_delete_records_topic_result_v2)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return DeleteRecordsResponse(throttle_time_ms, topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DeleteRecordsResponse v2", problem) from None
 

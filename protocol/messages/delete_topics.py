@@ -12,6 +12,7 @@ from protocol.wire import (
     READ_ERRORS,
     SMALL_FRAME_BYTES,
     long_uvarint,
+    new,
     null_error,
     pack_compact_string,
     pack_string,
@@ -103,22 +104,24 @@ def decode_request_v1(data: bytes, pos: int = 0) -> DeleteTopicsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(DeleteTopicsRequest)
+        o.topics = ()
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("topic_names")
-        if n <= 8:
-            topic_names = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topic_names = items = []
             for _ in range(n):
                 item, pos = read_string(data, pos)
-                topic_names.append(item)
+                items.append(item)
         else:
-            topic_names, pos = read_many(data, pos, n, 2, 256, read_string)
-        (timeout_ms,) = _unpack_i(data, pos)
+            o.topic_names, pos = read_many(data, pos, n, 2, 256, read_string)
+        (o.timeout_ms,) = _unpack_i(data, pos)
         pos += 4
         if pos > len(data):
             raise past_end_error()
-        return DeleteTopicsRequest((), topic_names, timeout_ms)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DeleteTopicsRequest v1", problem) from None
 
@@ -127,70 +130,85 @@ def decode_request_v4(data: bytes, pos: int = 0) -> DeleteTopicsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(DeleteTopicsRequest)
+        o.topics = ()
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topic_names")
         n = n - 1
-        if n <= 8:
-            topic_names = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topic_names = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
-                topic_names.append(item)
+                items.append(item)
         else:
-            topic_names, pos = read_many(data, pos, n, 1, 256, read_compact_string)
-        timeout_ms, t = _unpack_iB(data, pos)
+            o.topic_names, pos = read_many(data, pos, n, 1, 256, read_compact_string)
+        o.timeout_ms, t = _unpack_iB(data, pos)
         pos += 5
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return DeleteTopicsRequest((), topic_names, timeout_ms)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DeleteTopicsRequest v4", problem) from None
 
 
 def _read_delete_topic_state_v6(data: bytes, pos: int) -> tuple[DeleteTopicState, int]:
+    o = new(DeleteTopicState)
     n = data[pos]
     pos += 1
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        name = data[pos:end].decode("utf-8", "java")
+        o.name = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        name = None
-    topic_id, t = _unpack_uB(data, pos)
+        o.name = None
+    o.topic_id, t = _unpack_uB(data, pos)
     pos += 17
     if t:
         pos = skip_tags(t, data, pos)
-    return DeleteTopicState(name, topic_id), pos
+    return o, pos
 
 
 def decode_request_v6(data: bytes, pos: int = 0) -> DeleteTopicsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(DeleteTopicsRequest)
+        o.topic_names = ()
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
-                item, pos = _read_delete_topic_state_v6(data, pos)
-                topics.append(item)
+                e = new(DeleteTopicState)
+                n = data[pos]
+                pos += 1
+                if n:
+                    if n > 127:
+                        n, pos = long_uvarint(n, data, pos)
+                    end = pos + n - 1
+                    e.name = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    e.name = None
+                e.topic_id, t = _unpack_uB(data, pos)
+                pos += 17
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            topics, pos = read_many(data, pos, n, 18, 256, _read_delete_topic_state_v6)
-        timeout_ms, t = _unpack_iB(data, pos)
+            o.topics, pos = read_many(data, pos, n, 18, 256, _read_delete_topic_state_v6)
+        o.timeout_ms, t = _unpack_iB(data, pos)
         pos += 5
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return DeleteTopicsRequest(topics, (), timeout_ms)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DeleteTopicsRequest v6", problem) from None
 
@@ -237,185 +255,262 @@ def encode_request_v6(m: DeleteTopicsRequest) -> bytes:
 
 
 def _read_deletable_topic_result_v1(data: bytes, pos: int) -> tuple[DeletableTopicResult, int]:
+    o = new(DeletableTopicResult)
+    o.topic_id = NO_UUID
+    o.error_message = None
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
-    (error_code,) = _unpack_h(data, pos)
+    (o.error_code,) = _unpack_h(data, pos)
     pos += 2
-    return DeletableTopicResult(name, NO_UUID, error_code, None), pos
+    return o, pos
 
 
 def decode_response_v1(data: bytes, pos: int = 0) -> DeleteTopicsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_ii(data, pos)
+        o = new(DeleteTopicsResponse)
+        o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("responses")
-        if n <= 8:
-            responses = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.responses = items = []
             for _ in range(n):
-                item, pos = _read_deletable_topic_result_v1(data, pos)
-                responses.append(item)
+                e = new(DeletableTopicResult)
+                e.topic_id = NO_UUID
+                e.error_message = None
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n < 0:
+                    raise null_error("name")
+                end = pos + n
+                e.name = data[pos:end].decode("utf-8", "java")
+                pos = end
+                (e.error_code,) = _unpack_h(data, pos)
+                pos += 2
+                items.append(e)
         else:
-            responses, pos = read_many(data, pos, n, 4, 256, _read_deletable_topic_result_v1)
+            o.responses, pos = read_many(data, pos, n, 4, 256, _read_deletable_topic_result_v1)
         if pos > len(data):
             raise past_end_error()
-        return DeleteTopicsResponse(throttle_time_ms, responses)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DeleteTopicsResponse v1", problem) from None
 
 
 def _read_deletable_topic_result_v4(data: bytes, pos: int) -> tuple[DeletableTopicResult, int]:
+    o = new(DeletableTopicResult)
+    o.topic_id = NO_UUID
+    o.error_message = None
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
-    error_code, t = _unpack_hB(data, pos)
+    o.error_code, t = _unpack_hB(data, pos)
     pos += 3
     if t:
         pos = skip_tags(t, data, pos)
-    return DeletableTopicResult(name, NO_UUID, error_code, None), pos
+    return o, pos
 
 
 def decode_response_v4(data: bytes, pos: int = 0) -> DeleteTopicsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_iB(data, pos)
+        o = new(DeleteTopicsResponse)
+        o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if n <= 8:
-            responses = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.responses = items = []
             for _ in range(n):
-                item, pos = _read_deletable_topic_result_v4(data, pos)
-                responses.append(item)
+                e = new(DeletableTopicResult)
+                e.topic_id = NO_UUID
+                e.error_message = None
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "name")
+                end = pos + n - 1
+                e.name = data[pos:end].decode("utf-8", "java")
+                pos = end
+                e.error_code, t = _unpack_hB(data, pos)
+                pos += 3
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            responses, pos = read_many(data, pos, n, 4, 256, _read_deletable_topic_result_v4)
+            o.responses, pos = read_many(data, pos, n, 4, 256, _read_deletable_topic_result_v4)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return DeleteTopicsResponse(throttle_time_ms, responses)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DeleteTopicsResponse v4", problem) from None
 
 
 def _read_deletable_topic_result_v5(data: bytes, pos: int) -> tuple[DeletableTopicResult, int]:
+    o = new(DeletableTopicResult)
+    o.topic_id = NO_UUID
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
-    error_code, n = _unpack_hB(data, pos)
+    o.error_code, n = _unpack_hB(data, pos)
     pos += 3
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        error_message = data[pos:end].decode("utf-8", "java")
+        o.error_message = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        error_message = None
+        o.error_message = None
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return DeletableTopicResult(name, NO_UUID, error_code, error_message), pos
+    return o, pos
 
 
 def decode_response_v5(data: bytes, pos: int = 0) -> DeleteTopicsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_iB(data, pos)
+        o = new(DeleteTopicsResponse)
+        o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if n <= 8:
-            responses = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.responses = items = []
             for _ in range(n):
-                item, pos = _read_deletable_topic_result_v5(data, pos)
-                responses.append(item)
+                e = new(DeletableTopicResult)
+                e.topic_id = NO_UUID
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "name")
+                end = pos + n - 1
+                e.name = data[pos:end].decode("utf-8", "java")
+                pos = end
+                e.error_code, n = _unpack_hB(data, pos)
+                pos += 3
+                if n:
+                    if n > 127:
+                        n, pos = long_uvarint(n, data, pos)
+                    end = pos + n - 1
+                    e.error_message = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    e.error_message = None
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            responses, pos = read_many(data, pos, n, 5, 256, _read_deletable_topic_result_v5)
+            o.responses, pos = read_many(data, pos, n, 5, 256, _read_deletable_topic_result_v5)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return DeleteTopicsResponse(throttle_time_ms, responses)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DeleteTopicsResponse v5", problem) from None
 
 
 def _read_deletable_topic_result_v6(data: bytes, pos: int) -> tuple[DeletableTopicResult, int]:
+    o = new(DeletableTopicResult)
     n = data[pos]
     pos += 1
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        name = data[pos:end].decode("utf-8", "java")
+        o.name = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        name = None
-    topic_id, error_code, n = _unpack_uhB(data, pos)
+        o.name = None
+    o.topic_id, o.error_code, n = _unpack_uhB(data, pos)
     pos += 19
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        error_message = data[pos:end].decode("utf-8", "java")
+        o.error_message = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        error_message = None
+        o.error_message = None
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return DeletableTopicResult(name, topic_id, error_code, error_message), pos
+    return o, pos
 
 
 def decode_response_v6(data: bytes, pos: int = 0) -> DeleteTopicsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_iB(data, pos)
+        o = new(DeleteTopicsResponse)
+        o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if n <= 8:
-            responses = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.responses = items = []
             for _ in range(n):
-                item, pos = _read_deletable_topic_result_v6(data, pos)
-                responses.append(item)
+                e = new(DeletableTopicResult)
+                n = data[pos]
+                pos += 1
+                if n:
+                    if n > 127:
+                        n, pos = long_uvarint(n, data, pos)
+                    end = pos + n - 1
+                    e.name = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    e.name = None
+                e.topic_id, e.error_code, n = _unpack_uhB(data, pos)
+                pos += 19
+                if n:
+                    if n > 127:
+                        n, pos = long_uvarint(n, data, pos)
+                    end = pos + n - 1
+                    e.error_message = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    e.error_message = None
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            responses, pos = read_many(data, pos, n, 21, 256, _read_deletable_topic_result_v6)
+            o.responses, pos = read_many(data, pos, n, 21, 256, _read_deletable_topic_result_v6)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return DeleteTopicsResponse(throttle_time_ms, responses)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DeleteTopicsResponse v6", problem) from None
 

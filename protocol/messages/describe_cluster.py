@@ -11,7 +11,7 @@ from protocol.wire import (
     READ_ERRORS,
     SMALL_FRAME_BYTES,
     long_uvarint,
-    past_end_error,
+    new,
     read_many,
     skip_tags,
     start_large_request,
@@ -96,39 +96,39 @@ class DescribeClusterResponse(Message):
 
 def decode_request_v0(data: bytes, pos: int = 0) -> DescribeClusterRequest:
     try:
-        include_cluster_authorized_operations, t = _unpack_oB(data, pos)
+        o = new(DescribeClusterRequest)
+        o.endpoint_type = 1
+        o.include_fenced_brokers = False
+        o.include_cluster_authorized_operations, t = _unpack_oB(data, pos)
         pos += 2
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return DescribeClusterRequest(include_cluster_authorized_operations, 1, False)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DescribeClusterRequest v0", problem) from None
 
 
 def decode_request_v1(data: bytes, pos: int = 0) -> DescribeClusterRequest:
     try:
-        include_cluster_authorized_operations, endpoint_type, t = _unpack_obB(data, pos)
+        o = new(DescribeClusterRequest)
+        o.include_fenced_brokers = False
+        o.include_cluster_authorized_operations, o.endpoint_type, t = _unpack_obB(data, pos)
         pos += 3
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return DescribeClusterRequest(include_cluster_authorized_operations, endpoint_type, False)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DescribeClusterRequest v1", problem) from None
 
 
 def decode_request_v2(data: bytes, pos: int = 0) -> DescribeClusterRequest:
     try:
-        include_cluster_authorized_operations, endpoint_type, include_fenced_brokers, t = _unpack_oboB(data, pos)
+        o = new(DescribeClusterRequest)
+        o.include_cluster_authorized_operations, o.endpoint_type, o.include_fenced_brokers, t = _unpack_oboB(data, pos)
         pos += 4
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return DescribeClusterRequest(include_cluster_authorized_operations, endpoint_type, include_fenced_brokers)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DescribeClusterRequest v2", problem) from None
 
@@ -146,70 +146,94 @@ def encode_request_v2(m: DescribeClusterRequest) -> bytes:
 
 
 def _read_describe_cluster_broker_v0(data: bytes, pos: int) -> tuple[DescribeClusterBroker, int]:
-    broker_id, n = _unpack_iB(data, pos)
+    o = new(DescribeClusterBroker)
+    o.is_fenced = False
+    o.broker_id, n = _unpack_iB(data, pos)
     pos += 5
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "host")
     end = pos + n - 1
-    host = data[pos:end].decode("utf-8", "java")
+    o.host = data[pos:end].decode("utf-8", "java")
     pos = end
-    port, n = _unpack_iB(data, pos)
+    o.port, n = _unpack_iB(data, pos)
     pos += 5
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        rack = data[pos:end].decode("utf-8", "java")
+        o.rack = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        rack = None
+        o.rack = None
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return DescribeClusterBroker(broker_id, host, port, rack, False), pos
+    return o, pos
 
 
 def decode_response_v0(data: bytes, pos: int = 0) -> DescribeClusterResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, error_code, n = _unpack_ihB(data, pos)
+        o = new(DescribeClusterResponse)
+        o.endpoint_type = 1
+        o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            error_message = data[pos:end].decode("utf-8", "java")
+            o.error_message = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            error_message = None
+            o.error_message = None
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "cluster_id")
         end = pos + n - 1
-        cluster_id = data[pos:end].decode("utf-8", "java")
+        o.cluster_id = data[pos:end].decode("utf-8", "java")
         pos = end
-        controller_id, n = _unpack_iB(data, pos)
+        o.controller_id, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "brokers")
         n = n - 1
-        if n <= 8:
-            brokers = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.brokers = items = []
             for _ in range(n):
-                item, pos = _read_describe_cluster_broker_v0(data, pos)
-                brokers.append(item)
+                e = new(DescribeClusterBroker)
+                e.is_fenced = False
+                e.broker_id, n = _unpack_iB(data, pos)
+                pos += 5
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "host")
+                end = pos + n - 1
+                e.host = data[pos:end].decode("utf-8", "java")
+                pos = end
+                e.port, n = _unpack_iB(data, pos)
+                pos += 5
+                if n:
+                    if n > 127:
+                        n, pos = long_uvarint(n, data, pos)
+                    end = pos + n - 1
+                    e.rack = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    e.rack = None
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            brokers, pos = read_many(data, pos, n, 11, 256, _read_describe_cluster_broker_v0)
-        cluster_authorized_operations, t = _unpack_iB(data, pos)
+            o.brokers, pos = read_many(data, pos, n, 11, 256, _read_describe_cluster_broker_v0)
+        o.cluster_authorized_operations, t = _unpack_iB(data, pos)
         pos += 5
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return DescribeClusterResponse(throttle_time_ms, error_code, error_message, 1, cluster_id, controller_id, brokers, cluster_authorized_operations)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DescribeClusterResponse v0", problem) from None
 
@@ -218,111 +242,153 @@ def decode_response_v1(data: bytes, pos: int = 0) -> DescribeClusterResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, error_code, n = _unpack_ihB(data, pos)
+        o = new(DescribeClusterResponse)
+        o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            error_message = data[pos:end].decode("utf-8", "java")
+            o.error_message = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            error_message = None
-        endpoint_type, n = _unpack_bB(data, pos)
+            o.error_message = None
+        o.endpoint_type, n = _unpack_bB(data, pos)
         pos += 2
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "cluster_id")
         end = pos + n - 1
-        cluster_id = data[pos:end].decode("utf-8", "java")
+        o.cluster_id = data[pos:end].decode("utf-8", "java")
         pos = end
-        controller_id, n = _unpack_iB(data, pos)
+        o.controller_id, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "brokers")
         n = n - 1
-        if n <= 8:
-            brokers = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.brokers = items = []
             for _ in range(n):
-                item, pos = _read_describe_cluster_broker_v0(data, pos)
-                brokers.append(item)
+                e = new(DescribeClusterBroker)
+                e.is_fenced = False
+                e.broker_id, n = _unpack_iB(data, pos)
+                pos += 5
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "host")
+                end = pos + n - 1
+                e.host = data[pos:end].decode("utf-8", "java")
+                pos = end
+                e.port, n = _unpack_iB(data, pos)
+                pos += 5
+                if n:
+                    if n > 127:
+                        n, pos = long_uvarint(n, data, pos)
+                    end = pos + n - 1
+                    e.rack = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    e.rack = None
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            brokers, pos = read_many(data, pos, n, 11, 256, _read_describe_cluster_broker_v0)
-        cluster_authorized_operations, t = _unpack_iB(data, pos)
+            o.brokers, pos = read_many(data, pos, n, 11, 256, _read_describe_cluster_broker_v0)
+        o.cluster_authorized_operations, t = _unpack_iB(data, pos)
         pos += 5
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return DescribeClusterResponse(throttle_time_ms, error_code, error_message, endpoint_type, cluster_id, controller_id, brokers, cluster_authorized_operations)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DescribeClusterResponse v1", problem) from None
 
 
 def _read_describe_cluster_broker_v2(data: bytes, pos: int) -> tuple[DescribeClusterBroker, int]:
-    broker_id, n = _unpack_iB(data, pos)
+    o = new(DescribeClusterBroker)
+    o.broker_id, n = _unpack_iB(data, pos)
     pos += 5
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "host")
     end = pos + n - 1
-    host = data[pos:end].decode("utf-8", "java")
+    o.host = data[pos:end].decode("utf-8", "java")
     pos = end
-    port, n = _unpack_iB(data, pos)
+    o.port, n = _unpack_iB(data, pos)
     pos += 5
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        rack = data[pos:end].decode("utf-8", "java")
+        o.rack = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        rack = None
-    is_fenced, t = _unpack_oB(data, pos)
+        o.rack = None
+    o.is_fenced, t = _unpack_oB(data, pos)
     pos += 2
     if t:
         pos = skip_tags(t, data, pos)
-    return DescribeClusterBroker(broker_id, host, port, rack, is_fenced), pos
+    return o, pos
 
 
 def decode_response_v2(data: bytes, pos: int = 0) -> DescribeClusterResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, error_code, n = _unpack_ihB(data, pos)
+        o = new(DescribeClusterResponse)
+        o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            error_message = data[pos:end].decode("utf-8", "java")
+            o.error_message = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            error_message = None
-        endpoint_type, n = _unpack_bB(data, pos)
+            o.error_message = None
+        o.endpoint_type, n = _unpack_bB(data, pos)
         pos += 2
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "cluster_id")
         end = pos + n - 1
-        cluster_id = data[pos:end].decode("utf-8", "java")
+        o.cluster_id = data[pos:end].decode("utf-8", "java")
         pos = end
-        controller_id, n = _unpack_iB(data, pos)
+        o.controller_id, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "brokers")
         n = n - 1
-        if n <= 8:
-            brokers = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.brokers = items = []
             for _ in range(n):
-                item, pos = _read_describe_cluster_broker_v2(data, pos)
-                brokers.append(item)
+                e = new(DescribeClusterBroker)
+                e.broker_id, n = _unpack_iB(data, pos)
+                pos += 5
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "host")
+                end = pos + n - 1
+                e.host = data[pos:end].decode("utf-8", "java")
+                pos = end
+                e.port, n = _unpack_iB(data, pos)
+                pos += 5
+                if n:
+                    if n > 127:
+                        n, pos = long_uvarint(n, data, pos)
+                    end = pos + n - 1
+                    e.rack = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    e.rack = None
+                e.is_fenced, t = _unpack_oB(data, pos)
+                pos += 2
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            brokers, pos = read_many(data, pos, n, 12, 256, _read_describe_cluster_broker_v2)
-        cluster_authorized_operations, t = _unpack_iB(data, pos)
+            o.brokers, pos = read_many(data, pos, n, 12, 256, _read_describe_cluster_broker_v2)
+        o.cluster_authorized_operations, t = _unpack_iB(data, pos)
         pos += 5
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return DescribeClusterResponse(throttle_time_ms, error_code, error_message, endpoint_type, cluster_id, controller_id, brokers, cluster_authorized_operations)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DescribeClusterResponse v2", problem) from None
 

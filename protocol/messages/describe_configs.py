@@ -12,6 +12,7 @@ from protocol.wire import (
     SMALL_FRAME_BYTES,
     check_null,
     long_uvarint,
+    new,
     null_error,
     pack_compact_string,
     pack_string,
@@ -155,49 +156,52 @@ class DescribeConfigsResponse(Message):
 
 
 def _read_describe_configs_resource_v1(data: bytes, pos: int) -> tuple[DescribeConfigsResource, int]:
-    resource_type, n = _unpack_bh(data, pos)
+    o = new(DescribeConfigsResource)
+    o.resource_type, n = _unpack_bh(data, pos)
     pos += 3
     if n < 0:
         raise null_error("resource_name")
     end = pos + n
-    resource_name = data[pos:end].decode("utf-8", "java")
+    o.resource_name = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n >= 0:
-        if n <= 8:
-            configuration_keys = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.configuration_keys = items = []
             for _ in range(n):
                 item, pos = read_string(data, pos)
-                configuration_keys.append(item)
+                items.append(item)
         else:
-            configuration_keys, pos = read_many(data, pos, n, 2, 8, read_string)
+            o.configuration_keys, pos = read_many(data, pos, n, 2, 8, read_string)
     else:
         check_null(n, "configuration_keys")
-        configuration_keys = None
-    return DescribeConfigsResource(resource_type, resource_name, configuration_keys), pos
+        o.configuration_keys = None
+    return o, pos
 
 
 def decode_request_v1(data: bytes, pos: int = 0) -> DescribeConfigsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(DescribeConfigsRequest)
+        o.include_documentation = False
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("resources")
-        if n <= 8:
-            resources = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.resources = items = []
             for _ in range(n):
                 item, pos = _read_describe_configs_resource_v1(data, pos)
-                resources.append(item)
+                items.append(item)
         else:
-            resources, pos = read_many(data, pos, n, 7, 256, _read_describe_configs_resource_v1)
-        (include_synonyms,) = _unpack_o(data, pos)
+            o.resources, pos = read_many(data, pos, n, 7, 256, _read_describe_configs_resource_v1)
+        (o.include_synonyms,) = _unpack_o(data, pos)
         pos += 1
         if pos > len(data):
             raise past_end_error()
-        return DescribeConfigsRequest(resources, include_synonyms, False)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DescribeConfigsRequest v1", problem) from None
 
@@ -206,33 +210,35 @@ def decode_request_v3(data: bytes, pos: int = 0) -> DescribeConfigsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(DescribeConfigsRequest)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("resources")
-        if n <= 8:
-            resources = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.resources = items = []
             for _ in range(n):
                 item, pos = _read_describe_configs_resource_v1(data, pos)
-                resources.append(item)
+                items.append(item)
         else:
-            resources, pos = read_many(data, pos, n, 7, 256, _read_describe_configs_resource_v1)
-        include_synonyms, include_documentation = _unpack_oo(data, pos)
+            o.resources, pos = read_many(data, pos, n, 7, 256, _read_describe_configs_resource_v1)
+        o.include_synonyms, o.include_documentation = _unpack_oo(data, pos)
         pos += 2
         if pos > len(data):
             raise past_end_error()
-        return DescribeConfigsRequest(resources, include_synonyms, include_documentation)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DescribeConfigsRequest v3", problem) from None
 
 
 def _read_describe_configs_resource_v4(data: bytes, pos: int) -> tuple[DescribeConfigsResource, int]:
-    resource_type, n = _unpack_bB(data, pos)
+    o = new(DescribeConfigsResource)
+    o.resource_type, n = _unpack_bB(data, pos)
     pos += 2
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "resource_name")
     end = pos + n - 1
-    resource_name = data[pos:end].decode("utf-8", "java")
+    o.resource_name = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
@@ -240,45 +246,44 @@ def _read_describe_configs_resource_v4(data: bytes, pos: int) -> tuple[DescribeC
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         n = n - 1
-        if n <= 8:
-            configuration_keys = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.configuration_keys = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
-                configuration_keys.append(item)
+                items.append(item)
         else:
-            configuration_keys, pos = read_many(data, pos, n, 1, 8, read_compact_string)
+            o.configuration_keys, pos = read_many(data, pos, n, 1, 8, read_compact_string)
     else:
-        configuration_keys = None
+        o.configuration_keys = None
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return DescribeConfigsResource(resource_type, resource_name, configuration_keys), pos
+    return o, pos
 
 
 def decode_request_v4(data: bytes, pos: int = 0) -> DescribeConfigsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(DescribeConfigsRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "resources")
         n = n - 1
-        if n <= 8:
-            resources = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.resources = items = []
             for _ in range(n):
                 item, pos = _read_describe_configs_resource_v4(data, pos)
-                resources.append(item)
+                items.append(item)
         else:
-            resources, pos = read_many(data, pos, n, 4, 256, _read_describe_configs_resource_v4)
-        include_synonyms, include_documentation, t = _unpack_ooB(data, pos)
+            o.resources, pos = read_many(data, pos, n, 4, 256, _read_describe_configs_resource_v4)
+        o.include_synonyms, o.include_documentation, t = _unpack_ooB(data, pos)
         pos += 3
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return DescribeConfigsRequest(resources, include_synonyms, include_documentation)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DescribeConfigsRequest v4", problem) from None
 
@@ -347,212 +352,258 @@ def encode_request_v4(m: DescribeConfigsRequest) -> bytes:
     return b"".join(out)
 
 
-def _read_describe_configs_synonym_v1_3(data: bytes, pos: int) -> tuple[DescribeConfigsSynonym, int]:
+def _read_describe_configs_synonym_v1(data: bytes, pos: int) -> tuple[DescribeConfigsSynonym, int]:
+    o = new(DescribeConfigsSynonym)
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n >= 0:
         end = pos + n
-        value = data[pos:end].decode("utf-8", "java")
+        o.value = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
         check_null(n, "value")
-        value = None
-    (source,) = _unpack_b(data, pos)
+        o.value = None
+    (o.source,) = _unpack_b(data, pos)
     pos += 1
-    return DescribeConfigsSynonym(name, value, source), pos
+    return o, pos
 
 
-def _read_describe_configs_resource_result_v1_2(data: bytes, pos: int) -> tuple[DescribeConfigsResourceResult, int]:
+def _read_describe_configs_resource_result_v1(data: bytes, pos: int) -> tuple[DescribeConfigsResourceResult, int]:
+    o = new(DescribeConfigsResourceResult)
+    o.config_type = 0
+    o.documentation = ''
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n >= 0:
         end = pos + n
-        value = data[pos:end].decode("utf-8", "java")
+        o.value = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
         check_null(n, "value")
-        value = None
-    read_only, config_source, is_sensitive, n = _unpack_oboi(data, pos)
+        o.value = None
+    o.read_only, o.config_source, o.is_sensitive, n = _unpack_oboi(data, pos)
     pos += 7
     if n < 0:
         raise null_error("synonyms")
-    if n <= 8:
-        synonyms = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.synonyms = items = []
         for _ in range(n):
-            item, pos = _read_describe_configs_synonym_v1_3(data, pos)
-            synonyms.append(item)
+            e = new(DescribeConfigsSynonym)
+            (n,) = _unpack_h(data, pos)
+            pos += 2
+            if n < 0:
+                raise null_error("name")
+            end = pos + n
+            e.name = data[pos:end].decode("utf-8", "java")
+            pos = end
+            (n,) = _unpack_h(data, pos)
+            pos += 2
+            if n >= 0:
+                end = pos + n
+                e.value = data[pos:end].decode("utf-8", "java")
+                pos = end
+            else:
+                check_null(n, "value")
+                e.value = None
+            (e.source,) = _unpack_b(data, pos)
+            pos += 1
+            items.append(e)
     else:
-        synonyms, pos = read_many(data, pos, n, 5, 8, _read_describe_configs_synonym_v1_3)
-    return DescribeConfigsResourceResult(name, value, read_only, config_source, is_sensitive, synonyms, 0, ''), pos
+        o.synonyms, pos = read_many(data, pos, n, 5, 8, _read_describe_configs_synonym_v1)
+    return o, pos
 
 
 def _read_describe_configs_result_v1(data: bytes, pos: int) -> tuple[DescribeConfigsResult, int]:
-    error_code, n = _unpack_hh(data, pos)
+    o = new(DescribeConfigsResult)
+    o.error_code, n = _unpack_hh(data, pos)
     pos += 4
     if n >= 0:
         end = pos + n
-        error_message = data[pos:end].decode("utf-8", "java")
+        o.error_message = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
         check_null(n, "error_message")
-        error_message = None
-    resource_type, n = _unpack_bh(data, pos)
+        o.error_message = None
+    o.resource_type, n = _unpack_bh(data, pos)
     pos += 3
     if n < 0:
         raise null_error("resource_name")
     end = pos + n
-    resource_name = data[pos:end].decode("utf-8", "java")
+    o.resource_name = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("configs")
-    if n <= 8:
-        configs = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.configs = items = []
         for _ in range(n):
-            item, pos = _read_describe_configs_resource_result_v1_2(data, pos)
-            configs.append(item)
+            item, pos = _read_describe_configs_resource_result_v1(data, pos)
+            items.append(item)
     else:
-        configs, pos = read_many(data, pos, n, 11, 8, _read_describe_configs_resource_result_v1_2)
-    return DescribeConfigsResult(error_code, error_message, resource_type, resource_name, configs), pos
+        o.configs, pos = read_many(data, pos, n, 11, 8, _read_describe_configs_resource_result_v1)
+    return o, pos
 
 
 def decode_response_v1(data: bytes, pos: int = 0) -> DescribeConfigsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_ii(data, pos)
+        o = new(DescribeConfigsResponse)
+        o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("results")
-        if n <= 8:
-            results = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.results = items = []
             for _ in range(n):
                 item, pos = _read_describe_configs_result_v1(data, pos)
-                results.append(item)
+                items.append(item)
         else:
-            results, pos = read_many(data, pos, n, 11, 256, _read_describe_configs_result_v1)
+            o.results, pos = read_many(data, pos, n, 11, 256, _read_describe_configs_result_v1)
         if pos > len(data):
             raise past_end_error()
-        return DescribeConfigsResponse(throttle_time_ms, results)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DescribeConfigsResponse v1", problem) from None
 
 
-def _read_describe_configs_resource_result_v3_2(data: bytes, pos: int) -> tuple[DescribeConfigsResourceResult, int]:
+def _read_describe_configs_resource_result_v3(data: bytes, pos: int) -> tuple[DescribeConfigsResourceResult, int]:
+    o = new(DescribeConfigsResourceResult)
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n >= 0:
         end = pos + n
-        value = data[pos:end].decode("utf-8", "java")
+        o.value = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
         check_null(n, "value")
-        value = None
-    read_only, config_source, is_sensitive, n = _unpack_oboi(data, pos)
+        o.value = None
+    o.read_only, o.config_source, o.is_sensitive, n = _unpack_oboi(data, pos)
     pos += 7
     if n < 0:
         raise null_error("synonyms")
-    if n <= 8:
-        synonyms = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.synonyms = items = []
         for _ in range(n):
-            item, pos = _read_describe_configs_synonym_v1_3(data, pos)
-            synonyms.append(item)
+            e = new(DescribeConfigsSynonym)
+            (n,) = _unpack_h(data, pos)
+            pos += 2
+            if n < 0:
+                raise null_error("name")
+            end = pos + n
+            e.name = data[pos:end].decode("utf-8", "java")
+            pos = end
+            (n,) = _unpack_h(data, pos)
+            pos += 2
+            if n >= 0:
+                end = pos + n
+                e.value = data[pos:end].decode("utf-8", "java")
+                pos = end
+            else:
+                check_null(n, "value")
+                e.value = None
+            (e.source,) = _unpack_b(data, pos)
+            pos += 1
+            items.append(e)
     else:
-        synonyms, pos = read_many(data, pos, n, 5, 8, _read_describe_configs_synonym_v1_3)
-    config_type, n = _unpack_bh(data, pos)
+        o.synonyms, pos = read_many(data, pos, n, 5, 8, _read_describe_configs_synonym_v1)
+    o.config_type, n = _unpack_bh(data, pos)
     pos += 3
     if n >= 0:
         end = pos + n
-        documentation = data[pos:end].decode("utf-8", "java")
+        o.documentation = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
         check_null(n, "documentation")
-        documentation = None
-    return DescribeConfigsResourceResult(name, value, read_only, config_source, is_sensitive, synonyms, config_type, documentation), pos
+        o.documentation = None
+    return o, pos
 
 
 def _read_describe_configs_result_v3(data: bytes, pos: int) -> tuple[DescribeConfigsResult, int]:
-    error_code, n = _unpack_hh(data, pos)
+    o = new(DescribeConfigsResult)
+    o.error_code, n = _unpack_hh(data, pos)
     pos += 4
     if n >= 0:
         end = pos + n
-        error_message = data[pos:end].decode("utf-8", "java")
+        o.error_message = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
         check_null(n, "error_message")
-        error_message = None
-    resource_type, n = _unpack_bh(data, pos)
+        o.error_message = None
+    o.resource_type, n = _unpack_bh(data, pos)
     pos += 3
     if n < 0:
         raise null_error("resource_name")
     end = pos + n
-    resource_name = data[pos:end].decode("utf-8", "java")
+    o.resource_name = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("configs")
-    if n <= 8:
-        configs = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.configs = items = []
         for _ in range(n):
-            item, pos = _read_describe_configs_resource_result_v3_2(data, pos)
-            configs.append(item)
+            item, pos = _read_describe_configs_resource_result_v3(data, pos)
+            items.append(item)
     else:
-        configs, pos = read_many(data, pos, n, 14, 8, _read_describe_configs_resource_result_v3_2)
-    return DescribeConfigsResult(error_code, error_message, resource_type, resource_name, configs), pos
+        o.configs, pos = read_many(data, pos, n, 14, 8, _read_describe_configs_resource_result_v3)
+    return o, pos
 
 
 def decode_response_v3(data: bytes, pos: int = 0) -> DescribeConfigsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_ii(data, pos)
+        o = new(DescribeConfigsResponse)
+        o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("results")
-        if n <= 8:
-            results = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.results = items = []
             for _ in range(n):
                 item, pos = _read_describe_configs_result_v3(data, pos)
-                results.append(item)
+                items.append(item)
         else:
-            results, pos = read_many(data, pos, n, 11, 256, _read_describe_configs_result_v3)
+            o.results, pos = read_many(data, pos, n, 11, 256, _read_describe_configs_result_v3)
         if pos > len(data):
             raise past_end_error()
-        return DescribeConfigsResponse(throttle_time_ms, results)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DescribeConfigsResponse v3", problem) from None
 
 
-def _read_describe_configs_synonym_v4_3(data: bytes, pos: int) -> tuple[DescribeConfigsSynonym, int]:
+def _read_describe_configs_synonym_v4(data: bytes, pos: int) -> tuple[DescribeConfigsSynonym, int]:
+    o = new(DescribeConfigsSynonym)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
@@ -560,24 +611,25 @@ def _read_describe_configs_synonym_v4_3(data: bytes, pos: int) -> tuple[Describe
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        value = data[pos:end].decode("utf-8", "java")
+        o.value = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        value = None
-    source, t = _unpack_bB(data, pos)
+        o.value = None
+    o.source, t = _unpack_bB(data, pos)
     pos += 2
     if t:
         pos = skip_tags(t, data, pos)
-    return DescribeConfigsSynonym(name, value, source), pos
+    return o, pos
 
 
-def _read_describe_configs_resource_result_v4_2(data: bytes, pos: int) -> tuple[DescribeConfigsResourceResult, int]:
+def _read_describe_configs_resource_result_v4(data: bytes, pos: int) -> tuple[DescribeConfigsResourceResult, int]:
+    o = new(DescribeConfigsResourceResult)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
@@ -585,99 +637,120 @@ def _read_describe_configs_resource_result_v4_2(data: bytes, pos: int) -> tuple[
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        value = data[pos:end].decode("utf-8", "java")
+        o.value = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        value = None
-    read_only, config_source, is_sensitive, n = _unpack_oboB(data, pos)
+        o.value = None
+    o.read_only, o.config_source, o.is_sensitive, n = _unpack_oboB(data, pos)
     pos += 4
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "synonyms")
     n = n - 1
-    if n <= 8:
-        synonyms = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.synonyms = items = []
         for _ in range(n):
-            item, pos = _read_describe_configs_synonym_v4_3(data, pos)
-            synonyms.append(item)
+            e = new(DescribeConfigsSynonym)
+            n = data[pos]
+            pos += 1
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "name")
+            end = pos + n - 1
+            e.name = data[pos:end].decode("utf-8", "java")
+            pos = end
+            n = data[pos]
+            pos += 1
+            if n:
+                if n > 127:
+                    n, pos = long_uvarint(n, data, pos)
+                end = pos + n - 1
+                e.value = data[pos:end].decode("utf-8", "java")
+                pos = end
+            else:
+                e.value = None
+            e.source, t = _unpack_bB(data, pos)
+            pos += 2
+            if t:
+                pos = skip_tags(t, data, pos)
+            items.append(e)
     else:
-        synonyms, pos = read_many(data, pos, n, 4, 8, _read_describe_configs_synonym_v4_3)
-    config_type, n = _unpack_bB(data, pos)
+        o.synonyms, pos = read_many(data, pos, n, 4, 8, _read_describe_configs_synonym_v4)
+    o.config_type, n = _unpack_bB(data, pos)
     pos += 2
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        documentation = data[pos:end].decode("utf-8", "java")
+        o.documentation = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        documentation = None
+        o.documentation = None
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return DescribeConfigsResourceResult(name, value, read_only, config_source, is_sensitive, synonyms, config_type, documentation), pos
+    return o, pos
 
 
 def _read_describe_configs_result_v4(data: bytes, pos: int) -> tuple[DescribeConfigsResult, int]:
-    error_code, n = _unpack_hB(data, pos)
+    o = new(DescribeConfigsResult)
+    o.error_code, n = _unpack_hB(data, pos)
     pos += 3
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        error_message = data[pos:end].decode("utf-8", "java")
+        o.error_message = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        error_message = None
-    resource_type, n = _unpack_bB(data, pos)
+        o.error_message = None
+    o.resource_type, n = _unpack_bB(data, pos)
     pos += 2
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "resource_name")
     end = pos + n - 1
-    resource_name = data[pos:end].decode("utf-8", "java")
+    o.resource_name = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "configs")
     n = n - 1
-    if n <= 8:
-        configs = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.configs = items = []
         for _ in range(n):
-            item, pos = _read_describe_configs_resource_result_v4_2(data, pos)
-            configs.append(item)
+            item, pos = _read_describe_configs_resource_result_v4(data, pos)
+            items.append(item)
     else:
-        configs, pos = read_many(data, pos, n, 9, 8, _read_describe_configs_resource_result_v4_2)
+        o.configs, pos = read_many(data, pos, n, 9, 8, _read_describe_configs_resource_result_v4)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return DescribeConfigsResult(error_code, error_message, resource_type, resource_name, configs), pos
+    return o, pos
 
 
 def decode_response_v4(data: bytes, pos: int = 0) -> DescribeConfigsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_iB(data, pos)
+        o = new(DescribeConfigsResponse)
+        o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "results")
         n = n - 1
-        if n <= 8:
-            results = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.results = items = []
             for _ in range(n):
                 item, pos = _read_describe_configs_result_v4(data, pos)
-                results.append(item)
+                items.append(item)
         else:
-            results, pos = read_many(data, pos, n, 7, 256, _read_describe_configs_result_v4)
+            o.results, pos = read_many(data, pos, n, 7, 256, _read_describe_configs_result_v4)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return DescribeConfigsResponse(throttle_time_ms, results)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DescribeConfigsResponse v4", problem) from None
 

@@ -12,6 +12,7 @@ from protocol.wire import (
     SMALL_FRAME_BYTES,
     check_null,
     long_uvarint,
+    new,
     null_error,
     pack_compact_string,
     pack_string,
@@ -117,20 +118,22 @@ def decode_request_v0(data: bytes, pos: int = 0) -> DescribeGroupsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(DescribeGroupsRequest)
+        o.include_authorized_operations = False
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("groups")
-        if n <= 8:
-            groups = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.groups = items = []
             for _ in range(n):
                 item, pos = read_string(data, pos)
-                groups.append(item)
+                items.append(item)
         else:
-            groups, pos = read_many(data, pos, n, 2, 256, read_string)
+            o.groups, pos = read_many(data, pos, n, 2, 256, read_string)
         if pos > len(data):
             raise past_end_error()
-        return DescribeGroupsRequest(groups, False)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DescribeGroupsRequest v0", problem) from None
 
@@ -139,22 +142,23 @@ def decode_request_v3(data: bytes, pos: int = 0) -> DescribeGroupsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(DescribeGroupsRequest)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("groups")
-        if n <= 8:
-            groups = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.groups = items = []
             for _ in range(n):
                 item, pos = read_string(data, pos)
-                groups.append(item)
+                items.append(item)
         else:
-            groups, pos = read_many(data, pos, n, 2, 256, read_string)
-        (include_authorized_operations,) = _unpack_o(data, pos)
+            o.groups, pos = read_many(data, pos, n, 2, 256, read_string)
+        (o.include_authorized_operations,) = _unpack_o(data, pos)
         pos += 1
         if pos > len(data):
             raise past_end_error()
-        return DescribeGroupsRequest(groups, include_authorized_operations)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DescribeGroupsRequest v3", problem) from None
 
@@ -163,25 +167,24 @@ def decode_request_v5(data: bytes, pos: int = 0) -> DescribeGroupsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(DescribeGroupsRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "groups")
         n = n - 1
-        if n <= 8:
-            groups = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.groups = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
-                groups.append(item)
+                items.append(item)
         else:
-            groups, pos = read_many(data, pos, n, 1, 256, read_compact_string)
-        include_authorized_operations, t = _unpack_oB(data, pos)
+            o.groups, pos = read_many(data, pos, n, 1, 256, read_compact_string)
+        o.include_authorized_operations, t = _unpack_oB(data, pos)
         pos += 2
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return DescribeGroupsRequest(groups, include_authorized_operations)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DescribeGroupsRequest v5", problem) from None
 
@@ -218,106 +221,149 @@ def encode_request_v5(m: DescribeGroupsRequest) -> bytes:
     return b"".join(out)
 
 
-def _read_described_group_member_v0_2(data: bytes, pos: int) -> tuple[DescribedGroupMember, int]:
+def _read_described_group_member_v0(data: bytes, pos: int) -> tuple[DescribedGroupMember, int]:
+    o = new(DescribedGroupMember)
+    o.group_instance_id = None
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("member_id")
     end = pos + n
-    member_id = data[pos:end].decode("utf-8", "java")
+    o.member_id = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("client_id")
     end = pos + n
-    client_id = data[pos:end].decode("utf-8", "java")
+    o.client_id = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("client_host")
     end = pos + n
-    client_host = data[pos:end].decode("utf-8", "java")
+    o.client_host = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("member_metadata")
     end = pos + n
-    member_metadata = data[pos:end]
+    o.member_metadata = data[pos:end]
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("member_assignment")
     end = pos + n
-    member_assignment = data[pos:end]
+    o.member_assignment = data[pos:end]
     pos = end
-    return DescribedGroupMember(member_id, None, client_id, client_host, member_metadata, member_assignment), pos
+    return o, pos
 
 
 def _read_described_group_v0(data: bytes, pos: int) -> tuple[DescribedGroup, int]:
-    error_code, n = _unpack_hh(data, pos)
+    o = new(DescribedGroup)
+    o.error_message = None
+    o.authorized_operations = -2147483648
+    o.error_code, n = _unpack_hh(data, pos)
     pos += 4
     if n < 0:
         raise null_error("group_id")
     end = pos + n
-    group_id = data[pos:end].decode("utf-8", "java")
+    o.group_id = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("group_state")
     end = pos + n
-    group_state = data[pos:end].decode("utf-8", "java")
+    o.group_state = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("protocol_type")
     end = pos + n
-    protocol_type = data[pos:end].decode("utf-8", "java")
+    o.protocol_type = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("protocol_data")
     end = pos + n
-    protocol_data = data[pos:end].decode("utf-8", "java")
+    o.protocol_data = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("members")
-    if n <= 8:
-        members = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.members = items = []
         for _ in range(n):
-            item, pos = _read_described_group_member_v0_2(data, pos)
-            members.append(item)
+            e = new(DescribedGroupMember)
+            e.group_instance_id = None
+            (n,) = _unpack_h(data, pos)
+            pos += 2
+            if n < 0:
+                raise null_error("member_id")
+            end = pos + n
+            e.member_id = data[pos:end].decode("utf-8", "java")
+            pos = end
+            (n,) = _unpack_h(data, pos)
+            pos += 2
+            if n < 0:
+                raise null_error("client_id")
+            end = pos + n
+            e.client_id = data[pos:end].decode("utf-8", "java")
+            pos = end
+            (n,) = _unpack_h(data, pos)
+            pos += 2
+            if n < 0:
+                raise null_error("client_host")
+            end = pos + n
+            e.client_host = data[pos:end].decode("utf-8", "java")
+            pos = end
+            (n,) = _unpack_i(data, pos)
+            pos += 4
+            if n < 0:
+                raise null_error("member_metadata")
+            end = pos + n
+            e.member_metadata = data[pos:end]
+            pos = end
+            (n,) = _unpack_i(data, pos)
+            pos += 4
+            if n < 0:
+                raise null_error("member_assignment")
+            end = pos + n
+            e.member_assignment = data[pos:end]
+            pos = end
+            items.append(e)
     else:
-        members, pos = read_many(data, pos, n, 14, 8, _read_described_group_member_v0_2)
-    return DescribedGroup(error_code, None, group_id, group_state, protocol_type, protocol_data, members, -2147483648), pos
+        o.members, pos = read_many(data, pos, n, 14, 8, _read_described_group_member_v0)
+    return o, pos
 
 
 def decode_response_v0(data: bytes, pos: int = 0) -> DescribeGroupsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(DescribeGroupsResponse)
+        o.throttle_time_ms = 0
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("groups")
-        if n <= 8:
-            groups = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.groups = items = []
             for _ in range(n):
                 item, pos = _read_described_group_v0(data, pos)
-                groups.append(item)
+                items.append(item)
         else:
-            groups, pos = read_many(data, pos, n, 14, 256, _read_described_group_v0)
+            o.groups, pos = read_many(data, pos, n, 14, 256, _read_described_group_v0)
         if pos > len(data):
             raise past_end_error()
-        return DescribeGroupsResponse(0, groups)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DescribeGroupsResponse v0", problem) from None
 
@@ -326,213 +372,302 @@ def decode_response_v1(data: bytes, pos: int = 0) -> DescribeGroupsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_ii(data, pos)
+        o = new(DescribeGroupsResponse)
+        o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("groups")
-        if n <= 8:
-            groups = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.groups = items = []
             for _ in range(n):
                 item, pos = _read_described_group_v0(data, pos)
-                groups.append(item)
+                items.append(item)
         else:
-            groups, pos = read_many(data, pos, n, 14, 256, _read_described_group_v0)
+            o.groups, pos = read_many(data, pos, n, 14, 256, _read_described_group_v0)
         if pos > len(data):
             raise past_end_error()
-        return DescribeGroupsResponse(throttle_time_ms, groups)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DescribeGroupsResponse v1", problem) from None
 
 
 def _read_described_group_v3(data: bytes, pos: int) -> tuple[DescribedGroup, int]:
-    error_code, n = _unpack_hh(data, pos)
+    o = new(DescribedGroup)
+    o.error_message = None
+    o.error_code, n = _unpack_hh(data, pos)
     pos += 4
     if n < 0:
         raise null_error("group_id")
     end = pos + n
-    group_id = data[pos:end].decode("utf-8", "java")
+    o.group_id = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("group_state")
     end = pos + n
-    group_state = data[pos:end].decode("utf-8", "java")
+    o.group_state = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("protocol_type")
     end = pos + n
-    protocol_type = data[pos:end].decode("utf-8", "java")
+    o.protocol_type = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("protocol_data")
     end = pos + n
-    protocol_data = data[pos:end].decode("utf-8", "java")
+    o.protocol_data = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("members")
-    if n <= 8:
-        members = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.members = items = []
         for _ in range(n):
-            item, pos = _read_described_group_member_v0_2(data, pos)
-            members.append(item)
+            e = new(DescribedGroupMember)
+            e.group_instance_id = None
+            (n,) = _unpack_h(data, pos)
+            pos += 2
+            if n < 0:
+                raise null_error("member_id")
+            end = pos + n
+            e.member_id = data[pos:end].decode("utf-8", "java")
+            pos = end
+            (n,) = _unpack_h(data, pos)
+            pos += 2
+            if n < 0:
+                raise null_error("client_id")
+            end = pos + n
+            e.client_id = data[pos:end].decode("utf-8", "java")
+            pos = end
+            (n,) = _unpack_h(data, pos)
+            pos += 2
+            if n < 0:
+                raise null_error("client_host")
+            end = pos + n
+            e.client_host = data[pos:end].decode("utf-8", "java")
+            pos = end
+            (n,) = _unpack_i(data, pos)
+            pos += 4
+            if n < 0:
+                raise null_error("member_metadata")
+            end = pos + n
+            e.member_metadata = data[pos:end]
+            pos = end
+            (n,) = _unpack_i(data, pos)
+            pos += 4
+            if n < 0:
+                raise null_error("member_assignment")
+            end = pos + n
+            e.member_assignment = data[pos:end]
+            pos = end
+            items.append(e)
     else:
-        members, pos = read_many(data, pos, n, 14, 8, _read_described_group_member_v0_2)
-    (authorized_operations,) = _unpack_i(data, pos)
+        o.members, pos = read_many(data, pos, n, 14, 8, _read_described_group_member_v0)
+    (o.authorized_operations,) = _unpack_i(data, pos)
     pos += 4
-    return DescribedGroup(error_code, None, group_id, group_state, protocol_type, protocol_data, members, authorized_operations), pos
+    return o, pos
 
 
 def decode_response_v3(data: bytes, pos: int = 0) -> DescribeGroupsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_ii(data, pos)
+        o = new(DescribeGroupsResponse)
+        o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("groups")
-        if n <= 8:
-            groups = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.groups = items = []
             for _ in range(n):
                 item, pos = _read_described_group_v3(data, pos)
-                groups.append(item)
+                items.append(item)
         else:
-            groups, pos = read_many(data, pos, n, 18, 256, _read_described_group_v3)
+            o.groups, pos = read_many(data, pos, n, 18, 256, _read_described_group_v3)
         if pos > len(data):
             raise past_end_error()
-        return DescribeGroupsResponse(throttle_time_ms, groups)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DescribeGroupsResponse v3", problem) from None
 
 
-def _read_described_group_member_v4_2(data: bytes, pos: int) -> tuple[DescribedGroupMember, int]:
+def _read_described_group_member_v4(data: bytes, pos: int) -> tuple[DescribedGroupMember, int]:
+    o = new(DescribedGroupMember)
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("member_id")
     end = pos + n
-    member_id = data[pos:end].decode("utf-8", "java")
+    o.member_id = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n >= 0:
         end = pos + n
-        group_instance_id = data[pos:end].decode("utf-8", "java")
+        o.group_instance_id = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
         check_null(n, "group_instance_id")
-        group_instance_id = None
+        o.group_instance_id = None
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("client_id")
     end = pos + n
-    client_id = data[pos:end].decode("utf-8", "java")
+    o.client_id = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("client_host")
     end = pos + n
-    client_host = data[pos:end].decode("utf-8", "java")
+    o.client_host = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("member_metadata")
     end = pos + n
-    member_metadata = data[pos:end]
+    o.member_metadata = data[pos:end]
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("member_assignment")
     end = pos + n
-    member_assignment = data[pos:end]
+    o.member_assignment = data[pos:end]
     pos = end
-    return DescribedGroupMember(member_id, group_instance_id, client_id, client_host, member_metadata, member_assignment), pos
+    return o, pos
 
 
 def _read_described_group_v4(data: bytes, pos: int) -> tuple[DescribedGroup, int]:
-    error_code, n = _unpack_hh(data, pos)
+    o = new(DescribedGroup)
+    o.error_message = None
+    o.error_code, n = _unpack_hh(data, pos)
     pos += 4
     if n < 0:
         raise null_error("group_id")
     end = pos + n
-    group_id = data[pos:end].decode("utf-8", "java")
+    o.group_id = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("group_state")
     end = pos + n
-    group_state = data[pos:end].decode("utf-8", "java")
+    o.group_state = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("protocol_type")
     end = pos + n
-    protocol_type = data[pos:end].decode("utf-8", "java")
+    o.protocol_type = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("protocol_data")
     end = pos + n
-    protocol_data = data[pos:end].decode("utf-8", "java")
+    o.protocol_data = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("members")
-    if n <= 8:
-        members = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.members = items = []
         for _ in range(n):
-            item, pos = _read_described_group_member_v4_2(data, pos)
-            members.append(item)
+            e = new(DescribedGroupMember)
+            (n,) = _unpack_h(data, pos)
+            pos += 2
+            if n < 0:
+                raise null_error("member_id")
+            end = pos + n
+            e.member_id = data[pos:end].decode("utf-8", "java")
+            pos = end
+            (n,) = _unpack_h(data, pos)
+            pos += 2
+            if n >= 0:
+                end = pos + n
+                e.group_instance_id = data[pos:end].decode("utf-8", "java")
+                pos = end
+            else:
+                check_null(n, "group_instance_id")
+                e.group_instance_id = None
+            (n,) = _unpack_h(data, pos)
+            pos += 2
+            if n < 0:
+                raise null_error("client_id")
+            end = pos + n
+            e.client_id = data[pos:end].decode("utf-8", "java")
+            pos = end
+            (n,) = _unpack_h(data, pos)
+            pos += 2
+            if n < 0:
+                raise null_error("client_host")
+            end = pos + n
+            e.client_host = data[pos:end].decode("utf-8", "java")
+            pos = end
+            (n,) = _unpack_i(data, pos)
+            pos += 4
+            if n < 0:
+                raise null_error("member_metadata")
+            end = pos + n
+            e.member_metadata = data[pos:end]
+            pos = end
+            (n,) = _unpack_i(data, pos)
+            pos += 4
+            if n < 0:
+                raise null_error("member_assignment")
+            end = pos + n
+            e.member_assignment = data[pos:end]
+            pos = end
+            items.append(e)
     else:
-        members, pos = read_many(data, pos, n, 16, 8, _read_described_group_member_v4_2)
-    (authorized_operations,) = _unpack_i(data, pos)
+        o.members, pos = read_many(data, pos, n, 16, 8, _read_described_group_member_v4)
+    (o.authorized_operations,) = _unpack_i(data, pos)
     pos += 4
-    return DescribedGroup(error_code, None, group_id, group_state, protocol_type, protocol_data, members, authorized_operations), pos
+    return o, pos
 
 
 def decode_response_v4(data: bytes, pos: int = 0) -> DescribeGroupsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_ii(data, pos)
+        o = new(DescribeGroupsResponse)
+        o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("groups")
-        if n <= 8:
-            groups = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.groups = items = []
             for _ in range(n):
                 item, pos = _read_described_group_v4(data, pos)
-                groups.append(item)
+                items.append(item)
         else:
-            groups, pos = read_many(data, pos, n, 18, 256, _read_described_group_v4)
+            o.groups, pos = read_many(data, pos, n, 18, 256, _read_described_group_v4)
         if pos > len(data):
             raise past_end_error()
-        return DescribeGroupsResponse(throttle_time_ms, groups)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DescribeGroupsResponse v4", problem) from None
 
 
-def _read_described_group_member_v5_2(data: bytes, pos: int) -> tuple[DescribedGroupMember, int]:
+def _read_described_group_member_v5(data: bytes, pos: int) -> tuple[DescribedGroupMember, int]:
+    o = new(DescribedGroupMember)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "member_id")
     end = pos + n - 1
-    member_id = data[pos:end].decode("utf-8", "java")
+    o.member_id = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
@@ -540,201 +675,300 @@ def _read_described_group_member_v5_2(data: bytes, pos: int) -> tuple[DescribedG
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        group_instance_id = data[pos:end].decode("utf-8", "java")
+        o.group_instance_id = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        group_instance_id = None
+        o.group_instance_id = None
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "client_id")
     end = pos + n - 1
-    client_id = data[pos:end].decode("utf-8", "java")
+    o.client_id = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "client_host")
     end = pos + n - 1
-    client_host = data[pos:end].decode("utf-8", "java")
+    o.client_host = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "member_metadata")
     end = pos + n - 1
-    member_metadata = data[pos:end]
+    o.member_metadata = data[pos:end]
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "member_assignment")
     end = pos + n - 1
-    member_assignment = data[pos:end]
+    o.member_assignment = data[pos:end]
     pos = end
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return DescribedGroupMember(member_id, group_instance_id, client_id, client_host, member_metadata, member_assignment), pos
+    return o, pos
 
 
 def _read_described_group_v5(data: bytes, pos: int) -> tuple[DescribedGroup, int]:
-    error_code, n = _unpack_hB(data, pos)
+    o = new(DescribedGroup)
+    o.error_message = None
+    o.error_code, n = _unpack_hB(data, pos)
     pos += 3
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "group_id")
     end = pos + n - 1
-    group_id = data[pos:end].decode("utf-8", "java")
+    o.group_id = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "group_state")
     end = pos + n - 1
-    group_state = data[pos:end].decode("utf-8", "java")
+    o.group_state = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "protocol_type")
     end = pos + n - 1
-    protocol_type = data[pos:end].decode("utf-8", "java")
+    o.protocol_type = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "protocol_data")
     end = pos + n - 1
-    protocol_data = data[pos:end].decode("utf-8", "java")
+    o.protocol_data = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "members")
     n = n - 1
-    if n <= 8:
-        members = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.members = items = []
         for _ in range(n):
-            item, pos = _read_described_group_member_v5_2(data, pos)
-            members.append(item)
+            e = new(DescribedGroupMember)
+            n = data[pos]
+            pos += 1
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "member_id")
+            end = pos + n - 1
+            e.member_id = data[pos:end].decode("utf-8", "java")
+            pos = end
+            n = data[pos]
+            pos += 1
+            if n:
+                if n > 127:
+                    n, pos = long_uvarint(n, data, pos)
+                end = pos + n - 1
+                e.group_instance_id = data[pos:end].decode("utf-8", "java")
+                pos = end
+            else:
+                e.group_instance_id = None
+            n = data[pos]
+            pos += 1
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "client_id")
+            end = pos + n - 1
+            e.client_id = data[pos:end].decode("utf-8", "java")
+            pos = end
+            n = data[pos]
+            pos += 1
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "client_host")
+            end = pos + n - 1
+            e.client_host = data[pos:end].decode("utf-8", "java")
+            pos = end
+            n = data[pos]
+            pos += 1
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "member_metadata")
+            end = pos + n - 1
+            e.member_metadata = data[pos:end]
+            pos = end
+            n = data[pos]
+            pos += 1
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "member_assignment")
+            end = pos + n - 1
+            e.member_assignment = data[pos:end]
+            pos = end
+            t = data[pos]
+            pos += 1
+            if t:
+                pos = skip_tags(t, data, pos)
+            items.append(e)
     else:
-        members, pos = read_many(data, pos, n, 7, 8, _read_described_group_member_v5_2)
-    authorized_operations, t = _unpack_iB(data, pos)
+        o.members, pos = read_many(data, pos, n, 7, 8, _read_described_group_member_v5)
+    o.authorized_operations, t = _unpack_iB(data, pos)
     pos += 5
     if t:
         pos = skip_tags(t, data, pos)
-    return DescribedGroup(error_code, None, group_id, group_state, protocol_type, protocol_data, members, authorized_operations), pos
+    return o, pos
 
 
 def decode_response_v5(data: bytes, pos: int = 0) -> DescribeGroupsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_iB(data, pos)
+        o = new(DescribeGroupsResponse)
+        o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "groups")
         n = n - 1
-        if n <= 8:
-            groups = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.groups = items = []
             for _ in range(n):
                 item, pos = _read_described_group_v5(data, pos)
-                groups.append(item)
+                items.append(item)
         else:
-            groups, pos = read_many(data, pos, n, 12, 256, _read_described_group_v5)
+            o.groups, pos = read_many(data, pos, n, 12, 256, _read_described_group_v5)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return DescribeGroupsResponse(throttle_time_ms, groups)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DescribeGroupsResponse v5", problem) from None
 
 
 def _read_described_group_v6(data: bytes, pos: int) -> tuple[DescribedGroup, int]:
-    error_code, n = _unpack_hB(data, pos)
+    o = new(DescribedGroup)
+    o.error_code, n = _unpack_hB(data, pos)
     pos += 3
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        error_message = data[pos:end].decode("utf-8", "java")
+        o.error_message = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        error_message = None
+        o.error_message = None
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "group_id")
     end = pos + n - 1
-    group_id = data[pos:end].decode("utf-8", "java")
+    o.group_id = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "group_state")
     end = pos + n - 1
-    group_state = data[pos:end].decode("utf-8", "java")
+    o.group_state = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "protocol_type")
     end = pos + n - 1
-    protocol_type = data[pos:end].decode("utf-8", "java")
+    o.protocol_type = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "protocol_data")
     end = pos + n - 1
-    protocol_data = data[pos:end].decode("utf-8", "java")
+    o.protocol_data = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "members")
     n = n - 1
-    if n <= 8:
-        members = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.members = items = []
         for _ in range(n):
-            item, pos = _read_described_group_member_v5_2(data, pos)
-            members.append(item)
+            e = new(DescribedGroupMember)
+            n = data[pos]
+            pos += 1
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "member_id")
+            end = pos + n - 1
+            e.member_id = data[pos:end].decode("utf-8", "java")
+            pos = end
+            n = data[pos]
+            pos += 1
+            if n:
+                if n > 127:
+                    n, pos = long_uvarint(n, data, pos)
+                end = pos + n - 1
+                e.group_instance_id = data[pos:end].decode("utf-8", "java")
+                pos = end
+            else:
+                e.group_instance_id = None
+            n = data[pos]
+            pos += 1
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "client_id")
+            end = pos + n - 1
+            e.client_id = data[pos:end].decode("utf-8", "java")
+            pos = end
+            n = data[pos]
+            pos += 1
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "client_host")
+            end = pos + n - 1
+            e.client_host = data[pos:end].decode("utf-8", "java")
+            pos = end
+            n = data[pos]
+            pos += 1
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "member_metadata")
+            end = pos + n - 1
+            e.member_metadata = data[pos:end]
+            pos = end
+            n = data[pos]
+            pos += 1
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "member_assignment")
+            end = pos + n - 1
+            e.member_assignment = data[pos:end]
+            pos = end
+            t = data[pos]
+            pos += 1
+            if t:
+                pos = skip_tags(t, data, pos)
+            items.append(e)
     else:
-        members, pos = read_many(data, pos, n, 7, 8, _read_described_group_member_v5_2)
-    authorized_operations, t = _unpack_iB(data, pos)
+        o.members, pos = read_many(data, pos, n, 7, 8, _read_described_group_member_v5)
+    o.authorized_operations, t = _unpack_iB(data, pos)
     pos += 5
     if t:
         pos = skip_tags(t, data, pos)
-    return DescribedGroup(error_code, error_message, group_id, group_state, protocol_type, protocol_data, members, authorized_operations), pos
+    return o, pos
 
 
 def decode_response_v6(data: bytes, pos: int = 0) -> DescribeGroupsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_iB(data, pos)
+        o = new(DescribeGroupsResponse)
+        o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "groups")
         n = n - 1
-        if n <= 8:
-            groups = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.groups = items = []
             for _ in range(n):
                 item, pos = _read_described_group_v6(data, pos)
-                groups.append(item)
+                items.append(item)
         else:
-            groups, pos = read_many(data, pos, n, 13, 256, _read_described_group_v6)
+            o.groups, pos = read_many(data, pos, n, 13, 256, _read_described_group_v6)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return DescribeGroupsResponse(throttle_time_ms, groups)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DescribeGroupsResponse v6", problem) from None
 

@@ -9,10 +9,14 @@ from typing import Any
 from protocol.wire import (
     Message,
     READ_ERRORS,
+    SHORT_COMPACT_INTS,
+    SHORT_INTS,
     SMALL_FRAME_BYTES,
     check_null,
     long_uvarint,
+    new,
     null_error,
+    pack_compact_ints,
     pack_ints,
     past_end_error,
     read_ints,
@@ -24,6 +28,8 @@ from protocol.wire import (
     uvarint,
 )
 
+_iter_unpack_iqqo = Struct(">iqq?").iter_unpack
+_iter_unpack_iqqoB = Struct(">iqq?B").iter_unpack
 _pack_h = Struct(">h").pack
 _pack_hB = Struct(">hB").pack
 _pack_hh = Struct(">hh").pack
@@ -134,91 +140,121 @@ class DescribeLogDirsResponse(Message):
 
 
 def _read_describable_log_dir_topic_v1(data: bytes, pos: int) -> tuple[DescribableLogDirTopic, int]:
+    o = new(DescribableLogDirTopic)
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("topic")
     end = pos + n
-    topic = data[pos:end].decode("utf-8", "java")
+    o.topic = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    partitions, pos = read_ints(data, pos, n, "i")
-    return DescribableLogDirTopic(topic, partitions), pos
+    o.partitions, pos = read_ints(data, pos, n, "i")
+    return o, pos
 
 
 def decode_request_v1(data: bytes, pos: int = 0) -> DescribeLogDirsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(DescribeLogDirsRequest)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n >= 0:
-            if n <= 8:
-                topics = []
+            if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+                o.topics = items = []
                 for _ in range(n):
-                    item, pos = _read_describable_log_dir_topic_v1(data, pos)
-                    topics.append(item)
+                    e = new(DescribableLogDirTopic)
+                    (n,) = _unpack_h(data, pos)
+                    pos += 2
+                    if n < 0:
+                        raise null_error("topic")
+                    end = pos + n
+                    e.topic = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                    (n,) = _unpack_i(data, pos)
+                    pos += 4
+                    if n < 0:
+                        raise null_error("partitions")
+                    e.partitions, pos = read_ints(data, pos, n, "i")
+                    items.append(e)
             else:
-                topics, pos = read_many(data, pos, n, 6, 256, _read_describable_log_dir_topic_v1)
+                o.topics, pos = read_many(data, pos, n, 6, 256, _read_describable_log_dir_topic_v1)
         else:
             check_null(n, "topics")
-            topics = None
+            o.topics = None
         if pos > len(data):
             raise past_end_error()
-        return DescribeLogDirsRequest(topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DescribeLogDirsRequest v1", problem) from None
 
 
 def _read_describable_log_dir_topic_v2(data: bytes, pos: int) -> tuple[DescribableLogDirTopic, int]:
+    o = new(DescribableLogDirTopic)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topic")
     end = pos + n - 1
-    topic = data[pos:end].decode("utf-8", "java")
+    o.topic = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
-    partitions, pos = read_ints(data, pos, n - 1, "i")
+    o.partitions, pos = read_ints(data, pos, n - 1, "i")
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return DescribableLogDirTopic(topic, partitions), pos
+    return o, pos
 
 
 def decode_request_v2(data: bytes, pos: int = 0) -> DescribeLogDirsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(DescribeLogDirsRequest)
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             n = n - 1
-            if n <= 8:
-                topics = []
+            if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+                o.topics = items = []
                 for _ in range(n):
-                    item, pos = _read_describable_log_dir_topic_v2(data, pos)
-                    topics.append(item)
+                    e = new(DescribableLogDirTopic)
+                    n = data[pos]
+                    pos += 1
+                    if not 0 < n < 128:
+                        n, pos = unusual_length(n, data, pos, "topic")
+                    end = pos + n - 1
+                    e.topic = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                    n = data[pos]
+                    pos += 1
+                    if not 0 < n < 128:
+                        n, pos = unusual_length(n, data, pos, "partitions")
+                    e.partitions, pos = read_ints(data, pos, n - 1, "i")
+                    t = data[pos]
+                    pos += 1
+                    if t:
+                        pos = skip_tags(t, data, pos)
+                    items.append(e)
             else:
-                topics, pos = read_many(data, pos, n, 3, 256, _read_describable_log_dir_topic_v2)
+                o.topics, pos = read_many(data, pos, n, 3, 256, _read_describable_log_dir_topic_v2)
         else:
-            topics = None
+            o.topics = None
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return DescribeLogDirsRequest(topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DescribeLogDirsRequest v2", problem) from None
 
@@ -238,8 +274,7 @@ def encode_request_v1(m: DescribeLogDirsRequest) -> bytes:
         w(b)
         items3 = e2.partitions
         n = len(items3)
-        w(_pack_i(n))
-        w(pack_ints(items3, "i"))
+        w(SHORT_INTS[n](n, *items3) if n < 33 else pack_ints(items3, "i"))
     return b"".join(out)
 
 
@@ -257,171 +292,200 @@ def encode_request_v2(m: DescribeLogDirsRequest) -> bytes:
         w(uvarint(n))
         w(b)
         items3 = e2.partitions
-        n = len(items3) + 1
-        w(uvarint(n))
-        w(pack_ints(items3, "i"))
+        n = len(items3)
+        w(SHORT_COMPACT_INTS[n](n + 1, *items3) if n < 33 else pack_compact_ints(items3, "i"))
         w(b"\0")
     w(b"\0")
     return b"".join(out)
 
 
-def _read_describe_log_dirs_partition_v1_3(data: bytes, pos: int) -> tuple[DescribeLogDirsPartition, int]:
-    partition_index, partition_size, offset_lag, is_future_key = _unpack_iqqo(data, pos)
+def _read_describe_log_dirs_partition_v1(data: bytes, pos: int) -> tuple[DescribeLogDirsPartition, int]:
+    o = new(DescribeLogDirsPartition)
+    o.partition_index, o.partition_size, o.offset_lag, o.is_future_key = _unpack_iqqo(data, pos)
     pos += 21
-    return DescribeLogDirsPartition(partition_index, partition_size, offset_lag, is_future_key), pos
+    return o, pos
 
 
-def _read_describe_log_dirs_topic_v1_2(data: bytes, pos: int) -> tuple[DescribeLogDirsTopic, int]:
+def _read_describe_log_dirs_topic_v1(data: bytes, pos: int) -> tuple[DescribeLogDirsTopic, int]:
+    o = new(DescribeLogDirsTopic)
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8:
-        partitions = []
-        for _ in range(n):
-            item, pos = _read_describe_log_dirs_partition_v1_3(data, pos)
-            partitions.append(item)
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        end = pos + n * 21
+        if n > 2 and end <= len(data):
+            o.partitions = [DescribeLogDirsPartition(v0, v1, v2, v3) for v0, v1, v2, v3 in _iter_unpack_iqqo(data[pos:end])]
+            pos = end
+        else:
+            o.partitions = items = []
+            for _ in range(n):
+                e = new(DescribeLogDirsPartition)
+                e.partition_index, e.partition_size, e.offset_lag, e.is_future_key = _unpack_iqqo(data, pos)
+                pos += 21
+                items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 21, 8, _read_describe_log_dirs_partition_v1_3)
-    return DescribeLogDirsTopic(name, partitions), pos
+        o.partitions, pos = read_many(data, pos, n, 21, 8, _read_describe_log_dirs_partition_v1)
+    return o, pos
 
 
 def _read_describe_log_dirs_result_v1(data: bytes, pos: int) -> tuple[DescribeLogDirsResult, int]:
-    error_code, n = _unpack_hh(data, pos)
+    o = new(DescribeLogDirsResult)
+    o.total_bytes = -1
+    o.usable_bytes = -1
+    o.is_cordoned = False
+    o.error_code, n = _unpack_hh(data, pos)
     pos += 4
     if n < 0:
         raise null_error("log_dir")
     end = pos + n
-    log_dir = data[pos:end].decode("utf-8", "java")
+    o.log_dir = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("topics")
-    if n <= 8:
-        topics = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.topics = items = []
         for _ in range(n):
-            item, pos = _read_describe_log_dirs_topic_v1_2(data, pos)
-            topics.append(item)
+            item, pos = _read_describe_log_dirs_topic_v1(data, pos)
+            items.append(item)
     else:
-        topics, pos = read_many(data, pos, n, 6, 8, _read_describe_log_dirs_topic_v1_2)
-    return DescribeLogDirsResult(error_code, log_dir, topics, -1, -1, False), pos
+        o.topics, pos = read_many(data, pos, n, 6, 8, _read_describe_log_dirs_topic_v1)
+    return o, pos
 
 
 def decode_response_v1(data: bytes, pos: int = 0) -> DescribeLogDirsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_ii(data, pos)
+        o = new(DescribeLogDirsResponse)
+        o.error_code = 0
+        o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("results")
-        if n <= 8:
-            results = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.results = items = []
             for _ in range(n):
                 item, pos = _read_describe_log_dirs_result_v1(data, pos)
-                results.append(item)
+                items.append(item)
         else:
-            results, pos = read_many(data, pos, n, 8, 256, _read_describe_log_dirs_result_v1)
+            o.results, pos = read_many(data, pos, n, 8, 256, _read_describe_log_dirs_result_v1)
         if pos > len(data):
             raise past_end_error()
-        return DescribeLogDirsResponse(throttle_time_ms, 0, results)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DescribeLogDirsResponse v1", problem) from None
 
 
-def _read_describe_log_dirs_partition_v2_3(data: bytes, pos: int) -> tuple[DescribeLogDirsPartition, int]:
-    partition_index, partition_size, offset_lag, is_future_key, t = _unpack_iqqoB(data, pos)
+def _read_describe_log_dirs_partition_v2(data: bytes, pos: int) -> tuple[DescribeLogDirsPartition, int]:
+    o = new(DescribeLogDirsPartition)
+    o.partition_index, o.partition_size, o.offset_lag, o.is_future_key, t = _unpack_iqqoB(data, pos)
     pos += 22
     if t:
         pos = skip_tags(t, data, pos)
-    return DescribeLogDirsPartition(partition_index, partition_size, offset_lag, is_future_key), pos
+    return o, pos
 
 
-def _read_describe_log_dirs_topic_v2_2(data: bytes, pos: int) -> tuple[DescribeLogDirsTopic, int]:
+def _read_describe_log_dirs_topic_v2(data: bytes, pos: int) -> tuple[DescribeLogDirsTopic, int]:
+    o = new(DescribeLogDirsTopic)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8:
-        partitions = []
-        for _ in range(n):
-            item, pos = _read_describe_log_dirs_partition_v2_3(data, pos)
-            partitions.append(item)
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        end = pos + n * 22
+        if n > 2 and data[pos + 21 : end : 22].count(0) == n:
+            o.partitions = [DescribeLogDirsPartition(v0, v1, v2, v3) for v0, v1, v2, v3, _ in _iter_unpack_iqqoB(data[pos:end])]
+            pos = end
+        else:
+            o.partitions = items = []
+            for _ in range(n):
+                e = new(DescribeLogDirsPartition)
+                e.partition_index, e.partition_size, e.offset_lag, e.is_future_key, t = _unpack_iqqoB(data, pos)
+                pos += 22
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 22, 8, _read_describe_log_dirs_partition_v2_3)
+        o.partitions, pos = read_many(data, pos, n, 22, 8, _read_describe_log_dirs_partition_v2)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return DescribeLogDirsTopic(name, partitions), pos
+    return o, pos
 
 
 def _read_describe_log_dirs_result_v2(data: bytes, pos: int) -> tuple[DescribeLogDirsResult, int]:
-    error_code, n = _unpack_hB(data, pos)
+    o = new(DescribeLogDirsResult)
+    o.total_bytes = -1
+    o.usable_bytes = -1
+    o.is_cordoned = False
+    o.error_code, n = _unpack_hB(data, pos)
     pos += 3
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "log_dir")
     end = pos + n - 1
-    log_dir = data[pos:end].decode("utf-8", "java")
+    o.log_dir = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topics")
     n = n - 1
-    if n <= 8:
-        topics = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.topics = items = []
         for _ in range(n):
-            item, pos = _read_describe_log_dirs_topic_v2_2(data, pos)
-            topics.append(item)
+            item, pos = _read_describe_log_dirs_topic_v2(data, pos)
+            items.append(item)
     else:
-        topics, pos = read_many(data, pos, n, 3, 8, _read_describe_log_dirs_topic_v2_2)
+        o.topics, pos = read_many(data, pos, n, 3, 8, _read_describe_log_dirs_topic_v2)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return DescribeLogDirsResult(error_code, log_dir, topics, -1, -1, False), pos
+    return o, pos
 
 
 def decode_response_v2(data: bytes, pos: int = 0) -> DescribeLogDirsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_iB(data, pos)
+        o = new(DescribeLogDirsResponse)
+        o.error_code = 0
+        o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "results")
         n = n - 1
-        if n <= 8:
-            results = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.results = items = []
             for _ in range(n):
                 item, pos = _read_describe_log_dirs_result_v2(data, pos)
-                results.append(item)
+                items.append(item)
         else:
-            results, pos = read_many(data, pos, n, 5, 256, _read_describe_log_dirs_result_v2)
+            o.results, pos = read_many(data, pos, n, 5, 256, _read_describe_log_dirs_result_v2)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return DescribeLogDirsResponse(throttle_time_ms, 0, results)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DescribeLogDirsResponse v2", problem) from None
 
@@ -430,133 +494,133 @@ def decode_response_v3(data: bytes, pos: int = 0) -> DescribeLogDirsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, error_code, n = _unpack_ihB(data, pos)
+        o = new(DescribeLogDirsResponse)
+        o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "results")
         n = n - 1
-        if n <= 8:
-            results = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.results = items = []
             for _ in range(n):
                 item, pos = _read_describe_log_dirs_result_v2(data, pos)
-                results.append(item)
+                items.append(item)
         else:
-            results, pos = read_many(data, pos, n, 5, 256, _read_describe_log_dirs_result_v2)
+            o.results, pos = read_many(data, pos, n, 5, 256, _read_describe_log_dirs_result_v2)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return DescribeLogDirsResponse(throttle_time_ms, error_code, results)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DescribeLogDirsResponse v3", problem) from None
 
 
 def _read_describe_log_dirs_result_v4(data: bytes, pos: int) -> tuple[DescribeLogDirsResult, int]:
-    error_code, n = _unpack_hB(data, pos)
+    o = new(DescribeLogDirsResult)
+    o.is_cordoned = False
+    o.error_code, n = _unpack_hB(data, pos)
     pos += 3
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "log_dir")
     end = pos + n - 1
-    log_dir = data[pos:end].decode("utf-8", "java")
+    o.log_dir = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topics")
     n = n - 1
-    if n <= 8:
-        topics = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.topics = items = []
         for _ in range(n):
-            item, pos = _read_describe_log_dirs_topic_v2_2(data, pos)
-            topics.append(item)
+            item, pos = _read_describe_log_dirs_topic_v2(data, pos)
+            items.append(item)
     else:
-        topics, pos = read_many(data, pos, n, 3, 8, _read_describe_log_dirs_topic_v2_2)
-    total_bytes, usable_bytes, t = _unpack_qqB(data, pos)
+        o.topics, pos = read_many(data, pos, n, 3, 8, _read_describe_log_dirs_topic_v2)
+    o.total_bytes, o.usable_bytes, t = _unpack_qqB(data, pos)
     pos += 17
     if t:
         pos = skip_tags(t, data, pos)
-    return DescribeLogDirsResult(error_code, log_dir, topics, total_bytes, usable_bytes, False), pos
+    return o, pos
 
 
 def decode_response_v4(data: bytes, pos: int = 0) -> DescribeLogDirsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, error_code, n = _unpack_ihB(data, pos)
+        o = new(DescribeLogDirsResponse)
+        o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "results")
         n = n - 1
-        if n <= 8:
-            results = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.results = items = []
             for _ in range(n):
                 item, pos = _read_describe_log_dirs_result_v4(data, pos)
-                results.append(item)
+                items.append(item)
         else:
-            results, pos = read_many(data, pos, n, 21, 256, _read_describe_log_dirs_result_v4)
+            o.results, pos = read_many(data, pos, n, 21, 256, _read_describe_log_dirs_result_v4)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return DescribeLogDirsResponse(throttle_time_ms, error_code, results)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DescribeLogDirsResponse v4", problem) from None
 
 
 def _read_describe_log_dirs_result_v5(data: bytes, pos: int) -> tuple[DescribeLogDirsResult, int]:
-    error_code, n = _unpack_hB(data, pos)
+    o = new(DescribeLogDirsResult)
+    o.error_code, n = _unpack_hB(data, pos)
     pos += 3
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "log_dir")
     end = pos + n - 1
-    log_dir = data[pos:end].decode("utf-8", "java")
+    o.log_dir = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topics")
     n = n - 1
-    if n <= 8:
-        topics = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.topics = items = []
         for _ in range(n):
-            item, pos = _read_describe_log_dirs_topic_v2_2(data, pos)
-            topics.append(item)
+            item, pos = _read_describe_log_dirs_topic_v2(data, pos)
+            items.append(item)
     else:
-        topics, pos = read_many(data, pos, n, 3, 8, _read_describe_log_dirs_topic_v2_2)
-    total_bytes, usable_bytes, is_cordoned, t = _unpack_qqoB(data, pos)
+        o.topics, pos = read_many(data, pos, n, 3, 8, _read_describe_log_dirs_topic_v2)
+    o.total_bytes, o.usable_bytes, o.is_cordoned, t = _unpack_qqoB(data, pos)
     pos += 18
     if t:
         pos = skip_tags(t, data, pos)
-    return DescribeLogDirsResult(error_code, log_dir, topics, total_bytes, usable_bytes, is_cordoned), pos
+    return o, pos
 
 
 def decode_response_v5(data: bytes, pos: int = 0) -> DescribeLogDirsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, error_code, n = _unpack_ihB(data, pos)
+        o = new(DescribeLogDirsResponse)
+        o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "results")
         n = n - 1
-        if n <= 8:
-            results = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.results = items = []
             for _ in range(n):
                 item, pos = _read_describe_log_dirs_result_v5(data, pos)
-                results.append(item)
+                items.append(item)
         else:
-            results, pos = read_many(data, pos, n, 22, 256, _read_describe_log_dirs_result_v5)
+            o.results, pos = read_many(data, pos, n, 22, 256, _read_describe_log_dirs_result_v5)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return DescribeLogDirsResponse(throttle_time_ms, error_code, results)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DescribeLogDirsResponse v5", problem) from None
 

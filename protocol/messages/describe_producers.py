@@ -9,10 +9,11 @@ from typing import Any
 from protocol.wire import (
     Message,
     READ_ERRORS,
+    SHORT_COMPACT_INTS,
     SMALL_FRAME_BYTES,
     long_uvarint,
-    pack_ints,
-    past_end_error,
+    new,
+    pack_compact_ints,
     read_ints,
     read_many,
     skip_tags,
@@ -22,6 +23,7 @@ from protocol.wire import (
     uvarint,
 )
 
+_iter_unpack_qiiqiqB = Struct(">qiiqiqB").iter_unpack
 _pack_i = Struct(">i").pack
 _pack_iB = Struct(">iB").pack
 _pack_ih = Struct(">ih").pack
@@ -115,48 +117,64 @@ class DescribeProducersResponse(Message):
 
 
 def _read_topic_request_v0(data: bytes, pos: int) -> tuple[TopicRequest, int]:
+    o = new(TopicRequest)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partition_indexes")
-    partition_indexes, pos = read_ints(data, pos, n - 1, "i")
+    o.partition_indexes, pos = read_ints(data, pos, n - 1, "i")
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return TopicRequest(name, partition_indexes), pos
+    return o, pos
 
 
 def decode_request_v0(data: bytes, pos: int = 0) -> DescribeProducersRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(DescribeProducersRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
-                item, pos = _read_topic_request_v0(data, pos)
-                topics.append(item)
+                e = new(TopicRequest)
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "name")
+                end = pos + n - 1
+                e.name = data[pos:end].decode("utf-8", "java")
+                pos = end
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "partition_indexes")
+                e.partition_indexes, pos = read_ints(data, pos, n - 1, "i")
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            topics, pos = read_many(data, pos, n, 3, 256, _read_topic_request_v0)
+            o.topics, pos = read_many(data, pos, n, 3, 256, _read_topic_request_v0)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return DescribeProducersRequest(topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DescribeProducersRequest v0", problem) from None
 
@@ -172,102 +190,112 @@ def encode_request_v0(m: DescribeProducersRequest) -> bytes:
         w(uvarint(n))
         w(b)
         items3 = e2.partition_indexes
-        n = len(items3) + 1
-        w(uvarint(n))
-        w(pack_ints(items3, "i"))
+        n = len(items3)
+        w(SHORT_COMPACT_INTS[n](n + 1, *items3) if n < 33 else pack_compact_ints(items3, "i"))
         w(b"\0")
     w(b"\0")
     return b"".join(out)
 
 
-def _read_producer_state_v0_3(data: bytes, pos: int) -> tuple[ProducerState, int]:
-    producer_id, producer_epoch, last_sequence, last_timestamp, coordinator_epoch, current_txn_start_offset, t = _unpack_qiiqiqB(data, pos)
+def _read_producer_state_v0(data: bytes, pos: int) -> tuple[ProducerState, int]:
+    o = new(ProducerState)
+    o.producer_id, o.producer_epoch, o.last_sequence, o.last_timestamp, o.coordinator_epoch, o.current_txn_start_offset, t = _unpack_qiiqiqB(data, pos)
     pos += 37
     if t:
         pos = skip_tags(t, data, pos)
-    return ProducerState(producer_id, producer_epoch, last_sequence, last_timestamp, coordinator_epoch, current_txn_start_offset), pos
+    return o, pos
 
 
-def _read_partition_response_v0_2(data: bytes, pos: int) -> tuple[PartitionResponse, int]:
-    partition_index, error_code, n = _unpack_ihB(data, pos)
+def _read_partition_response_v0(data: bytes, pos: int) -> tuple[PartitionResponse, int]:
+    o = new(PartitionResponse)
+    o.partition_index, o.error_code, n = _unpack_ihB(data, pos)
     pos += 7
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        error_message = data[pos:end].decode("utf-8", "java")
+        o.error_message = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        error_message = None
+        o.error_message = None
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "active_producers")
     n = n - 1
-    if n <= 8:
-        active_producers = []
-        for _ in range(n):
-            item, pos = _read_producer_state_v0_3(data, pos)
-            active_producers.append(item)
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        end = pos + n * 37
+        if n > 2 and data[pos + 36 : end : 37].count(0) == n:
+            o.active_producers = [ProducerState(v0, v1, v2, v3, v4, v5) for v0, v1, v2, v3, v4, v5, _ in _iter_unpack_qiiqiqB(data[pos:end])]
+            pos = end
+        else:
+            o.active_producers = items = []
+            for _ in range(n):
+                e = new(ProducerState)
+                e.producer_id, e.producer_epoch, e.last_sequence, e.last_timestamp, e.coordinator_epoch, e.current_txn_start_offset, t = _unpack_qiiqiqB(data, pos)
+                pos += 37
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
     else:
-        active_producers, pos = read_many(data, pos, n, 37, 8, _read_producer_state_v0_3)
+        o.active_producers, pos = read_many(data, pos, n, 37, 8, _read_producer_state_v0)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return PartitionResponse(partition_index, error_code, error_message, active_producers), pos
+    return o, pos
 
 
 def _read_topic_response_v0(data: bytes, pos: int) -> tuple[TopicResponse, int]:
+    o = new(TopicResponse)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8:
-        partitions = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.partitions = items = []
         for _ in range(n):
-            item, pos = _read_partition_response_v0_2(data, pos)
-            partitions.append(item)
+            item, pos = _read_partition_response_v0(data, pos)
+            items.append(item)
     else:
-        partitions, pos = read_many(data, pos, n, 9, 8, _read_partition_response_v0_2)
+        o.partitions, pos = read_many(data, pos, n, 9, 8, _read_partition_response_v0)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return TopicResponse(name, partitions), pos
+    return o, pos
 
 
 def decode_response_v0(data: bytes, pos: int = 0) -> DescribeProducersResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_iB(data, pos)
+        o = new(DescribeProducersResponse)
+        o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_topic_response_v0(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 3, 256, _read_topic_response_v0)
+            o.topics, pos = read_many(data, pos, n, 3, 256, _read_topic_response_v0)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return DescribeProducersResponse(throttle_time_ms, topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DescribeProducersResponse v0", problem) from None
 

@@ -10,10 +10,11 @@ from protocol.wire import (
     Message,
     NO_UUID,
     READ_ERRORS,
+    SHORT_COMPACT_INTS,
     SMALL_FRAME_BYTES,
     long_uvarint,
-    pack_ints,
-    past_end_error,
+    new,
+    pack_compact_ints,
     read_ints,
     read_many,
     skip_tags,
@@ -28,7 +29,6 @@ _pack_bB = Struct(">bB").pack
 _pack_h = Struct(">h").pack
 _pack_hB = Struct(">hB").pack
 _pack_hiii = Struct(">hiii").pack
-_pack_hiiiB = Struct(">hiiiB").pack
 _pack_i = Struct(">i").pack
 _pack_iB = Struct(">iB").pack
 _pack_ix = Struct(">ix").pack
@@ -139,63 +139,76 @@ class DescribeTopicPartitionsResponse(Message):
 
 
 def _read_topic_request_v0(data: bytes, pos: int) -> tuple[TopicRequest, int]:
+    o = new(TopicRequest)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return TopicRequest(name), pos
+    return o, pos
 
 
 def _read_cursor_v0(data: bytes, pos: int) -> tuple[Cursor, int]:
+    o = new(Cursor)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topic_name")
     end = pos + n - 1
-    topic_name = data[pos:end].decode("utf-8", "java")
+    o.topic_name = data[pos:end].decode("utf-8", "java")
     pos = end
-    partition_index, t = _unpack_iB(data, pos)
+    o.partition_index, t = _unpack_iB(data, pos)
     pos += 5
     if t:
         pos = skip_tags(t, data, pos)
-    return Cursor(topic_name, partition_index), pos
+    return o, pos
 
 
 def decode_request_v0(data: bytes, pos: int = 0) -> DescribeTopicPartitionsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(DescribeTopicPartitionsRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
-                item, pos = _read_topic_request_v0(data, pos)
-                topics.append(item)
+                e = new(TopicRequest)
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "name")
+                end = pos + n - 1
+                e.name = data[pos:end].decode("utf-8", "java")
+                pos = end
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            topics, pos = read_many(data, pos, n, 2, 256, _read_topic_request_v0)
-        response_partition_limit, n = _unpack_ib(data, pos)
+            o.topics, pos = read_many(data, pos, n, 2, 256, _read_topic_request_v0)
+        o.response_partition_limit, n = _unpack_ib(data, pos)
         pos += 5
-        cursor = None
         if n >= 0:
-            cursor, pos = _read_cursor_v0(data, pos)
+            o.cursor, pos = _read_cursor_v0(data, pos)
+        else:
+            o.cursor = None
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return DescribeTopicPartitionsRequest(topics, response_partition_limit, cursor)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DescribeTopicPartitionsRequest v0", problem) from None
 
@@ -224,103 +237,140 @@ def encode_request_v0(m: DescribeTopicPartitionsRequest) -> bytes:
     return b"".join(out)
 
 
-def _read_describe_topic_partitions_response_partition_v0_2(data: bytes, pos: int) -> tuple[DescribeTopicPartitionsResponsePartition, int]:
-    error_code, partition_index, leader_id, leader_epoch, n = _unpack_hiiiB(data, pos)
+def _read_describe_topic_partitions_response_partition_v0(data: bytes, pos: int) -> tuple[DescribeTopicPartitionsResponsePartition, int]:
+    o = new(DescribeTopicPartitionsResponsePartition)
+    o.error_code, o.partition_index, o.leader_id, o.leader_epoch, n = _unpack_hiiiB(data, pos)
     pos += 15
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "replica_nodes")
-    replica_nodes, pos = read_ints(data, pos, n - 1, "i")
+    o.replica_nodes, pos = read_ints(data, pos, n - 1, "i")
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "isr_nodes")
-    isr_nodes, pos = read_ints(data, pos, n - 1, "i")
+    o.isr_nodes, pos = read_ints(data, pos, n - 1, "i")
     n = data[pos]
     pos += 1
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
-        eligible_leader_replicas, pos = read_ints(data, pos, n - 1, "i")
+        o.eligible_leader_replicas, pos = read_ints(data, pos, n - 1, "i")
     else:
-        eligible_leader_replicas = None
+        o.eligible_leader_replicas = None
     n = data[pos]
     pos += 1
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
-        last_known_elr, pos = read_ints(data, pos, n - 1, "i")
+        o.last_known_elr, pos = read_ints(data, pos, n - 1, "i")
     else:
-        last_known_elr = None
+        o.last_known_elr = None
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "offline_replicas")
-    offline_replicas, pos = read_ints(data, pos, n - 1, "i")
+    o.offline_replicas, pos = read_ints(data, pos, n - 1, "i")
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return DescribeTopicPartitionsResponsePartition(error_code, partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes, eligible_leader_replicas, last_known_elr, offline_replicas), pos
+    return o, pos
 
 
 def _read_describe_topic_partitions_response_topic_v0(data: bytes, pos: int) -> tuple[DescribeTopicPartitionsResponseTopic, int]:
-    error_code, n = _unpack_hB(data, pos)
+    o = new(DescribeTopicPartitionsResponseTopic)
+    o.error_code, n = _unpack_hB(data, pos)
     pos += 3
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        name = data[pos:end].decode("utf-8", "java")
+        o.name = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        name = None
-    topic_id, is_internal, n = _unpack_uoB(data, pos)
+        o.name = None
+    o.topic_id, o.is_internal, n = _unpack_uoB(data, pos)
     pos += 18
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8:
-        partitions = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.partitions = items = []
         for _ in range(n):
-            item, pos = _read_describe_topic_partitions_response_partition_v0_2(data, pos)
-            partitions.append(item)
+            e = new(DescribeTopicPartitionsResponsePartition)
+            e.error_code, e.partition_index, e.leader_id, e.leader_epoch, n = _unpack_hiiiB(data, pos)
+            pos += 15
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "replica_nodes")
+            e.replica_nodes, pos = read_ints(data, pos, n - 1, "i")
+            n = data[pos]
+            pos += 1
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "isr_nodes")
+            e.isr_nodes, pos = read_ints(data, pos, n - 1, "i")
+            n = data[pos]
+            pos += 1
+            if n:
+                if n > 127:
+                    n, pos = long_uvarint(n, data, pos)
+                e.eligible_leader_replicas, pos = read_ints(data, pos, n - 1, "i")
+            else:
+                e.eligible_leader_replicas = None
+            n = data[pos]
+            pos += 1
+            if n:
+                if n > 127:
+                    n, pos = long_uvarint(n, data, pos)
+                e.last_known_elr, pos = read_ints(data, pos, n - 1, "i")
+            else:
+                e.last_known_elr = None
+            n = data[pos]
+            pos += 1
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "offline_replicas")
+            e.offline_replicas, pos = read_ints(data, pos, n - 1, "i")
+            t = data[pos]
+            pos += 1
+            if t:
+                pos = skip_tags(t, data, pos)
+            items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 20, 8, _read_describe_topic_partitions_response_partition_v0_2)
-    topic_authorized_operations, t = _unpack_iB(data, pos)
+        o.partitions, pos = read_many(data, pos, n, 20, 8, _read_describe_topic_partitions_response_partition_v0)
+    o.topic_authorized_operations, t = _unpack_iB(data, pos)
     pos += 5
     if t:
         pos = skip_tags(t, data, pos)
-    return DescribeTopicPartitionsResponseTopic(error_code, name, topic_id, is_internal, partitions, topic_authorized_operations), pos
+    return o, pos
 
 
 def decode_response_v0(data: bytes, pos: int = 0) -> DescribeTopicPartitionsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_iB(data, pos)
+        o = new(DescribeTopicPartitionsResponse)
+        o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_describe_topic_partitions_response_topic_v0(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 26, 256, _read_describe_topic_partitions_response_topic_v0)
+            o.topics, pos = read_many(data, pos, n, 26, 256, _read_describe_topic_partitions_response_topic_v0)
         (n,) = _unpack_b(data, pos)
         pos += 1
-        next_cursor = None
         if n >= 0:
-            next_cursor, pos = _read_cursor_v0(data, pos)
+            o.next_cursor, pos = _read_cursor_v0(data, pos)
+        else:
+            o.next_cursor = None
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return DescribeTopicPartitionsResponse(throttle_time_ms, topics, next_cursor)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DescribeTopicPartitionsResponse v0", problem) from None
 
@@ -344,31 +394,19 @@ def encode_response_v0(m: DescribeTopicPartitionsResponse) -> bytes:
         w(_pack_uoB(e2.topic_id, e2.is_internal, n) if n < 128 else _pack_uo(e2.topic_id, e2.is_internal) + uvarint(n))
         for e4 in items3:
             items5 = e4.replica_nodes
-            n = len(items5) + 1
-            w(_pack_hiiiB(e4.error_code, e4.partition_index, e4.leader_id, e4.leader_epoch, n) if n < 128 else _pack_hiii(e4.error_code, e4.partition_index, e4.leader_id, e4.leader_epoch) + uvarint(n))
-            w(pack_ints(items5, "i"))
+            w(_pack_hiii(e4.error_code, e4.partition_index, e4.leader_id, e4.leader_epoch))
+            n = len(items5)
+            w(SHORT_COMPACT_INTS[n](n + 1, *items5) if n < 33 else pack_compact_ints(items5, "i"))
             items6 = e4.isr_nodes
-            n = len(items6) + 1
-            w(uvarint(n))
-            w(pack_ints(items6, "i"))
+            n = len(items6)
+            w(SHORT_COMPACT_INTS[n](n + 1, *items6) if n < 33 else pack_compact_ints(items6, "i"))
             items7 = e4.eligible_leader_replicas
-            if items7 is None:
-                items7 = (); n = 0
-            else:
-                n = len(items7) + 1
-            w(uvarint(n))
-            w(pack_ints(items7, "i"))
+            w(b"\0" if items7 is None else pack_compact_ints(items7, "i"))
             items8 = e4.last_known_elr
-            if items8 is None:
-                items8 = (); n = 0
-            else:
-                n = len(items8) + 1
-            w(uvarint(n))
-            w(pack_ints(items8, "i"))
+            w(b"\0" if items8 is None else pack_compact_ints(items8, "i"))
             items9 = e4.offline_replicas
-            n = len(items9) + 1
-            w(uvarint(n))
-            w(pack_ints(items9, "i"))
+            n = len(items9)
+            w(SHORT_COMPACT_INTS[n](n + 1, *items9) if n < 33 else pack_compact_ints(items9, "i"))
             w(b"\0")
         w(_pack_ix(e2.topic_authorized_operations))
     s10 = m.next_cursor

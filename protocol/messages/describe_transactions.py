@@ -9,11 +9,11 @@ from typing import Any
 from protocol.wire import (
     Message,
     READ_ERRORS,
+    SHORT_COMPACT_INTS,
     SMALL_FRAME_BYTES,
-    long_uvarint,
+    new,
+    pack_compact_ints,
     pack_compact_string,
-    pack_ints,
-    past_end_error,
     read_compact_string,
     read_ints,
     read_many,
@@ -97,25 +97,24 @@ def decode_request_v0(data: bytes, pos: int = 0) -> DescribeTransactionsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(DescribeTransactionsRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "transactional_ids")
         n = n - 1
-        if n <= 8:
-            transactional_ids = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.transactional_ids = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
-                transactional_ids.append(item)
+                items.append(item)
         else:
-            transactional_ids, pos = read_many(data, pos, n, 1, 256, read_compact_string)
+            o.transactional_ids, pos = read_many(data, pos, n, 1, 256, read_compact_string)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return DescribeTransactionsRequest(transactional_ids)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DescribeTransactionsRequest v0", problem) from None
 
@@ -131,83 +130,100 @@ def encode_request_v0(m: DescribeTransactionsRequest) -> bytes:
     return b"".join(out)
 
 
-def _read_topic_data_v0_2(data: bytes, pos: int) -> tuple[TopicData, int]:
+def _read_topic_data_v0(data: bytes, pos: int) -> tuple[TopicData, int]:
+    o = new(TopicData)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topic")
     end = pos + n - 1
-    topic = data[pos:end].decode("utf-8", "java")
+    o.topic = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
-    partitions, pos = read_ints(data, pos, n - 1, "i")
+    o.partitions, pos = read_ints(data, pos, n - 1, "i")
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return TopicData(topic, partitions), pos
+    return o, pos
 
 
 def _read_transaction_state_v0(data: bytes, pos: int) -> tuple[TransactionState, int]:
-    error_code, n = _unpack_hB(data, pos)
+    o = new(TransactionState)
+    o.error_code, n = _unpack_hB(data, pos)
     pos += 3
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "transactional_id")
     end = pos + n - 1
-    transactional_id = data[pos:end].decode("utf-8", "java")
+    o.transactional_id = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "transaction_state")
     end = pos + n - 1
-    transaction_state = data[pos:end].decode("utf-8", "java")
+    o.transaction_state = data[pos:end].decode("utf-8", "java")
     pos = end
-    transaction_timeout_ms, transaction_start_time_ms, producer_id, producer_epoch, n = _unpack_iqqhB(data, pos)
+    o.transaction_timeout_ms, o.transaction_start_time_ms, o.producer_id, o.producer_epoch, n = _unpack_iqqhB(data, pos)
     pos += 23
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topics")
     n = n - 1
-    if n <= 8:
-        topics = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.topics = items = []
         for _ in range(n):
-            item, pos = _read_topic_data_v0_2(data, pos)
-            topics.append(item)
+            e = new(TopicData)
+            n = data[pos]
+            pos += 1
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "topic")
+            end = pos + n - 1
+            e.topic = data[pos:end].decode("utf-8", "java")
+            pos = end
+            n = data[pos]
+            pos += 1
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "partitions")
+            e.partitions, pos = read_ints(data, pos, n - 1, "i")
+            t = data[pos]
+            pos += 1
+            if t:
+                pos = skip_tags(t, data, pos)
+            items.append(e)
     else:
-        topics, pos = read_many(data, pos, n, 3, 8, _read_topic_data_v0_2)
+        o.topics, pos = read_many(data, pos, n, 3, 8, _read_topic_data_v0)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return TransactionState(error_code, transactional_id, transaction_state, transaction_timeout_ms, transaction_start_time_ms, producer_id, producer_epoch, topics), pos
+    return o, pos
 
 
 def decode_response_v0(data: bytes, pos: int = 0) -> DescribeTransactionsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_iB(data, pos)
+        o = new(DescribeTransactionsResponse)
+        o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "transaction_states")
         n = n - 1
-        if n <= 8:
-            transaction_states = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.transaction_states = items = []
             for _ in range(n):
                 item, pos = _read_transaction_state_v0(data, pos)
-                transaction_states.append(item)
+                items.append(item)
         else:
-            transaction_states, pos = read_many(data, pos, n, 28, 256, _read_transaction_state_v0)
+            o.transaction_states, pos = read_many(data, pos, n, 28, 256, _read_transaction_state_v0)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return DescribeTransactionsResponse(throttle_time_ms, transaction_states)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("DescribeTransactionsResponse v0", problem) from None
 
@@ -233,9 +249,8 @@ def encode_response_v0(m: DescribeTransactionsResponse) -> bytes:
             w(uvarint(n))
             w(b)
             items5 = e4.partitions
-            n = len(items5) + 1
-            w(uvarint(n))
-            w(pack_ints(items5, "i"))
+            n = len(items5)
+            w(SHORT_COMPACT_INTS[n](n + 1, *items5) if n < 33 else pack_compact_ints(items5, "i"))
             w(b"\0")
         w(b"\0")
     w(b"\0")

@@ -9,7 +9,7 @@ from typing import Any
 from protocol.wire import (
     Message,
     READ_ERRORS,
-    long_uvarint,
+    new,
     null_error,
     past_end_error,
     skip_tags,
@@ -66,38 +66,38 @@ class EndTxnResponse(Message):
 
 def decode_request_v0(data: bytes, pos: int = 0) -> EndTxnRequest:
     try:
+        o = new(EndTxnRequest)
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("transactional_id")
         end = pos + n
-        transactional_id = data[pos:end].decode("utf-8", "java")
+        o.transactional_id = data[pos:end].decode("utf-8", "java")
         pos = end
-        producer_id, producer_epoch, committed = _unpack_qho(data, pos)
+        o.producer_id, o.producer_epoch, o.committed = _unpack_qho(data, pos)
         pos += 11
         if pos > len(data):
             raise past_end_error()
-        return EndTxnRequest(transactional_id, producer_id, producer_epoch, committed)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("EndTxnRequest v0", problem) from None
 
 
 def decode_request_v3(data: bytes, pos: int = 0) -> EndTxnRequest:
     try:
+        o = new(EndTxnRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "transactional_id")
         end = pos + n - 1
-        transactional_id = data[pos:end].decode("utf-8", "java")
+        o.transactional_id = data[pos:end].decode("utf-8", "java")
         pos = end
-        producer_id, producer_epoch, committed, t = _unpack_qhoB(data, pos)
+        o.producer_id, o.producer_epoch, o.committed, t = _unpack_qhoB(data, pos)
         pos += 12
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return EndTxnRequest(transactional_id, producer_id, producer_epoch, committed)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("EndTxnRequest v3", problem) from None
 
@@ -124,37 +124,40 @@ def encode_request_v3(m: EndTxnRequest) -> bytes:
 
 def decode_response_v0(data: bytes, pos: int = 0) -> EndTxnResponse:
     try:
-        throttle_time_ms, error_code = _unpack_ih(data, pos)
+        o = new(EndTxnResponse)
+        o.producer_id = -1
+        o.producer_epoch = -1
+        o.throttle_time_ms, o.error_code = _unpack_ih(data, pos)
         pos += 6
         if pos > len(data):
             raise past_end_error()
-        return EndTxnResponse(throttle_time_ms, error_code, -1, -1)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("EndTxnResponse v0", problem) from None
 
 
 def decode_response_v3(data: bytes, pos: int = 0) -> EndTxnResponse:
     try:
-        throttle_time_ms, error_code, t = _unpack_ihB(data, pos)
+        o = new(EndTxnResponse)
+        o.producer_id = -1
+        o.producer_epoch = -1
+        o.throttle_time_ms, o.error_code, t = _unpack_ihB(data, pos)
         pos += 7
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return EndTxnResponse(throttle_time_ms, error_code, -1, -1)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("EndTxnResponse v3", problem) from None
 
 
 def decode_response_v5(data: bytes, pos: int = 0) -> EndTxnResponse:
     try:
-        throttle_time_ms, error_code, producer_id, producer_epoch, t = _unpack_ihqhB(data, pos)
+        o = new(EndTxnResponse)
+        o.throttle_time_ms, o.error_code, o.producer_id, o.producer_epoch, t = _unpack_ihqhB(data, pos)
         pos += 17
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return EndTxnResponse(throttle_time_ms, error_code, producer_id, producer_epoch)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("EndTxnResponse v5", problem) from None
 

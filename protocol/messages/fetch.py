@@ -11,10 +11,14 @@ from protocol.wire import (
     NO_UUID,
     READ_ERRORS,
     Records,
+    SHORT_COMPACT_INTS,
+    SHORT_INTS,
     SMALL_FRAME_BYTES,
     check_null,
     long_uvarint,
+    new,
     null_error,
+    pack_compact_ints,
     pack_ints,
     pack_tags,
     past_end_error,
@@ -29,6 +33,12 @@ from protocol.wire import (
     uvarint,
 )
 
+_iter_unpack_iiqiqiB = Struct(">iiqiqiB").iter_unpack
+_iter_unpack_iiqqi = Struct(">iiqqi").iter_unpack
+_iter_unpack_iqi = Struct(">iqi").iter_unpack
+_iter_unpack_iqqi = Struct(">iqqi").iter_unpack
+_iter_unpack_qq = Struct(">qq").iter_unpack
+_iter_unpack_qqB = Struct(">qqB").iter_unpack
 _pack_h = Struct(">h").pack
 _pack_i = Struct(">i").pack
 _pack_iB = Struct(">iB").pack
@@ -308,212 +318,316 @@ class FetchResponse(Message):
         self.node_endpoints = node_endpoints
 
 
-def _read_fetch_partition_v4_2(data: bytes, pos: int) -> tuple[FetchPartition, int]:
-    partition, fetch_offset, partition_max_bytes = _unpack_iqi(data, pos)
+def _read_fetch_partition_v4(data: bytes, pos: int) -> tuple[FetchPartition, int]:
+    o = new(FetchPartition)
+    o.current_leader_epoch = -1
+    o.last_fetched_epoch = -1
+    o.log_start_offset = -1
+    o.replica_directory_id = NO_UUID
+    o.high_watermark = 9223372036854775807
+    o.partition, o.fetch_offset, o.partition_max_bytes = _unpack_iqi(data, pos)
     pos += 16
-    return FetchPartition(partition, -1, fetch_offset, -1, -1, partition_max_bytes, NO_UUID, 9223372036854775807), pos
+    return o, pos
 
 
 def _read_fetch_topic_v4(data: bytes, pos: int) -> tuple[FetchTopic, int]:
+    o = new(FetchTopic)
+    o.topic_id = NO_UUID
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("topic")
     end = pos + n
-    topic = data[pos:end].decode("utf-8", "java")
+    o.topic = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8:
-        partitions = []
-        for _ in range(n):
-            item, pos = _read_fetch_partition_v4_2(data, pos)
-            partitions.append(item)
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        end = pos + n * 16
+        if n > 2 and end <= len(data):
+            o.partitions = [FetchPartition(v0, -1, v1, -1, -1, v2, NO_UUID, 9223372036854775807) for v0, v1, v2 in _iter_unpack_iqi(data[pos:end])]
+            pos = end
+        else:
+            o.partitions = items = []
+            for _ in range(n):
+                e = new(FetchPartition)
+                e.current_leader_epoch = -1
+                e.last_fetched_epoch = -1
+                e.log_start_offset = -1
+                e.replica_directory_id = NO_UUID
+                e.high_watermark = 9223372036854775807
+                e.partition, e.fetch_offset, e.partition_max_bytes = _unpack_iqi(data, pos)
+                pos += 16
+                items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 16, 8, _read_fetch_partition_v4_2)
-    return FetchTopic(topic, NO_UUID, partitions), pos
+        o.partitions, pos = read_many(data, pos, n, 16, 8, _read_fetch_partition_v4)
+    return o, pos
 
 
 def decode_request_v4(data: bytes, pos: int = 0) -> FetchRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, n = _unpack_iiiibi(data, pos)
+        o = new(FetchRequest)
+        o.cluster_id = None
+        o.replica_state = None
+        o.session_id = 0
+        o.session_epoch = -1
+        o.forgotten_topics_data = ()
+        o.rack_id = ''
+        o.replica_id, o.max_wait_ms, o.min_bytes, o.max_bytes, o.isolation_level, n = _unpack_iiiibi(data, pos)
         pos += 21
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_fetch_topic_v4(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 6, 256, _read_fetch_topic_v4)
+            o.topics, pos = read_many(data, pos, n, 6, 256, _read_fetch_topic_v4)
         if pos > len(data):
             raise past_end_error()
-        return FetchRequest(None, replica_id, None, max_wait_ms, min_bytes, max_bytes, isolation_level, 0, -1, topics, (), '')
+        return o
     except READ_ERRORS as problem:
         raise unreadable("FetchRequest v4", problem) from None
 
 
-def _read_fetch_partition_v5_2(data: bytes, pos: int) -> tuple[FetchPartition, int]:
-    partition, fetch_offset, log_start_offset, partition_max_bytes = _unpack_iqqi(data, pos)
+def _read_fetch_partition_v5(data: bytes, pos: int) -> tuple[FetchPartition, int]:
+    o = new(FetchPartition)
+    o.current_leader_epoch = -1
+    o.last_fetched_epoch = -1
+    o.replica_directory_id = NO_UUID
+    o.high_watermark = 9223372036854775807
+    o.partition, o.fetch_offset, o.log_start_offset, o.partition_max_bytes = _unpack_iqqi(data, pos)
     pos += 24
-    return FetchPartition(partition, -1, fetch_offset, -1, log_start_offset, partition_max_bytes, NO_UUID, 9223372036854775807), pos
+    return o, pos
 
 
 def _read_fetch_topic_v5(data: bytes, pos: int) -> tuple[FetchTopic, int]:
+    o = new(FetchTopic)
+    o.topic_id = NO_UUID
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("topic")
     end = pos + n
-    topic = data[pos:end].decode("utf-8", "java")
+    o.topic = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8:
-        partitions = []
-        for _ in range(n):
-            item, pos = _read_fetch_partition_v5_2(data, pos)
-            partitions.append(item)
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        end = pos + n * 24
+        if n > 2 and end <= len(data):
+            o.partitions = [FetchPartition(v0, -1, v1, -1, v2, v3, NO_UUID, 9223372036854775807) for v0, v1, v2, v3 in _iter_unpack_iqqi(data[pos:end])]
+            pos = end
+        else:
+            o.partitions = items = []
+            for _ in range(n):
+                e = new(FetchPartition)
+                e.current_leader_epoch = -1
+                e.last_fetched_epoch = -1
+                e.replica_directory_id = NO_UUID
+                e.high_watermark = 9223372036854775807
+                e.partition, e.fetch_offset, e.log_start_offset, e.partition_max_bytes = _unpack_iqqi(data, pos)
+                pos += 24
+                items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 24, 8, _read_fetch_partition_v5_2)
-    return FetchTopic(topic, NO_UUID, partitions), pos
+        o.partitions, pos = read_many(data, pos, n, 24, 8, _read_fetch_partition_v5)
+    return o, pos
 
 
 def decode_request_v5(data: bytes, pos: int = 0) -> FetchRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, n = _unpack_iiiibi(data, pos)
+        o = new(FetchRequest)
+        o.cluster_id = None
+        o.replica_state = None
+        o.session_id = 0
+        o.session_epoch = -1
+        o.forgotten_topics_data = ()
+        o.rack_id = ''
+        o.replica_id, o.max_wait_ms, o.min_bytes, o.max_bytes, o.isolation_level, n = _unpack_iiiibi(data, pos)
         pos += 21
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_fetch_topic_v5(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 6, 256, _read_fetch_topic_v5)
+            o.topics, pos = read_many(data, pos, n, 6, 256, _read_fetch_topic_v5)
         if pos > len(data):
             raise past_end_error()
-        return FetchRequest(None, replica_id, None, max_wait_ms, min_bytes, max_bytes, isolation_level, 0, -1, topics, (), '')
+        return o
     except READ_ERRORS as problem:
         raise unreadable("FetchRequest v5", problem) from None
 
 
 def _read_forgotten_topic_v7(data: bytes, pos: int) -> tuple[ForgottenTopic, int]:
+    o = new(ForgottenTopic)
+    o.topic_id = NO_UUID
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("topic")
     end = pos + n
-    topic = data[pos:end].decode("utf-8", "java")
+    o.topic = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    partitions, pos = read_ints(data, pos, n, "i")
-    return ForgottenTopic(topic, NO_UUID, partitions), pos
+    o.partitions, pos = read_ints(data, pos, n, "i")
+    return o, pos
 
 
 def decode_request_v7(data: bytes, pos: int = 0) -> FetchRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, n = _unpack_iiiibiii(data, pos)
+        o = new(FetchRequest)
+        o.cluster_id = None
+        o.replica_state = None
+        o.rack_id = ''
+        o.replica_id, o.max_wait_ms, o.min_bytes, o.max_bytes, o.isolation_level, o.session_id, o.session_epoch, n = _unpack_iiiibiii(data, pos)
         pos += 29
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_fetch_topic_v5(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 6, 256, _read_fetch_topic_v5)
+            o.topics, pos = read_many(data, pos, n, 6, 256, _read_fetch_topic_v5)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("forgotten_topics_data")
-        if n <= 8:
-            forgotten_topics_data = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.forgotten_topics_data = items = []
             for _ in range(n):
-                item, pos = _read_forgotten_topic_v7(data, pos)
-                forgotten_topics_data.append(item)
+                e = new(ForgottenTopic)
+                e.topic_id = NO_UUID
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n < 0:
+                    raise null_error("topic")
+                end = pos + n
+                e.topic = data[pos:end].decode("utf-8", "java")
+                pos = end
+                (n,) = _unpack_i(data, pos)
+                pos += 4
+                if n < 0:
+                    raise null_error("partitions")
+                e.partitions, pos = read_ints(data, pos, n, "i")
+                items.append(e)
         else:
-            forgotten_topics_data, pos = read_many(data, pos, n, 6, 256, _read_forgotten_topic_v7)
+            o.forgotten_topics_data, pos = read_many(data, pos, n, 6, 256, _read_forgotten_topic_v7)
         if pos > len(data):
             raise past_end_error()
-        return FetchRequest(None, replica_id, None, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, forgotten_topics_data, '')
+        return o
     except READ_ERRORS as problem:
         raise unreadable("FetchRequest v7", problem) from None
 
 
-def _read_fetch_partition_v9_2(data: bytes, pos: int) -> tuple[FetchPartition, int]:
-    partition, current_leader_epoch, fetch_offset, log_start_offset, partition_max_bytes = _unpack_iiqqi(data, pos)
+def _read_fetch_partition_v9(data: bytes, pos: int) -> tuple[FetchPartition, int]:
+    o = new(FetchPartition)
+    o.last_fetched_epoch = -1
+    o.replica_directory_id = NO_UUID
+    o.high_watermark = 9223372036854775807
+    o.partition, o.current_leader_epoch, o.fetch_offset, o.log_start_offset, o.partition_max_bytes = _unpack_iiqqi(data, pos)
     pos += 28
-    return FetchPartition(partition, current_leader_epoch, fetch_offset, -1, log_start_offset, partition_max_bytes, NO_UUID, 9223372036854775807), pos
+    return o, pos
 
 
 def _read_fetch_topic_v9(data: bytes, pos: int) -> tuple[FetchTopic, int]:
+    o = new(FetchTopic)
+    o.topic_id = NO_UUID
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("topic")
     end = pos + n
-    topic = data[pos:end].decode("utf-8", "java")
+    o.topic = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8:
-        partitions = []
-        for _ in range(n):
-            item, pos = _read_fetch_partition_v9_2(data, pos)
-            partitions.append(item)
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        end = pos + n * 28
+        if n > 2 and end <= len(data):
+            o.partitions = [FetchPartition(v0, v1, v2, -1, v3, v4, NO_UUID, 9223372036854775807) for v0, v1, v2, v3, v4 in _iter_unpack_iiqqi(data[pos:end])]
+            pos = end
+        else:
+            o.partitions = items = []
+            for _ in range(n):
+                e = new(FetchPartition)
+                e.last_fetched_epoch = -1
+                e.replica_directory_id = NO_UUID
+                e.high_watermark = 9223372036854775807
+                e.partition, e.current_leader_epoch, e.fetch_offset, e.log_start_offset, e.partition_max_bytes = _unpack_iiqqi(data, pos)
+                pos += 28
+                items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 28, 8, _read_fetch_partition_v9_2)
-    return FetchTopic(topic, NO_UUID, partitions), pos
+        o.partitions, pos = read_many(data, pos, n, 28, 8, _read_fetch_partition_v9)
+    return o, pos
 
 
 def decode_request_v9(data: bytes, pos: int = 0) -> FetchRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, n = _unpack_iiiibiii(data, pos)
+        o = new(FetchRequest)
+        o.cluster_id = None
+        o.replica_state = None
+        o.rack_id = ''
+        o.replica_id, o.max_wait_ms, o.min_bytes, o.max_bytes, o.isolation_level, o.session_id, o.session_epoch, n = _unpack_iiiibiii(data, pos)
         pos += 29
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_fetch_topic_v9(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 6, 256, _read_fetch_topic_v9)
+            o.topics, pos = read_many(data, pos, n, 6, 256, _read_fetch_topic_v9)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("forgotten_topics_data")
-        if n <= 8:
-            forgotten_topics_data = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.forgotten_topics_data = items = []
             for _ in range(n):
-                item, pos = _read_forgotten_topic_v7(data, pos)
-                forgotten_topics_data.append(item)
+                e = new(ForgottenTopic)
+                e.topic_id = NO_UUID
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n < 0:
+                    raise null_error("topic")
+                end = pos + n
+                e.topic = data[pos:end].decode("utf-8", "java")
+                pos = end
+                (n,) = _unpack_i(data, pos)
+                pos += 4
+                if n < 0:
+                    raise null_error("partitions")
+                e.partitions, pos = read_ints(data, pos, n, "i")
+                items.append(e)
         else:
-            forgotten_topics_data, pos = read_many(data, pos, n, 6, 256, _read_forgotten_topic_v7)
+            o.forgotten_topics_data, pos = read_many(data, pos, n, 6, 256, _read_forgotten_topic_v7)
         if pos > len(data):
             raise past_end_error()
-        return FetchRequest(None, replica_id, None, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, forgotten_topics_data, '')
+        return o
     except READ_ERRORS as problem:
         raise unreadable("FetchRequest v9", problem) from None
 
@@ -522,95 +636,129 @@ def decode_request_v11(data: bytes, pos: int = 0) -> FetchRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, n = _unpack_iiiibiii(data, pos)
+        o = new(FetchRequest)
+        o.cluster_id = None
+        o.replica_state = None
+        o.replica_id, o.max_wait_ms, o.min_bytes, o.max_bytes, o.isolation_level, o.session_id, o.session_epoch, n = _unpack_iiiibiii(data, pos)
         pos += 29
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_fetch_topic_v9(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 6, 256, _read_fetch_topic_v9)
+            o.topics, pos = read_many(data, pos, n, 6, 256, _read_fetch_topic_v9)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("forgotten_topics_data")
-        if n <= 8:
-            forgotten_topics_data = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.forgotten_topics_data = items = []
             for _ in range(n):
-                item, pos = _read_forgotten_topic_v7(data, pos)
-                forgotten_topics_data.append(item)
+                e = new(ForgottenTopic)
+                e.topic_id = NO_UUID
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n < 0:
+                    raise null_error("topic")
+                end = pos + n
+                e.topic = data[pos:end].decode("utf-8", "java")
+                pos = end
+                (n,) = _unpack_i(data, pos)
+                pos += 4
+                if n < 0:
+                    raise null_error("partitions")
+                e.partitions, pos = read_ints(data, pos, n, "i")
+                items.append(e)
         else:
-            forgotten_topics_data, pos = read_many(data, pos, n, 6, 256, _read_forgotten_topic_v7)
+            o.forgotten_topics_data, pos = read_many(data, pos, n, 6, 256, _read_forgotten_topic_v7)
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("rack_id")
         end = pos + n
-        rack_id = data[pos:end].decode("utf-8", "java")
+        o.rack_id = data[pos:end].decode("utf-8", "java")
         pos = end
         if pos > len(data):
             raise past_end_error()
-        return FetchRequest(None, replica_id, None, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, forgotten_topics_data, rack_id)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("FetchRequest v11", problem) from None
 
 
-def _read_fetch_partition_v12_2(data: bytes, pos: int) -> tuple[FetchPartition, int]:
-    partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, t = _unpack_iiqiqiB(data, pos)
+def _read_fetch_partition_v12(data: bytes, pos: int) -> tuple[FetchPartition, int]:
+    o = new(FetchPartition)
+    o.replica_directory_id = NO_UUID
+    o.high_watermark = 9223372036854775807
+    o.partition, o.current_leader_epoch, o.fetch_offset, o.last_fetched_epoch, o.log_start_offset, o.partition_max_bytes, t = _unpack_iiqiqiB(data, pos)
     pos += 33
     if t:
         pos = skip_tags(t, data, pos)
-    return FetchPartition(partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, NO_UUID, 9223372036854775807), pos
+    return o, pos
 
 
 def _read_fetch_topic_v12(data: bytes, pos: int) -> tuple[FetchTopic, int]:
+    o = new(FetchTopic)
+    o.topic_id = NO_UUID
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topic")
     end = pos + n - 1
-    topic = data[pos:end].decode("utf-8", "java")
+    o.topic = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8:
-        partitions = []
-        for _ in range(n):
-            item, pos = _read_fetch_partition_v12_2(data, pos)
-            partitions.append(item)
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        end = pos + n * 33
+        if n > 2 and data[pos + 32 : end : 33].count(0) == n:
+            o.partitions = [FetchPartition(v0, v1, v2, v3, v4, v5, NO_UUID, 9223372036854775807) for v0, v1, v2, v3, v4, v5, _ in _iter_unpack_iiqiqiB(data[pos:end])]
+            pos = end
+        else:
+            o.partitions = items = []
+            for _ in range(n):
+                e = new(FetchPartition)
+                e.replica_directory_id = NO_UUID
+                e.high_watermark = 9223372036854775807
+                e.partition, e.current_leader_epoch, e.fetch_offset, e.last_fetched_epoch, e.log_start_offset, e.partition_max_bytes, t = _unpack_iiqiqiB(data, pos)
+                pos += 33
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 33, 8, _read_fetch_partition_v12_2)
+        o.partitions, pos = read_many(data, pos, n, 33, 8, _read_fetch_partition_v12)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return FetchTopic(topic, NO_UUID, partitions), pos
+    return o, pos
 
 
 def _read_forgotten_topic_v12(data: bytes, pos: int) -> tuple[ForgottenTopic, int]:
+    o = new(ForgottenTopic)
+    o.topic_id = NO_UUID
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topic")
     end = pos + n - 1
-    topic = data[pos:end].decode("utf-8", "java")
+    o.topic = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
-    partitions, pos = read_ints(data, pos, n - 1, "i")
+    o.partitions, pos = read_ints(data, pos, n - 1, "i")
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return ForgottenTopic(topic, NO_UUID, partitions), pos
+    return o, pos
 
 
 def _read_fetch_request_cluster_id_v12(data: bytes, pos: int) -> tuple[Any, int]:
@@ -620,93 +768,125 @@ def _read_fetch_request_cluster_id_v12(data: bytes, pos: int) -> tuple[Any, int]
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        cluster_id = data[pos:end].decode("utf-8", "java")
+        value = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        cluster_id = None
-    return cluster_id, pos
+        value = None
+    return value, pos
 
 
 def decode_request_v12(data: bytes, pos: int = 0) -> FetchRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, n = _unpack_iiiibiiB(data, pos)
+        o = new(FetchRequest)
+        o.replica_state = None
+        o.replica_id, o.max_wait_ms, o.min_bytes, o.max_bytes, o.isolation_level, o.session_id, o.session_epoch, n = _unpack_iiiibiiB(data, pos)
         pos += 26
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_fetch_topic_v12(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 3, 256, _read_fetch_topic_v12)
+            o.topics, pos = read_many(data, pos, n, 3, 256, _read_fetch_topic_v12)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "forgotten_topics_data")
         n = n - 1
-        if n <= 8:
-            forgotten_topics_data = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.forgotten_topics_data = items = []
             for _ in range(n):
-                item, pos = _read_forgotten_topic_v12(data, pos)
-                forgotten_topics_data.append(item)
+                e = new(ForgottenTopic)
+                e.topic_id = NO_UUID
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "topic")
+                end = pos + n - 1
+                e.topic = data[pos:end].decode("utf-8", "java")
+                pos = end
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "partitions")
+                e.partitions, pos = read_ints(data, pos, n - 1, "i")
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            forgotten_topics_data, pos = read_many(data, pos, n, 3, 256, _read_forgotten_topic_v12)
+            o.forgotten_topics_data, pos = read_many(data, pos, n, 3, 256, _read_forgotten_topic_v12)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "rack_id")
         end = pos + n - 1
-        rack_id = data[pos:end].decode("utf-8", "java")
+        o.rack_id = data[pos:end].decode("utf-8", "java")
         pos = end
         t = data[pos]
         pos += 1
-        cluster_id = None
+        o.cluster_id = None
         if t:
             tags, pos = read_tags(t, data, pos, 1)
             if 0 in tags:
-                cluster_id = read_tag(data, tags[0], _read_fetch_request_cluster_id_v12)
-        if pos > len(data):
-            raise past_end_error()
-        return FetchRequest(cluster_id, replica_id, None, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, forgotten_topics_data, rack_id)
+                o.cluster_id = read_tag(data, tags[0], _read_fetch_request_cluster_id_v12)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("FetchRequest v12", problem) from None
 
 
 def _read_fetch_topic_v13(data: bytes, pos: int) -> tuple[FetchTopic, int]:
-    topic_id, n = _unpack_uB(data, pos)
+    o = new(FetchTopic)
+    o.topic = ''
+    o.topic_id, n = _unpack_uB(data, pos)
     pos += 17
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8:
-        partitions = []
-        for _ in range(n):
-            item, pos = _read_fetch_partition_v12_2(data, pos)
-            partitions.append(item)
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        end = pos + n * 33
+        if n > 2 and data[pos + 32 : end : 33].count(0) == n:
+            o.partitions = [FetchPartition(v0, v1, v2, v3, v4, v5, NO_UUID, 9223372036854775807) for v0, v1, v2, v3, v4, v5, _ in _iter_unpack_iiqiqiB(data[pos:end])]
+            pos = end
+        else:
+            o.partitions = items = []
+            for _ in range(n):
+                e = new(FetchPartition)
+                e.replica_directory_id = NO_UUID
+                e.high_watermark = 9223372036854775807
+                e.partition, e.current_leader_epoch, e.fetch_offset, e.last_fetched_epoch, e.log_start_offset, e.partition_max_bytes, t = _unpack_iiqiqiB(data, pos)
+                pos += 33
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 33, 8, _read_fetch_partition_v12_2)
+        o.partitions, pos = read_many(data, pos, n, 33, 8, _read_fetch_partition_v12)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return FetchTopic('', topic_id, partitions), pos
+    return o, pos
 
 
 def _read_forgotten_topic_v13(data: bytes, pos: int) -> tuple[ForgottenTopic, int]:
-    topic_id, n = _unpack_uB(data, pos)
+    o = new(ForgottenTopic)
+    o.topic = ''
+    o.topic_id, n = _unpack_uB(data, pos)
     pos += 17
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
-    partitions, pos = read_ints(data, pos, n - 1, "i")
+    o.partitions, pos = read_ints(data, pos, n - 1, "i")
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return ForgottenTopic('', topic_id, partitions), pos
+    return o, pos
 
 
 def _read_fetch_request_cluster_id_v13(data: bytes, pos: int) -> tuple[Any, int]:
@@ -716,58 +896,68 @@ def _read_fetch_request_cluster_id_v13(data: bytes, pos: int) -> tuple[Any, int]
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        cluster_id = data[pos:end].decode("utf-8", "java")
+        value = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        cluster_id = None
-    return cluster_id, pos
+        value = None
+    return value, pos
 
 
 def decode_request_v13(data: bytes, pos: int = 0) -> FetchRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, n = _unpack_iiiibiiB(data, pos)
+        o = new(FetchRequest)
+        o.replica_state = None
+        o.replica_id, o.max_wait_ms, o.min_bytes, o.max_bytes, o.isolation_level, o.session_id, o.session_epoch, n = _unpack_iiiibiiB(data, pos)
         pos += 26
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_fetch_topic_v13(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 18, 256, _read_fetch_topic_v13)
+            o.topics, pos = read_many(data, pos, n, 18, 256, _read_fetch_topic_v13)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "forgotten_topics_data")
         n = n - 1
-        if n <= 8:
-            forgotten_topics_data = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.forgotten_topics_data = items = []
             for _ in range(n):
-                item, pos = _read_forgotten_topic_v13(data, pos)
-                forgotten_topics_data.append(item)
+                e = new(ForgottenTopic)
+                e.topic = ''
+                e.topic_id, n = _unpack_uB(data, pos)
+                pos += 17
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "partitions")
+                e.partitions, pos = read_ints(data, pos, n - 1, "i")
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            forgotten_topics_data, pos = read_many(data, pos, n, 18, 256, _read_forgotten_topic_v13)
+            o.forgotten_topics_data, pos = read_many(data, pos, n, 18, 256, _read_forgotten_topic_v13)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "rack_id")
         end = pos + n - 1
-        rack_id = data[pos:end].decode("utf-8", "java")
+        o.rack_id = data[pos:end].decode("utf-8", "java")
         pos = end
         t = data[pos]
         pos += 1
-        cluster_id = None
+        o.cluster_id = None
         if t:
             tags, pos = read_tags(t, data, pos, 1)
             if 0 in tags:
-                cluster_id = read_tag(data, tags[0], _read_fetch_request_cluster_id_v13)
-        if pos > len(data):
-            raise past_end_error()
-        return FetchRequest(cluster_id, replica_id, None, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, forgotten_topics_data, rack_id)
+                o.cluster_id = read_tag(data, tags[0], _read_fetch_request_cluster_id_v13)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("FetchRequest v13", problem) from None
 
@@ -779,113 +969,141 @@ def _read_fetch_request_cluster_id_v15(data: bytes, pos: int) -> tuple[Any, int]
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        cluster_id = data[pos:end].decode("utf-8", "java")
+        value = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        cluster_id = None
-    return cluster_id, pos
+        value = None
+    return value, pos
 
 
 def _read_replica_state_v15(data: bytes, pos: int) -> tuple[ReplicaState, int]:
-    replica_id, replica_epoch, t = _unpack_iqB(data, pos)
+    o = new(ReplicaState)
+    o.replica_id, o.replica_epoch, t = _unpack_iqB(data, pos)
     pos += 13
     if t:
         pos = skip_tags(t, data, pos)
-    return ReplicaState(replica_id, replica_epoch), pos
+    return o, pos
 
 
 def _read_fetch_request_replica_state_v15(data: bytes, pos: int) -> tuple[Any, int]:
-    replica_state, pos = _read_replica_state_v15(data, pos)
-    return replica_state, pos
+    value, pos = _read_replica_state_v15(data, pos)
+    return value, pos
 
 
 def decode_request_v15(data: bytes, pos: int = 0) -> FetchRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, n = _unpack_iiibiiB(data, pos)
+        o = new(FetchRequest)
+        o.replica_id = -1
+        o.max_wait_ms, o.min_bytes, o.max_bytes, o.isolation_level, o.session_id, o.session_epoch, n = _unpack_iiibiiB(data, pos)
         pos += 22
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_fetch_topic_v13(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 18, 256, _read_fetch_topic_v13)
+            o.topics, pos = read_many(data, pos, n, 18, 256, _read_fetch_topic_v13)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "forgotten_topics_data")
         n = n - 1
-        if n <= 8:
-            forgotten_topics_data = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.forgotten_topics_data = items = []
             for _ in range(n):
-                item, pos = _read_forgotten_topic_v13(data, pos)
-                forgotten_topics_data.append(item)
+                e = new(ForgottenTopic)
+                e.topic = ''
+                e.topic_id, n = _unpack_uB(data, pos)
+                pos += 17
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "partitions")
+                e.partitions, pos = read_ints(data, pos, n - 1, "i")
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            forgotten_topics_data, pos = read_many(data, pos, n, 18, 256, _read_forgotten_topic_v13)
+            o.forgotten_topics_data, pos = read_many(data, pos, n, 18, 256, _read_forgotten_topic_v13)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "rack_id")
         end = pos + n - 1
-        rack_id = data[pos:end].decode("utf-8", "java")
+        o.rack_id = data[pos:end].decode("utf-8", "java")
         pos = end
         t = data[pos]
         pos += 1
-        cluster_id = None
-        replica_state = None
+        o.cluster_id = None
+        o.replica_state = None
         if t:
             tags, pos = read_tags(t, data, pos, 2)
             if 0 in tags:
-                cluster_id = read_tag(data, tags[0], _read_fetch_request_cluster_id_v15)
+                o.cluster_id = read_tag(data, tags[0], _read_fetch_request_cluster_id_v15)
             if 1 in tags:
-                replica_state = read_tag(data, tags[1], _read_fetch_request_replica_state_v15)
-        if pos > len(data):
-            raise past_end_error()
-        return FetchRequest(cluster_id, -1, replica_state, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, forgotten_topics_data, rack_id)
+                o.replica_state = read_tag(data, tags[1], _read_fetch_request_replica_state_v15)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("FetchRequest v15", problem) from None
 
 
 def _read_fetch_partition_replica_directory_id_v17(data: bytes, pos: int) -> tuple[Any, int]:
-    (replica_directory_id,) = _unpack_u(data, pos)
+    (value,) = _unpack_u(data, pos)
     pos += 16
-    return replica_directory_id, pos
+    return value, pos
 
 
-def _read_fetch_partition_v17_2(data: bytes, pos: int) -> tuple[FetchPartition, int]:
-    partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, t = _unpack_iiqiqiB(data, pos)
+def _read_fetch_partition_v17(data: bytes, pos: int) -> tuple[FetchPartition, int]:
+    o = new(FetchPartition)
+    o.high_watermark = 9223372036854775807
+    o.partition, o.current_leader_epoch, o.fetch_offset, o.last_fetched_epoch, o.log_start_offset, o.partition_max_bytes, t = _unpack_iiqiqiB(data, pos)
     pos += 33
-    replica_directory_id = NO_UUID
+    o.replica_directory_id = NO_UUID
     if t:
         tags, pos = read_tags(t, data, pos, 1)
         if 0 in tags:
-            replica_directory_id = read_tag(data, tags[0], _read_fetch_partition_replica_directory_id_v17)
-    return FetchPartition(partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, replica_directory_id, 9223372036854775807), pos
+            o.replica_directory_id = read_tag(data, tags[0], _read_fetch_partition_replica_directory_id_v17)
+    return o, pos
 
 
 def _read_fetch_topic_v17(data: bytes, pos: int) -> tuple[FetchTopic, int]:
-    topic_id, n = _unpack_uB(data, pos)
+    o = new(FetchTopic)
+    o.topic = ''
+    o.topic_id, n = _unpack_uB(data, pos)
     pos += 17
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8:
-        partitions = []
-        for _ in range(n):
-            item, pos = _read_fetch_partition_v17_2(data, pos)
-            partitions.append(item)
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        end = pos + n * 33
+        if n > 2 and data[pos + 32 : end : 33].count(0) == n:
+            o.partitions = [FetchPartition(v0, v1, v2, v3, v4, v5, NO_UUID, 9223372036854775807) for v0, v1, v2, v3, v4, v5, _ in _iter_unpack_iiqiqiB(data[pos:end])]
+            pos = end
+        else:
+            o.partitions = items = []
+            for _ in range(n):
+                e = new(FetchPartition)
+                e.high_watermark = 9223372036854775807
+                e.partition, e.current_leader_epoch, e.fetch_offset, e.last_fetched_epoch, e.log_start_offset, e.partition_max_bytes, t = _unpack_iiqiqiB(data, pos)
+                pos += 33
+                e.replica_directory_id = NO_UUID
+                if t:
+                    tags, pos = read_tags(t, data, pos, 1)
+                    if 0 in tags:
+                        e.replica_directory_id = read_tag(data, tags[0], _read_fetch_partition_replica_directory_id_v17)
+                items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 33, 8, _read_fetch_partition_v17_2)
+        o.partitions, pos = read_many(data, pos, n, 33, 8, _read_fetch_partition_v17)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return FetchTopic('', topic_id, partitions), pos
+    return o, pos
 
 
 def _read_fetch_request_cluster_id_v17(data: bytes, pos: int) -> tuple[Any, int]:
@@ -895,114 +1113,142 @@ def _read_fetch_request_cluster_id_v17(data: bytes, pos: int) -> tuple[Any, int]
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        cluster_id = data[pos:end].decode("utf-8", "java")
+        value = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        cluster_id = None
-    return cluster_id, pos
+        value = None
+    return value, pos
 
 
 def _read_fetch_request_replica_state_v17(data: bytes, pos: int) -> tuple[Any, int]:
-    replica_state, pos = _read_replica_state_v15(data, pos)
-    return replica_state, pos
+    value, pos = _read_replica_state_v15(data, pos)
+    return value, pos
 
 
 def decode_request_v17(data: bytes, pos: int = 0) -> FetchRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, n = _unpack_iiibiiB(data, pos)
+        o = new(FetchRequest)
+        o.replica_id = -1
+        o.max_wait_ms, o.min_bytes, o.max_bytes, o.isolation_level, o.session_id, o.session_epoch, n = _unpack_iiibiiB(data, pos)
         pos += 22
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_fetch_topic_v17(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 18, 256, _read_fetch_topic_v17)
+            o.topics, pos = read_many(data, pos, n, 18, 256, _read_fetch_topic_v17)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "forgotten_topics_data")
         n = n - 1
-        if n <= 8:
-            forgotten_topics_data = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.forgotten_topics_data = items = []
             for _ in range(n):
-                item, pos = _read_forgotten_topic_v13(data, pos)
-                forgotten_topics_data.append(item)
+                e = new(ForgottenTopic)
+                e.topic = ''
+                e.topic_id, n = _unpack_uB(data, pos)
+                pos += 17
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "partitions")
+                e.partitions, pos = read_ints(data, pos, n - 1, "i")
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            forgotten_topics_data, pos = read_many(data, pos, n, 18, 256, _read_forgotten_topic_v13)
+            o.forgotten_topics_data, pos = read_many(data, pos, n, 18, 256, _read_forgotten_topic_v13)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "rack_id")
         end = pos + n - 1
-        rack_id = data[pos:end].decode("utf-8", "java")
+        o.rack_id = data[pos:end].decode("utf-8", "java")
         pos = end
         t = data[pos]
         pos += 1
-        cluster_id = None
-        replica_state = None
+        o.cluster_id = None
+        o.replica_state = None
         if t:
             tags, pos = read_tags(t, data, pos, 2)
             if 0 in tags:
-                cluster_id = read_tag(data, tags[0], _read_fetch_request_cluster_id_v17)
+                o.cluster_id = read_tag(data, tags[0], _read_fetch_request_cluster_id_v17)
             if 1 in tags:
-                replica_state = read_tag(data, tags[1], _read_fetch_request_replica_state_v17)
-        if pos > len(data):
-            raise past_end_error()
-        return FetchRequest(cluster_id, -1, replica_state, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, forgotten_topics_data, rack_id)
+                o.replica_state = read_tag(data, tags[1], _read_fetch_request_replica_state_v17)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("FetchRequest v17", problem) from None
 
 
 def _read_fetch_partition_replica_directory_id_v18(data: bytes, pos: int) -> tuple[Any, int]:
-    (replica_directory_id,) = _unpack_u(data, pos)
+    (value,) = _unpack_u(data, pos)
     pos += 16
-    return replica_directory_id, pos
+    return value, pos
 
 
 def _read_fetch_partition_high_watermark_v18(data: bytes, pos: int) -> tuple[Any, int]:
-    (high_watermark,) = _unpack_q(data, pos)
+    (value,) = _unpack_q(data, pos)
     pos += 8
-    return high_watermark, pos
+    return value, pos
 
 
-def _read_fetch_partition_v18_2(data: bytes, pos: int) -> tuple[FetchPartition, int]:
-    partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, t = _unpack_iiqiqiB(data, pos)
+def _read_fetch_partition_v18(data: bytes, pos: int) -> tuple[FetchPartition, int]:
+    o = new(FetchPartition)
+    o.partition, o.current_leader_epoch, o.fetch_offset, o.last_fetched_epoch, o.log_start_offset, o.partition_max_bytes, t = _unpack_iiqiqiB(data, pos)
     pos += 33
-    replica_directory_id = NO_UUID
-    high_watermark = 9223372036854775807
+    o.replica_directory_id = NO_UUID
+    o.high_watermark = 9223372036854775807
     if t:
         tags, pos = read_tags(t, data, pos, 2)
         if 0 in tags:
-            replica_directory_id = read_tag(data, tags[0], _read_fetch_partition_replica_directory_id_v18)
+            o.replica_directory_id = read_tag(data, tags[0], _read_fetch_partition_replica_directory_id_v18)
         if 1 in tags:
-            high_watermark = read_tag(data, tags[1], _read_fetch_partition_high_watermark_v18)
-    return FetchPartition(partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, replica_directory_id, high_watermark), pos
+            o.high_watermark = read_tag(data, tags[1], _read_fetch_partition_high_watermark_v18)
+    return o, pos
 
 
 def _read_fetch_topic_v18(data: bytes, pos: int) -> tuple[FetchTopic, int]:
-    topic_id, n = _unpack_uB(data, pos)
+    o = new(FetchTopic)
+    o.topic = ''
+    o.topic_id, n = _unpack_uB(data, pos)
     pos += 17
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8:
-        partitions = []
-        for _ in range(n):
-            item, pos = _read_fetch_partition_v18_2(data, pos)
-            partitions.append(item)
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        end = pos + n * 33
+        if n > 2 and data[pos + 32 : end : 33].count(0) == n:
+            o.partitions = [FetchPartition(v0, v1, v2, v3, v4, v5, NO_UUID, 9223372036854775807) for v0, v1, v2, v3, v4, v5, _ in _iter_unpack_iiqiqiB(data[pos:end])]
+            pos = end
+        else:
+            o.partitions = items = []
+            for _ in range(n):
+                e = new(FetchPartition)
+                e.partition, e.current_leader_epoch, e.fetch_offset, e.last_fetched_epoch, e.log_start_offset, e.partition_max_bytes, t = _unpack_iiqiqiB(data, pos)
+                pos += 33
+                e.replica_directory_id = NO_UUID
+                e.high_watermark = 9223372036854775807
+                if t:
+                    tags, pos = read_tags(t, data, pos, 2)
+                    if 0 in tags:
+                        e.replica_directory_id = read_tag(data, tags[0], _read_fetch_partition_replica_directory_id_v18)
+                    if 1 in tags:
+                        e.high_watermark = read_tag(data, tags[1], _read_fetch_partition_high_watermark_v18)
+                items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 33, 8, _read_fetch_partition_v18_2)
+        o.partitions, pos = read_many(data, pos, n, 33, 8, _read_fetch_partition_v18)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return FetchTopic('', topic_id, partitions), pos
+    return o, pos
 
 
 def _read_fetch_request_cluster_id_v18(data: bytes, pos: int) -> tuple[Any, int]:
@@ -1012,66 +1258,76 @@ def _read_fetch_request_cluster_id_v18(data: bytes, pos: int) -> tuple[Any, int]
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        cluster_id = data[pos:end].decode("utf-8", "java")
+        value = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        cluster_id = None
-    return cluster_id, pos
+        value = None
+    return value, pos
 
 
 def _read_fetch_request_replica_state_v18(data: bytes, pos: int) -> tuple[Any, int]:
-    replica_state, pos = _read_replica_state_v15(data, pos)
-    return replica_state, pos
+    value, pos = _read_replica_state_v15(data, pos)
+    return value, pos
 
 
 def decode_request_v18(data: bytes, pos: int = 0) -> FetchRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, n = _unpack_iiibiiB(data, pos)
+        o = new(FetchRequest)
+        o.replica_id = -1
+        o.max_wait_ms, o.min_bytes, o.max_bytes, o.isolation_level, o.session_id, o.session_epoch, n = _unpack_iiibiiB(data, pos)
         pos += 22
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_fetch_topic_v18(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 18, 256, _read_fetch_topic_v18)
+            o.topics, pos = read_many(data, pos, n, 18, 256, _read_fetch_topic_v18)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "forgotten_topics_data")
         n = n - 1
-        if n <= 8:
-            forgotten_topics_data = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.forgotten_topics_data = items = []
             for _ in range(n):
-                item, pos = _read_forgotten_topic_v13(data, pos)
-                forgotten_topics_data.append(item)
+                e = new(ForgottenTopic)
+                e.topic = ''
+                e.topic_id, n = _unpack_uB(data, pos)
+                pos += 17
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "partitions")
+                e.partitions, pos = read_ints(data, pos, n - 1, "i")
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            forgotten_topics_data, pos = read_many(data, pos, n, 18, 256, _read_forgotten_topic_v13)
+            o.forgotten_topics_data, pos = read_many(data, pos, n, 18, 256, _read_forgotten_topic_v13)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "rack_id")
         end = pos + n - 1
-        rack_id = data[pos:end].decode("utf-8", "java")
+        o.rack_id = data[pos:end].decode("utf-8", "java")
         pos = end
         t = data[pos]
         pos += 1
-        cluster_id = None
-        replica_state = None
+        o.cluster_id = None
+        o.replica_state = None
         if t:
             tags, pos = read_tags(t, data, pos, 2)
             if 0 in tags:
-                cluster_id = read_tag(data, tags[0], _read_fetch_request_cluster_id_v18)
+                o.cluster_id = read_tag(data, tags[0], _read_fetch_request_cluster_id_v18)
             if 1 in tags:
-                replica_state = read_tag(data, tags[1], _read_fetch_request_replica_state_v18)
-        if pos > len(data):
-            raise past_end_error()
-        return FetchRequest(cluster_id, -1, replica_state, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, forgotten_topics_data, rack_id)
+                o.replica_state = read_tag(data, tags[1], _read_fetch_request_replica_state_v18)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("FetchRequest v18", problem) from None
 
@@ -1133,8 +1389,7 @@ def encode_request_v7(m: FetchRequest) -> bytes:
         w(b)
         items7 = e6.partitions
         n = len(items7)
-        w(_pack_i(n))
-        w(pack_ints(items7, "i"))
+        w(SHORT_INTS[n](n, *items7) if n < 33 else pack_ints(items7, "i"))
     return b"".join(out)
 
 
@@ -1161,8 +1416,7 @@ def encode_request_v9(m: FetchRequest) -> bytes:
         w(b)
         items7 = e6.partitions
         n = len(items7)
-        w(_pack_i(n))
-        w(pack_ints(items7, "i"))
+        w(SHORT_INTS[n](n, *items7) if n < 33 else pack_ints(items7, "i"))
     return b"".join(out)
 
 
@@ -1189,8 +1443,7 @@ def encode_request_v11(m: FetchRequest) -> bytes:
         w(b)
         items7 = e6.partitions
         n = len(items7)
-        w(_pack_i(n))
-        w(pack_ints(items7, "i"))
+        w(SHORT_INTS[n](n, *items7) if n < 33 else pack_ints(items7, "i"))
     b = m.rack_id.encode(); n = len(b)
     w(_pack_h(n))
     w(b)
@@ -1233,9 +1486,8 @@ def encode_request_v12(m: FetchRequest) -> bytes:
         w(uvarint(n))
         w(b)
         items7 = e6.partitions
-        n = len(items7) + 1
-        w(uvarint(n))
-        w(pack_ints(items7, "i"))
+        n = len(items7)
+        w(SHORT_COMPACT_INTS[n](n + 1, *items7) if n < 33 else pack_compact_ints(items7, "i"))
         w(b"\0")
     b = m.rack_id.encode(); n = len(b) + 1
     w(uvarint(n))
@@ -1277,9 +1529,9 @@ def encode_request_v13(m: FetchRequest) -> bytes:
     w(uvarint(n))
     for e6 in items5:
         items7 = e6.partitions
-        n = len(items7) + 1
-        w(_pack_uB(e6.topic_id, n) if n < 128 else _pack_u(e6.topic_id) + uvarint(n))
-        w(pack_ints(items7, "i"))
+        w(_pack_u(e6.topic_id))
+        n = len(items7)
+        w(SHORT_COMPACT_INTS[n](n + 1, *items7) if n < 33 else pack_compact_ints(items7, "i"))
         w(b"\0")
     b = m.rack_id.encode(); n = len(b) + 1
     w(uvarint(n))
@@ -1329,9 +1581,9 @@ def encode_request_v15(m: FetchRequest) -> bytes:
     w(uvarint(n))
     for e6 in items5:
         items7 = e6.partitions
-        n = len(items7) + 1
-        w(_pack_uB(e6.topic_id, n) if n < 128 else _pack_u(e6.topic_id) + uvarint(n))
-        w(pack_ints(items7, "i"))
+        w(_pack_u(e6.topic_id))
+        n = len(items7)
+        w(SHORT_COMPACT_INTS[n](n + 1, *items7) if n < 33 else pack_compact_ints(items7, "i"))
         w(b"\0")
     b = m.rack_id.encode(); n = len(b) + 1
     w(uvarint(n))
@@ -1395,9 +1647,9 @@ def encode_request_v17(m: FetchRequest) -> bytes:
     w(uvarint(n))
     for e7 in items6:
         items8 = e7.partitions
-        n = len(items8) + 1
-        w(_pack_uB(e7.topic_id, n) if n < 128 else _pack_u(e7.topic_id) + uvarint(n))
-        w(pack_ints(items8, "i"))
+        w(_pack_u(e7.topic_id))
+        n = len(items8)
+        w(SHORT_COMPACT_INTS[n](n + 1, *items8) if n < 33 else pack_compact_ints(items8, "i"))
         w(b"\0")
     b = m.rack_id.encode(); n = len(b) + 1
     w(uvarint(n))
@@ -1470,9 +1722,9 @@ def encode_request_v18(m: FetchRequest) -> bytes:
     w(uvarint(n))
     for e7 in items6:
         items8 = e7.partitions
-        n = len(items8) + 1
-        w(_pack_uB(e7.topic_id, n) if n < 128 else _pack_u(e7.topic_id) + uvarint(n))
-        w(pack_ints(items8, "i"))
+        w(_pack_u(e7.topic_id))
+        n = len(items8)
+        w(SHORT_COMPACT_INTS[n](n + 1, *items8) if n < 33 else pack_compact_ints(items8, "i"))
         w(b"\0")
     b = m.rack_id.encode(); n = len(b) + 1
     w(uvarint(n))
@@ -1486,148 +1738,186 @@ def encode_request_v18(m: FetchRequest) -> bytes:
     return b"".join(out)
 
 
-def _read_aborted_transaction_v4_3(data: bytes, pos: int) -> tuple[AbortedTransaction, int]:
-    producer_id, first_offset = _unpack_qq(data, pos)
+def _read_aborted_transaction_v4(data: bytes, pos: int) -> tuple[AbortedTransaction, int]:
+    o = new(AbortedTransaction)
+    o.producer_id, o.first_offset = _unpack_qq(data, pos)
     pos += 16
-    return AbortedTransaction(producer_id, first_offset), pos
+    return o, pos
 
 
-def _read_partition_data_v4_2(data: bytes, pos: int) -> tuple[PartitionData, int]:
-    partition_index, error_code, high_watermark, last_stable_offset, n = _unpack_ihqqi(data, pos)
+def _read_partition_data_v4(data: bytes, pos: int) -> tuple[PartitionData, int]:
+    o = new(PartitionData)
+    o.log_start_offset = -1
+    o.diverging_epoch = None
+    o.current_leader = None
+    o.snapshot_id = None
+    o.preferred_read_replica = -1
+    o.partition_index, o.error_code, o.high_watermark, o.last_stable_offset, n = _unpack_ihqqi(data, pos)
     pos += 26
     if n >= 0:
-        if n <= 8:
-            aborted_transactions = []
-            for _ in range(n):
-                item, pos = _read_aborted_transaction_v4_3(data, pos)
-                aborted_transactions.append(item)
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            end = pos + n * 16
+            if n > 2 and end <= len(data):
+                o.aborted_transactions = [AbortedTransaction(v0, v1) for v0, v1 in _iter_unpack_qq(data[pos:end])]
+                pos = end
+            else:
+                o.aborted_transactions = items = []
+                for _ in range(n):
+                    e = new(AbortedTransaction)
+                    e.producer_id, e.first_offset = _unpack_qq(data, pos)
+                    pos += 16
+                    items.append(e)
         else:
-            aborted_transactions, pos = read_many(data, pos, n, 16, 8, _read_aborted_transaction_v4_3)
+            o.aborted_transactions, pos = read_many(data, pos, n, 16, 8, _read_aborted_transaction_v4)
     else:
         check_null(n, "aborted_transactions")
-        aborted_transactions = None
+        o.aborted_transactions = None
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n >= 0:
         end = pos + n
-        records = memoryview(data)[pos:end]
+        o.records = memoryview(data)[pos:end]
         pos = end
     else:
         check_null(n, "records")
-        records = None
-    return PartitionData(partition_index, error_code, high_watermark, last_stable_offset, -1, None, None, None, aborted_transactions, -1, records), pos
+        o.records = None
+    return o, pos
 
 
 def _read_fetchable_topic_response_v4(data: bytes, pos: int) -> tuple[FetchableTopicResponse, int]:
+    o = new(FetchableTopicResponse)
+    o.topic_id = NO_UUID
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("topic")
     end = pos + n
-    topic = data[pos:end].decode("utf-8", "java")
+    o.topic = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8:
-        partitions = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.partitions = items = []
         for _ in range(n):
-            item, pos = _read_partition_data_v4_2(data, pos)
-            partitions.append(item)
+            item, pos = _read_partition_data_v4(data, pos)
+            items.append(item)
     else:
-        partitions, pos = read_many(data, pos, n, 30, 8, _read_partition_data_v4_2)
-    return FetchableTopicResponse(topic, NO_UUID, partitions), pos
+        o.partitions, pos = read_many(data, pos, n, 30, 8, _read_partition_data_v4)
+    return o, pos
 
 
 def decode_response_v4(data: bytes, pos: int = 0) -> FetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_ii(data, pos)
+        o = new(FetchResponse)
+        o.error_code = 0
+        o.session_id = 0
+        o.node_endpoints = ()
+        o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("responses")
-        if n <= 8:
-            responses = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.responses = items = []
             for _ in range(n):
                 item, pos = _read_fetchable_topic_response_v4(data, pos)
-                responses.append(item)
+                items.append(item)
         else:
-            responses, pos = read_many(data, pos, n, 6, 256, _read_fetchable_topic_response_v4)
+            o.responses, pos = read_many(data, pos, n, 6, 256, _read_fetchable_topic_response_v4)
         if pos > len(data):
             raise past_end_error()
-        return FetchResponse(throttle_time_ms, 0, 0, responses, ())
+        return o
     except READ_ERRORS as problem:
         raise unreadable("FetchResponse v4", problem) from None
 
 
-def _read_partition_data_v5_2(data: bytes, pos: int) -> tuple[PartitionData, int]:
-    partition_index, error_code, high_watermark, last_stable_offset, log_start_offset, n = _unpack_ihqqqi(data, pos)
+def _read_partition_data_v5(data: bytes, pos: int) -> tuple[PartitionData, int]:
+    o = new(PartitionData)
+    o.diverging_epoch = None
+    o.current_leader = None
+    o.snapshot_id = None
+    o.preferred_read_replica = -1
+    o.partition_index, o.error_code, o.high_watermark, o.last_stable_offset, o.log_start_offset, n = _unpack_ihqqqi(data, pos)
     pos += 34
     if n >= 0:
-        if n <= 8:
-            aborted_transactions = []
-            for _ in range(n):
-                item, pos = _read_aborted_transaction_v4_3(data, pos)
-                aborted_transactions.append(item)
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            end = pos + n * 16
+            if n > 2 and end <= len(data):
+                o.aborted_transactions = [AbortedTransaction(v0, v1) for v0, v1 in _iter_unpack_qq(data[pos:end])]
+                pos = end
+            else:
+                o.aborted_transactions = items = []
+                for _ in range(n):
+                    e = new(AbortedTransaction)
+                    e.producer_id, e.first_offset = _unpack_qq(data, pos)
+                    pos += 16
+                    items.append(e)
         else:
-            aborted_transactions, pos = read_many(data, pos, n, 16, 8, _read_aborted_transaction_v4_3)
+            o.aborted_transactions, pos = read_many(data, pos, n, 16, 8, _read_aborted_transaction_v4)
     else:
         check_null(n, "aborted_transactions")
-        aborted_transactions = None
+        o.aborted_transactions = None
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n >= 0:
         end = pos + n
-        records = memoryview(data)[pos:end]
+        o.records = memoryview(data)[pos:end]
         pos = end
     else:
         check_null(n, "records")
-        records = None
-    return PartitionData(partition_index, error_code, high_watermark, last_stable_offset, log_start_offset, None, None, None, aborted_transactions, -1, records), pos
+        o.records = None
+    return o, pos
 
 
 def _read_fetchable_topic_response_v5(data: bytes, pos: int) -> tuple[FetchableTopicResponse, int]:
+    o = new(FetchableTopicResponse)
+    o.topic_id = NO_UUID
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("topic")
     end = pos + n
-    topic = data[pos:end].decode("utf-8", "java")
+    o.topic = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8:
-        partitions = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.partitions = items = []
         for _ in range(n):
-            item, pos = _read_partition_data_v5_2(data, pos)
-            partitions.append(item)
+            item, pos = _read_partition_data_v5(data, pos)
+            items.append(item)
     else:
-        partitions, pos = read_many(data, pos, n, 38, 8, _read_partition_data_v5_2)
-    return FetchableTopicResponse(topic, NO_UUID, partitions), pos
+        o.partitions, pos = read_many(data, pos, n, 38, 8, _read_partition_data_v5)
+    return o, pos
 
 
 def decode_response_v5(data: bytes, pos: int = 0) -> FetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_ii(data, pos)
+        o = new(FetchResponse)
+        o.error_code = 0
+        o.session_id = 0
+        o.node_endpoints = ()
+        o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("responses")
-        if n <= 8:
-            responses = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.responses = items = []
             for _ in range(n):
                 item, pos = _read_fetchable_topic_response_v5(data, pos)
-                responses.append(item)
+                items.append(item)
         else:
-            responses, pos = read_many(data, pos, n, 6, 256, _read_fetchable_topic_response_v5)
+            o.responses, pos = read_many(data, pos, n, 6, 256, _read_fetchable_topic_response_v5)
         if pos > len(data):
             raise past_end_error()
-        return FetchResponse(throttle_time_ms, 0, 0, responses, ())
+        return o
     except READ_ERRORS as problem:
         raise unreadable("FetchResponse v5", problem) from None
 
@@ -1636,307 +1926,343 @@ def decode_response_v7(data: bytes, pos: int = 0) -> FetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, error_code, session_id, n = _unpack_ihii(data, pos)
+        o = new(FetchResponse)
+        o.node_endpoints = ()
+        o.throttle_time_ms, o.error_code, o.session_id, n = _unpack_ihii(data, pos)
         pos += 14
         if n < 0:
             raise null_error("responses")
-        if n <= 8:
-            responses = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.responses = items = []
             for _ in range(n):
                 item, pos = _read_fetchable_topic_response_v5(data, pos)
-                responses.append(item)
+                items.append(item)
         else:
-            responses, pos = read_many(data, pos, n, 6, 256, _read_fetchable_topic_response_v5)
+            o.responses, pos = read_many(data, pos, n, 6, 256, _read_fetchable_topic_response_v5)
         if pos > len(data):
             raise past_end_error()
-        return FetchResponse(throttle_time_ms, error_code, session_id, responses, ())
+        return o
     except READ_ERRORS as problem:
         raise unreadable("FetchResponse v7", problem) from None
 
 
-def _read_partition_data_v11_2(data: bytes, pos: int) -> tuple[PartitionData, int]:
-    partition_index, error_code, high_watermark, last_stable_offset, log_start_offset, n = _unpack_ihqqqi(data, pos)
+def _read_partition_data_v11(data: bytes, pos: int) -> tuple[PartitionData, int]:
+    o = new(PartitionData)
+    o.diverging_epoch = None
+    o.current_leader = None
+    o.snapshot_id = None
+    o.partition_index, o.error_code, o.high_watermark, o.last_stable_offset, o.log_start_offset, n = _unpack_ihqqqi(data, pos)
     pos += 34
     if n >= 0:
-        if n <= 8:
-            aborted_transactions = []
-            for _ in range(n):
-                item, pos = _read_aborted_transaction_v4_3(data, pos)
-                aborted_transactions.append(item)
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            end = pos + n * 16
+            if n > 2 and end <= len(data):
+                o.aborted_transactions = [AbortedTransaction(v0, v1) for v0, v1 in _iter_unpack_qq(data[pos:end])]
+                pos = end
+            else:
+                o.aborted_transactions = items = []
+                for _ in range(n):
+                    e = new(AbortedTransaction)
+                    e.producer_id, e.first_offset = _unpack_qq(data, pos)
+                    pos += 16
+                    items.append(e)
         else:
-            aborted_transactions, pos = read_many(data, pos, n, 16, 8, _read_aborted_transaction_v4_3)
+            o.aborted_transactions, pos = read_many(data, pos, n, 16, 8, _read_aborted_transaction_v4)
     else:
         check_null(n, "aborted_transactions")
-        aborted_transactions = None
-    preferred_read_replica, n = _unpack_ii(data, pos)
+        o.aborted_transactions = None
+    o.preferred_read_replica, n = _unpack_ii(data, pos)
     pos += 8
     if n >= 0:
         end = pos + n
-        records = memoryview(data)[pos:end]
+        o.records = memoryview(data)[pos:end]
         pos = end
     else:
         check_null(n, "records")
-        records = None
-    return PartitionData(partition_index, error_code, high_watermark, last_stable_offset, log_start_offset, None, None, None, aborted_transactions, preferred_read_replica, records), pos
+        o.records = None
+    return o, pos
 
 
 def _read_fetchable_topic_response_v11(data: bytes, pos: int) -> tuple[FetchableTopicResponse, int]:
+    o = new(FetchableTopicResponse)
+    o.topic_id = NO_UUID
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("topic")
     end = pos + n
-    topic = data[pos:end].decode("utf-8", "java")
+    o.topic = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8:
-        partitions = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.partitions = items = []
         for _ in range(n):
-            item, pos = _read_partition_data_v11_2(data, pos)
-            partitions.append(item)
+            item, pos = _read_partition_data_v11(data, pos)
+            items.append(item)
     else:
-        partitions, pos = read_many(data, pos, n, 42, 8, _read_partition_data_v11_2)
-    return FetchableTopicResponse(topic, NO_UUID, partitions), pos
+        o.partitions, pos = read_many(data, pos, n, 42, 8, _read_partition_data_v11)
+    return o, pos
 
 
 def decode_response_v11(data: bytes, pos: int = 0) -> FetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, error_code, session_id, n = _unpack_ihii(data, pos)
+        o = new(FetchResponse)
+        o.node_endpoints = ()
+        o.throttle_time_ms, o.error_code, o.session_id, n = _unpack_ihii(data, pos)
         pos += 14
         if n < 0:
             raise null_error("responses")
-        if n <= 8:
-            responses = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.responses = items = []
             for _ in range(n):
                 item, pos = _read_fetchable_topic_response_v11(data, pos)
-                responses.append(item)
+                items.append(item)
         else:
-            responses, pos = read_many(data, pos, n, 6, 256, _read_fetchable_topic_response_v11)
+            o.responses, pos = read_many(data, pos, n, 6, 256, _read_fetchable_topic_response_v11)
         if pos > len(data):
             raise past_end_error()
-        return FetchResponse(throttle_time_ms, error_code, session_id, responses, ())
+        return o
     except READ_ERRORS as problem:
         raise unreadable("FetchResponse v11", problem) from None
 
 
-def _read_aborted_transaction_v12_3(data: bytes, pos: int) -> tuple[AbortedTransaction, int]:
-    producer_id, first_offset, t = _unpack_qqB(data, pos)
+def _read_aborted_transaction_v12(data: bytes, pos: int) -> tuple[AbortedTransaction, int]:
+    o = new(AbortedTransaction)
+    o.producer_id, o.first_offset, t = _unpack_qqB(data, pos)
     pos += 17
     if t:
         pos = skip_tags(t, data, pos)
-    return AbortedTransaction(producer_id, first_offset), pos
+    return o, pos
 
 
-def _read_epoch_end_offset_v12_2(data: bytes, pos: int) -> tuple[EpochEndOffset, int]:
-    epoch, end_offset, t = _unpack_iqB(data, pos)
+def _read_epoch_end_offset_v12(data: bytes, pos: int) -> tuple[EpochEndOffset, int]:
+    o = new(EpochEndOffset)
+    o.epoch, o.end_offset, t = _unpack_iqB(data, pos)
     pos += 13
     if t:
         pos = skip_tags(t, data, pos)
-    return EpochEndOffset(epoch, end_offset), pos
+    return o, pos
 
 
 def _read_partition_data_diverging_epoch_v12(data: bytes, pos: int) -> tuple[Any, int]:
-    diverging_epoch, pos = _read_epoch_end_offset_v12_2(data, pos)
-    return diverging_epoch, pos
+    value, pos = _read_epoch_end_offset_v12(data, pos)
+    return value, pos
 
 
-def _read_leader_id_and_epoch_v12_2(data: bytes, pos: int) -> tuple[LeaderIdAndEpoch, int]:
-    leader_id, leader_epoch, t = _unpack_iiB(data, pos)
+def _read_leader_id_and_epoch_v12(data: bytes, pos: int) -> tuple[LeaderIdAndEpoch, int]:
+    o = new(LeaderIdAndEpoch)
+    o.leader_id, o.leader_epoch, t = _unpack_iiB(data, pos)
     pos += 9
     if t:
         pos = skip_tags(t, data, pos)
-    return LeaderIdAndEpoch(leader_id, leader_epoch), pos
+    return o, pos
 
 
 def _read_partition_data_current_leader_v12(data: bytes, pos: int) -> tuple[Any, int]:
-    current_leader, pos = _read_leader_id_and_epoch_v12_2(data, pos)
-    return current_leader, pos
+    value, pos = _read_leader_id_and_epoch_v12(data, pos)
+    return value, pos
 
 
-def _read_snapshot_id_v12_2(data: bytes, pos: int) -> tuple[SnapshotId, int]:
-    end_offset, epoch, t = _unpack_qiB(data, pos)
+def _read_snapshot_id_v12(data: bytes, pos: int) -> tuple[SnapshotId, int]:
+    o = new(SnapshotId)
+    o.end_offset, o.epoch, t = _unpack_qiB(data, pos)
     pos += 13
     if t:
         pos = skip_tags(t, data, pos)
-    return SnapshotId(end_offset, epoch), pos
+    return o, pos
 
 
 def _read_partition_data_snapshot_id_v12(data: bytes, pos: int) -> tuple[Any, int]:
-    snapshot_id, pos = _read_snapshot_id_v12_2(data, pos)
-    return snapshot_id, pos
+    value, pos = _read_snapshot_id_v12(data, pos)
+    return value, pos
 
 
-def _read_partition_data_v12_2(data: bytes, pos: int) -> tuple[PartitionData, int]:
-    partition_index, error_code, high_watermark, last_stable_offset, log_start_offset, n = _unpack_ihqqqB(data, pos)
+def _read_partition_data_v12(data: bytes, pos: int) -> tuple[PartitionData, int]:
+    o = new(PartitionData)
+    o.partition_index, o.error_code, o.high_watermark, o.last_stable_offset, o.log_start_offset, n = _unpack_ihqqqB(data, pos)
     pos += 31
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         n = n - 1
-        if n <= 8:
-            aborted_transactions = []
-            for _ in range(n):
-                item, pos = _read_aborted_transaction_v12_3(data, pos)
-                aborted_transactions.append(item)
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            end = pos + n * 17
+            if n > 2 and data[pos + 16 : end : 17].count(0) == n:
+                o.aborted_transactions = [AbortedTransaction(v0, v1) for v0, v1, _ in _iter_unpack_qqB(data[pos:end])]
+                pos = end
+            else:
+                o.aborted_transactions = items = []
+                for _ in range(n):
+                    e = new(AbortedTransaction)
+                    e.producer_id, e.first_offset, t = _unpack_qqB(data, pos)
+                    pos += 17
+                    if t:
+                        pos = skip_tags(t, data, pos)
+                    items.append(e)
         else:
-            aborted_transactions, pos = read_many(data, pos, n, 17, 8, _read_aborted_transaction_v12_3)
+            o.aborted_transactions, pos = read_many(data, pos, n, 17, 8, _read_aborted_transaction_v12)
     else:
-        aborted_transactions = None
-    preferred_read_replica, n = _unpack_iB(data, pos)
+        o.aborted_transactions = None
+    o.preferred_read_replica, n = _unpack_iB(data, pos)
     pos += 5
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        records = memoryview(data)[pos:end]
+        o.records = memoryview(data)[pos:end]
         pos = end
     else:
-        records = None
+        o.records = None
     t = data[pos]
     pos += 1
-    diverging_epoch = None
-    current_leader = None
-    snapshot_id = None
+    o.diverging_epoch = None
+    o.current_leader = None
+    o.snapshot_id = None
     if t:
         tags, pos = read_tags(t, data, pos, 3)
         if 0 in tags:
-            diverging_epoch = read_tag(data, tags[0], _read_partition_data_diverging_epoch_v12)
+            o.diverging_epoch = read_tag(data, tags[0], _read_partition_data_diverging_epoch_v12)
         if 1 in tags:
-            current_leader = read_tag(data, tags[1], _read_partition_data_current_leader_v12)
+            o.current_leader = read_tag(data, tags[1], _read_partition_data_current_leader_v12)
         if 2 in tags:
-            snapshot_id = read_tag(data, tags[2], _read_partition_data_snapshot_id_v12)
-    return PartitionData(partition_index, error_code, high_watermark, last_stable_offset, log_start_offset, diverging_epoch, current_leader, snapshot_id, aborted_transactions, preferred_read_replica, records), pos
+            o.snapshot_id = read_tag(data, tags[2], _read_partition_data_snapshot_id_v12)
+    return o, pos
 
 
 def _read_fetchable_topic_response_v12(data: bytes, pos: int) -> tuple[FetchableTopicResponse, int]:
+    o = new(FetchableTopicResponse)
+    o.topic_id = NO_UUID
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topic")
     end = pos + n - 1
-    topic = data[pos:end].decode("utf-8", "java")
+    o.topic = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8:
-        partitions = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.partitions = items = []
         for _ in range(n):
-            item, pos = _read_partition_data_v12_2(data, pos)
-            partitions.append(item)
+            item, pos = _read_partition_data_v12(data, pos)
+            items.append(item)
     else:
-        partitions, pos = read_many(data, pos, n, 37, 8, _read_partition_data_v12_2)
+        o.partitions, pos = read_many(data, pos, n, 37, 8, _read_partition_data_v12)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return FetchableTopicResponse(topic, NO_UUID, partitions), pos
+    return o, pos
 
 
 def decode_response_v12(data: bytes, pos: int = 0) -> FetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, error_code, session_id, n = _unpack_ihiB(data, pos)
+        o = new(FetchResponse)
+        o.node_endpoints = ()
+        o.throttle_time_ms, o.error_code, o.session_id, n = _unpack_ihiB(data, pos)
         pos += 11
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if n <= 8:
-            responses = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.responses = items = []
             for _ in range(n):
                 item, pos = _read_fetchable_topic_response_v12(data, pos)
-                responses.append(item)
+                items.append(item)
         else:
-            responses, pos = read_many(data, pos, n, 3, 256, _read_fetchable_topic_response_v12)
+            o.responses, pos = read_many(data, pos, n, 3, 256, _read_fetchable_topic_response_v12)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return FetchResponse(throttle_time_ms, error_code, session_id, responses, ())
+        return o
     except READ_ERRORS as problem:
         raise unreadable("FetchResponse v12", problem) from None
 
 
 def _read_fetchable_topic_response_v13(data: bytes, pos: int) -> tuple[FetchableTopicResponse, int]:
-    topic_id, n = _unpack_uB(data, pos)
+    o = new(FetchableTopicResponse)
+    o.topic = ''
+    o.topic_id, n = _unpack_uB(data, pos)
     pos += 17
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8:
-        partitions = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.partitions = items = []
         for _ in range(n):
-            item, pos = _read_partition_data_v12_2(data, pos)
-            partitions.append(item)
+            item, pos = _read_partition_data_v12(data, pos)
+            items.append(item)
     else:
-        partitions, pos = read_many(data, pos, n, 37, 8, _read_partition_data_v12_2)
+        o.partitions, pos = read_many(data, pos, n, 37, 8, _read_partition_data_v12)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return FetchableTopicResponse('', topic_id, partitions), pos
+    return o, pos
 
 
 def decode_response_v13(data: bytes, pos: int = 0) -> FetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, error_code, session_id, n = _unpack_ihiB(data, pos)
+        o = new(FetchResponse)
+        o.node_endpoints = ()
+        o.throttle_time_ms, o.error_code, o.session_id, n = _unpack_ihiB(data, pos)
         pos += 11
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if n <= 8:
-            responses = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.responses = items = []
             for _ in range(n):
                 item, pos = _read_fetchable_topic_response_v13(data, pos)
-                responses.append(item)
+                items.append(item)
         else:
-            responses, pos = read_many(data, pos, n, 18, 256, _read_fetchable_topic_response_v13)
+            o.responses, pos = read_many(data, pos, n, 18, 256, _read_fetchable_topic_response_v13)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return FetchResponse(throttle_time_ms, error_code, session_id, responses, ())
+        return o
     except READ_ERRORS as problem:
         raise unreadable("FetchResponse v13", problem) from None
 
 
 def _read_node_endpoint_v16(data: bytes, pos: int) -> tuple[NodeEndpoint, int]:
-    node_id, n = _unpack_iB(data, pos)
+    o = new(NodeEndpoint)
+    o.node_id, n = _unpack_iB(data, pos)
     pos += 5
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "host")
     end = pos + n - 1
-    host = data[pos:end].decode("utf-8", "java")
+    o.host = data[pos:end].decode("utf-8", "java")
     pos = end
-    port, n = _unpack_iB(data, pos)
+    o.port, n = _unpack_iB(data, pos)
     pos += 5
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        rack = data[pos:end].decode("utf-8", "java")
+        o.rack = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        rack = None
+        o.rack = None
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return NodeEndpoint(node_id, host, port, rack), pos
+    return o, pos
 
 
 def _read_fetch_response_node_endpoints_v16(data: bytes, pos: int) -> tuple[Any, int]:
@@ -1945,42 +2271,62 @@ def _read_fetch_response_node_endpoints_v16(data: bytes, pos: int) -> tuple[Any,
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "node_endpoints")
     n = n - 1
-    if n <= 8:
-        node_endpoints = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        value = items = []
         for _ in range(n):
-            item, pos = _read_node_endpoint_v16(data, pos)
-            node_endpoints.append(item)
+            e = new(NodeEndpoint)
+            e.node_id, n = _unpack_iB(data, pos)
+            pos += 5
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "host")
+            end = pos + n - 1
+            e.host = data[pos:end].decode("utf-8", "java")
+            pos = end
+            e.port, n = _unpack_iB(data, pos)
+            pos += 5
+            if n:
+                if n > 127:
+                    n, pos = long_uvarint(n, data, pos)
+                end = pos + n - 1
+                e.rack = data[pos:end].decode("utf-8", "java")
+                pos = end
+            else:
+                e.rack = None
+            t = data[pos]
+            pos += 1
+            if t:
+                pos = skip_tags(t, data, pos)
+            items.append(e)
     else:
-        node_endpoints, pos = read_many(data, pos, n, 11, 256, _read_node_endpoint_v16)
-    return node_endpoints, pos
+        value, pos = read_many(data, pos, n, 11, 256, _read_node_endpoint_v16)
+    return value, pos
 
 
 def decode_response_v16(data: bytes, pos: int = 0) -> FetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, error_code, session_id, n = _unpack_ihiB(data, pos)
+        o = new(FetchResponse)
+        o.throttle_time_ms, o.error_code, o.session_id, n = _unpack_ihiB(data, pos)
         pos += 11
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if n <= 8:
-            responses = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.responses = items = []
             for _ in range(n):
                 item, pos = _read_fetchable_topic_response_v13(data, pos)
-                responses.append(item)
+                items.append(item)
         else:
-            responses, pos = read_many(data, pos, n, 18, 256, _read_fetchable_topic_response_v13)
+            o.responses, pos = read_many(data, pos, n, 18, 256, _read_fetchable_topic_response_v13)
         t = data[pos]
         pos += 1
-        node_endpoints = ()
+        o.node_endpoints = ()
         if t:
             tags, pos = read_tags(t, data, pos, 1)
             if 0 in tags:
-                node_endpoints = read_tag(data, tags[0], _read_fetch_response_node_endpoints_v16)
-        if pos > len(data):
-            raise past_end_error()
-        return FetchResponse(throttle_time_ms, error_code, session_id, responses, node_endpoints)
+                o.node_endpoints = read_tag(data, tags[0], _read_fetch_response_node_endpoints_v16)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("FetchResponse v16", problem) from None
 

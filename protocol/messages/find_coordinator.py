@@ -12,6 +12,7 @@ from protocol.wire import (
     SMALL_FRAME_BYTES,
     check_null,
     long_uvarint,
+    new,
     null_error,
     pack_compact_string,
     past_end_error,
@@ -104,54 +105,59 @@ class FindCoordinatorResponse(Message):
 
 def decode_request_v0(data: bytes, pos: int = 0) -> FindCoordinatorRequest:
     try:
+        o = new(FindCoordinatorRequest)
+        o.key_type = 0
+        o.coordinator_keys = ()
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("key")
         end = pos + n
-        key = data[pos:end].decode("utf-8", "java")
+        o.key = data[pos:end].decode("utf-8", "java")
         pos = end
         if pos > len(data):
             raise past_end_error()
-        return FindCoordinatorRequest(key, 0, ())
+        return o
     except READ_ERRORS as problem:
         raise unreadable("FindCoordinatorRequest v0", problem) from None
 
 
 def decode_request_v1(data: bytes, pos: int = 0) -> FindCoordinatorRequest:
     try:
+        o = new(FindCoordinatorRequest)
+        o.coordinator_keys = ()
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("key")
         end = pos + n
-        key = data[pos:end].decode("utf-8", "java")
+        o.key = data[pos:end].decode("utf-8", "java")
         pos = end
-        (key_type,) = _unpack_b(data, pos)
+        (o.key_type,) = _unpack_b(data, pos)
         pos += 1
         if pos > len(data):
             raise past_end_error()
-        return FindCoordinatorRequest(key, key_type, ())
+        return o
     except READ_ERRORS as problem:
         raise unreadable("FindCoordinatorRequest v1", problem) from None
 
 
 def decode_request_v3(data: bytes, pos: int = 0) -> FindCoordinatorRequest:
     try:
+        o = new(FindCoordinatorRequest)
+        o.coordinator_keys = ()
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "key")
         end = pos + n - 1
-        key = data[pos:end].decode("utf-8", "java")
+        o.key = data[pos:end].decode("utf-8", "java")
         pos = end
-        key_type, t = _unpack_bB(data, pos)
+        o.key_type, t = _unpack_bB(data, pos)
         pos += 2
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return FindCoordinatorRequest(key, key_type, ())
+        return o
     except READ_ERRORS as problem:
         raise unreadable("FindCoordinatorRequest v3", problem) from None
 
@@ -160,25 +166,25 @@ def decode_request_v4(data: bytes, pos: int = 0) -> FindCoordinatorRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        key_type, n = _unpack_bB(data, pos)
+        o = new(FindCoordinatorRequest)
+        o.key = ''
+        o.key_type, n = _unpack_bB(data, pos)
         pos += 2
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "coordinator_keys")
         n = n - 1
-        if n <= 8:
-            coordinator_keys = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.coordinator_keys = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
-                coordinator_keys.append(item)
+                items.append(item)
         else:
-            coordinator_keys, pos = read_many(data, pos, n, 1, 256, read_compact_string)
+            o.coordinator_keys, pos = read_many(data, pos, n, 1, 256, read_compact_string)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return FindCoordinatorRequest('', key_type, coordinator_keys)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("FindCoordinatorRequest v4", problem) from None
 
@@ -225,134 +231,173 @@ def encode_request_v4(m: FindCoordinatorRequest) -> bytes:
 
 def decode_response_v0(data: bytes, pos: int = 0) -> FindCoordinatorResponse:
     try:
-        error_code, node_id, n = _unpack_hih(data, pos)
+        o = new(FindCoordinatorResponse)
+        o.throttle_time_ms = 0
+        o.error_message = ''
+        o.coordinators = ()
+        o.error_code, o.node_id, n = _unpack_hih(data, pos)
         pos += 8
         if n < 0:
             raise null_error("host")
         end = pos + n
-        host = data[pos:end].decode("utf-8", "java")
+        o.host = data[pos:end].decode("utf-8", "java")
         pos = end
-        (port,) = _unpack_i(data, pos)
+        (o.port,) = _unpack_i(data, pos)
         pos += 4
         if pos > len(data):
             raise past_end_error()
-        return FindCoordinatorResponse(0, error_code, '', node_id, host, port, ())
+        return o
     except READ_ERRORS as problem:
         raise unreadable("FindCoordinatorResponse v0", problem) from None
 
 
 def decode_response_v1(data: bytes, pos: int = 0) -> FindCoordinatorResponse:
     try:
-        throttle_time_ms, error_code, n = _unpack_ihh(data, pos)
+        o = new(FindCoordinatorResponse)
+        o.coordinators = ()
+        o.throttle_time_ms, o.error_code, n = _unpack_ihh(data, pos)
         pos += 8
         if n >= 0:
             end = pos + n
-            error_message = data[pos:end].decode("utf-8", "java")
+            o.error_message = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
             check_null(n, "error_message")
-            error_message = None
-        node_id, n = _unpack_ih(data, pos)
+            o.error_message = None
+        o.node_id, n = _unpack_ih(data, pos)
         pos += 6
         if n < 0:
             raise null_error("host")
         end = pos + n
-        host = data[pos:end].decode("utf-8", "java")
+        o.host = data[pos:end].decode("utf-8", "java")
         pos = end
-        (port,) = _unpack_i(data, pos)
+        (o.port,) = _unpack_i(data, pos)
         pos += 4
         if pos > len(data):
             raise past_end_error()
-        return FindCoordinatorResponse(throttle_time_ms, error_code, error_message, node_id, host, port, ())
+        return o
     except READ_ERRORS as problem:
         raise unreadable("FindCoordinatorResponse v1", problem) from None
 
 
 def decode_response_v3(data: bytes, pos: int = 0) -> FindCoordinatorResponse:
     try:
-        throttle_time_ms, error_code, n = _unpack_ihB(data, pos)
+        o = new(FindCoordinatorResponse)
+        o.coordinators = ()
+        o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            error_message = data[pos:end].decode("utf-8", "java")
+            o.error_message = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            error_message = None
-        node_id, n = _unpack_iB(data, pos)
+            o.error_message = None
+        o.node_id, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "host")
         end = pos + n - 1
-        host = data[pos:end].decode("utf-8", "java")
+        o.host = data[pos:end].decode("utf-8", "java")
         pos = end
-        port, t = _unpack_iB(data, pos)
+        o.port, t = _unpack_iB(data, pos)
         pos += 5
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return FindCoordinatorResponse(throttle_time_ms, error_code, error_message, node_id, host, port, ())
+        return o
     except READ_ERRORS as problem:
         raise unreadable("FindCoordinatorResponse v3", problem) from None
 
 
 def _read_coordinator_v4(data: bytes, pos: int) -> tuple[Coordinator, int]:
+    o = new(Coordinator)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "key")
     end = pos + n - 1
-    key = data[pos:end].decode("utf-8", "java")
+    o.key = data[pos:end].decode("utf-8", "java")
     pos = end
-    node_id, n = _unpack_iB(data, pos)
+    o.node_id, n = _unpack_iB(data, pos)
     pos += 5
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "host")
     end = pos + n - 1
-    host = data[pos:end].decode("utf-8", "java")
+    o.host = data[pos:end].decode("utf-8", "java")
     pos = end
-    port, error_code, n = _unpack_ihB(data, pos)
+    o.port, o.error_code, n = _unpack_ihB(data, pos)
     pos += 7
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        error_message = data[pos:end].decode("utf-8", "java")
+        o.error_message = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        error_message = None
+        o.error_message = None
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return Coordinator(key, node_id, host, port, error_code, error_message), pos
+    return o, pos
 
 
 def decode_response_v4(data: bytes, pos: int = 0) -> FindCoordinatorResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_iB(data, pos)
+        o = new(FindCoordinatorResponse)
+        o.error_code = 0
+        o.error_message = ''
+        o.node_id = 0
+        o.host = ''
+        o.port = 0
+        o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "coordinators")
         n = n - 1
-        if n <= 8:
-            coordinators = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.coordinators = items = []
             for _ in range(n):
-                item, pos = _read_coordinator_v4(data, pos)
-                coordinators.append(item)
+                e = new(Coordinator)
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "key")
+                end = pos + n - 1
+                e.key = data[pos:end].decode("utf-8", "java")
+                pos = end
+                e.node_id, n = _unpack_iB(data, pos)
+                pos += 5
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "host")
+                end = pos + n - 1
+                e.host = data[pos:end].decode("utf-8", "java")
+                pos = end
+                e.port, e.error_code, n = _unpack_ihB(data, pos)
+                pos += 7
+                if n:
+                    if n > 127:
+                        n, pos = long_uvarint(n, data, pos)
+                    end = pos + n - 1
+                    e.error_message = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    e.error_message = None
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            coordinators, pos = read_many(data, pos, n, 14, 256, _read_coordinator_v4)
+            o.coordinators, pos = read_many(data, pos, n, 14, 256, _read_coordinator_v4)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return FindCoordinatorResponse(throttle_time_ms, 0, '', 0, '', 0, coordinators)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("FindCoordinatorResponse v4", problem) from None
 

@@ -11,6 +11,7 @@ from protocol.wire import (
     READ_ERRORS,
     check_null,
     long_uvarint,
+    new,
     null_error,
     past_end_error,
     skip_tags,
@@ -60,74 +61,78 @@ class HeartbeatResponse(Message):
 
 def decode_request_v0(data: bytes, pos: int = 0) -> HeartbeatRequest:
     try:
+        o = new(HeartbeatRequest)
+        o.group_instance_id = None
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("group_id")
         end = pos + n
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
-        generation_id, n = _unpack_ih(data, pos)
+        o.generation_id, n = _unpack_ih(data, pos)
         pos += 6
         if n < 0:
             raise null_error("member_id")
         end = pos + n
-        member_id = data[pos:end].decode("utf-8", "java")
+        o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
         if pos > len(data):
             raise past_end_error()
-        return HeartbeatRequest(group_id, generation_id, member_id, None)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("HeartbeatRequest v0", problem) from None
 
 
 def decode_request_v3(data: bytes, pos: int = 0) -> HeartbeatRequest:
     try:
+        o = new(HeartbeatRequest)
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("group_id")
         end = pos + n
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
-        generation_id, n = _unpack_ih(data, pos)
+        o.generation_id, n = _unpack_ih(data, pos)
         pos += 6
         if n < 0:
             raise null_error("member_id")
         end = pos + n
-        member_id = data[pos:end].decode("utf-8", "java")
+        o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n >= 0:
             end = pos + n
-            group_instance_id = data[pos:end].decode("utf-8", "java")
+            o.group_instance_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
             check_null(n, "group_instance_id")
-            group_instance_id = None
+            o.group_instance_id = None
         if pos > len(data):
             raise past_end_error()
-        return HeartbeatRequest(group_id, generation_id, member_id, group_instance_id)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("HeartbeatRequest v3", problem) from None
 
 
 def decode_request_v4(data: bytes, pos: int = 0) -> HeartbeatRequest:
     try:
+        o = new(HeartbeatRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "group_id")
         end = pos + n - 1
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
-        generation_id, n = _unpack_iB(data, pos)
+        o.generation_id, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "member_id")
         end = pos + n - 1
-        member_id = data[pos:end].decode("utf-8", "java")
+        o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
         n = data[pos]
         pos += 1
@@ -135,17 +140,15 @@ def decode_request_v4(data: bytes, pos: int = 0) -> HeartbeatRequest:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            group_instance_id = data[pos:end].decode("utf-8", "java")
+            o.group_instance_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            group_instance_id = None
+            o.group_instance_id = None
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return HeartbeatRequest(group_id, generation_id, member_id, group_instance_id)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("HeartbeatRequest v4", problem) from None
 
@@ -203,35 +206,37 @@ def encode_request_v4(m: HeartbeatRequest) -> bytes:
 
 def decode_response_v0(data: bytes, pos: int = 0) -> HeartbeatResponse:
     try:
-        (error_code,) = _unpack_h(data, pos)
+        o = new(HeartbeatResponse)
+        o.throttle_time_ms = 0
+        (o.error_code,) = _unpack_h(data, pos)
         pos += 2
         if pos > len(data):
             raise past_end_error()
-        return HeartbeatResponse(0, error_code)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("HeartbeatResponse v0", problem) from None
 
 
 def decode_response_v1(data: bytes, pos: int = 0) -> HeartbeatResponse:
     try:
-        throttle_time_ms, error_code = _unpack_ih(data, pos)
+        o = new(HeartbeatResponse)
+        o.throttle_time_ms, o.error_code = _unpack_ih(data, pos)
         pos += 6
         if pos > len(data):
             raise past_end_error()
-        return HeartbeatResponse(throttle_time_ms, error_code)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("HeartbeatResponse v1", problem) from None
 
 
 def decode_response_v4(data: bytes, pos: int = 0) -> HeartbeatResponse:
     try:
-        throttle_time_ms, error_code, t = _unpack_ihB(data, pos)
+        o = new(HeartbeatResponse)
+        o.throttle_time_ms, o.error_code, t = _unpack_ihB(data, pos)
         pos += 7
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return HeartbeatResponse(throttle_time_ms, error_code)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("HeartbeatResponse v4", problem) from None
 

@@ -12,6 +12,7 @@ from protocol.wire import (
     SMALL_FRAME_BYTES,
     check_null,
     long_uvarint,
+    new,
     null_error,
     past_end_error,
     read_many,
@@ -113,147 +114,188 @@ class IncrementalAlterConfigsResponse(Message):
         self.responses = responses
 
 
-def _read_alterable_config_v0_2(data: bytes, pos: int) -> tuple[AlterableConfig, int]:
+def _read_alterable_config_v0(data: bytes, pos: int) -> tuple[AlterableConfig, int]:
+    o = new(AlterableConfig)
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
-    config_operation, n = _unpack_bh(data, pos)
+    o.config_operation, n = _unpack_bh(data, pos)
     pos += 3
     if n >= 0:
         end = pos + n
-        value = data[pos:end].decode("utf-8", "java")
+        o.value = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
         check_null(n, "value")
-        value = None
-    return AlterableConfig(name, config_operation, value), pos
+        o.value = None
+    return o, pos
 
 
 def _read_alter_configs_resource_v0(data: bytes, pos: int) -> tuple[AlterConfigsResource, int]:
-    resource_type, n = _unpack_bh(data, pos)
+    o = new(AlterConfigsResource)
+    o.resource_type, n = _unpack_bh(data, pos)
     pos += 3
     if n < 0:
         raise null_error("resource_name")
     end = pos + n
-    resource_name = data[pos:end].decode("utf-8", "java")
+    o.resource_name = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("configs")
-    if n <= 8:
-        configs = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.configs = items = []
         for _ in range(n):
-            item, pos = _read_alterable_config_v0_2(data, pos)
-            configs.append(item)
+            e = new(AlterableConfig)
+            (n,) = _unpack_h(data, pos)
+            pos += 2
+            if n < 0:
+                raise null_error("name")
+            end = pos + n
+            e.name = data[pos:end].decode("utf-8", "java")
+            pos = end
+            e.config_operation, n = _unpack_bh(data, pos)
+            pos += 3
+            if n >= 0:
+                end = pos + n
+                e.value = data[pos:end].decode("utf-8", "java")
+                pos = end
+            else:
+                check_null(n, "value")
+                e.value = None
+            items.append(e)
     else:
-        configs, pos = read_many(data, pos, n, 5, 8, _read_alterable_config_v0_2)
-    return AlterConfigsResource(resource_type, resource_name, configs), pos
+        o.configs, pos = read_many(data, pos, n, 5, 8, _read_alterable_config_v0)
+    return o, pos
 
 
 def decode_request_v0(data: bytes, pos: int = 0) -> IncrementalAlterConfigsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(IncrementalAlterConfigsRequest)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("resources")
-        if n <= 8:
-            resources = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.resources = items = []
             for _ in range(n):
                 item, pos = _read_alter_configs_resource_v0(data, pos)
-                resources.append(item)
+                items.append(item)
         else:
-            resources, pos = read_many(data, pos, n, 7, 256, _read_alter_configs_resource_v0)
-        (validate_only,) = _unpack_o(data, pos)
+            o.resources, pos = read_many(data, pos, n, 7, 256, _read_alter_configs_resource_v0)
+        (o.validate_only,) = _unpack_o(data, pos)
         pos += 1
         if pos > len(data):
             raise past_end_error()
-        return IncrementalAlterConfigsRequest(resources, validate_only)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("IncrementalAlterConfigsRequest v0", problem) from None
 
 
-def _read_alterable_config_v1_2(data: bytes, pos: int) -> tuple[AlterableConfig, int]:
+def _read_alterable_config_v1(data: bytes, pos: int) -> tuple[AlterableConfig, int]:
+    o = new(AlterableConfig)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
-    config_operation, n = _unpack_bB(data, pos)
+    o.config_operation, n = _unpack_bB(data, pos)
     pos += 2
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        value = data[pos:end].decode("utf-8", "java")
+        o.value = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        value = None
+        o.value = None
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return AlterableConfig(name, config_operation, value), pos
+    return o, pos
 
 
 def _read_alter_configs_resource_v1(data: bytes, pos: int) -> tuple[AlterConfigsResource, int]:
-    resource_type, n = _unpack_bB(data, pos)
+    o = new(AlterConfigsResource)
+    o.resource_type, n = _unpack_bB(data, pos)
     pos += 2
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "resource_name")
     end = pos + n - 1
-    resource_name = data[pos:end].decode("utf-8", "java")
+    o.resource_name = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "configs")
     n = n - 1
-    if n <= 8:
-        configs = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.configs = items = []
         for _ in range(n):
-            item, pos = _read_alterable_config_v1_2(data, pos)
-            configs.append(item)
+            e = new(AlterableConfig)
+            n = data[pos]
+            pos += 1
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "name")
+            end = pos + n - 1
+            e.name = data[pos:end].decode("utf-8", "java")
+            pos = end
+            e.config_operation, n = _unpack_bB(data, pos)
+            pos += 2
+            if n:
+                if n > 127:
+                    n, pos = long_uvarint(n, data, pos)
+                end = pos + n - 1
+                e.value = data[pos:end].decode("utf-8", "java")
+                pos = end
+            else:
+                e.value = None
+            t = data[pos]
+            pos += 1
+            if t:
+                pos = skip_tags(t, data, pos)
+            items.append(e)
     else:
-        configs, pos = read_many(data, pos, n, 4, 8, _read_alterable_config_v1_2)
+        o.configs, pos = read_many(data, pos, n, 4, 8, _read_alterable_config_v1)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return AlterConfigsResource(resource_type, resource_name, configs), pos
+    return o, pos
 
 
 def decode_request_v1(data: bytes, pos: int = 0) -> IncrementalAlterConfigsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(IncrementalAlterConfigsRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "resources")
         n = n - 1
-        if n <= 8:
-            resources = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.resources = items = []
             for _ in range(n):
                 item, pos = _read_alter_configs_resource_v1(data, pos)
-                resources.append(item)
+                items.append(item)
         else:
-            resources, pos = read_many(data, pos, n, 4, 256, _read_alter_configs_resource_v1)
-        validate_only, t = _unpack_oB(data, pos)
+            o.resources, pos = read_many(data, pos, n, 4, 256, _read_alter_configs_resource_v1)
+        o.validate_only, t = _unpack_oB(data, pos)
         pos += 2
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return IncrementalAlterConfigsRequest(resources, validate_only)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("IncrementalAlterConfigsRequest v1", problem) from None
 
@@ -317,95 +359,134 @@ def encode_request_v1(m: IncrementalAlterConfigsRequest) -> bytes:
 
 
 def _read_alter_configs_resource_response_v0(data: bytes, pos: int) -> tuple[AlterConfigsResourceResponse, int]:
-    error_code, n = _unpack_hh(data, pos)
+    o = new(AlterConfigsResourceResponse)
+    o.error_code, n = _unpack_hh(data, pos)
     pos += 4
     if n >= 0:
         end = pos + n
-        error_message = data[pos:end].decode("utf-8", "java")
+        o.error_message = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
         check_null(n, "error_message")
-        error_message = None
-    resource_type, n = _unpack_bh(data, pos)
+        o.error_message = None
+    o.resource_type, n = _unpack_bh(data, pos)
     pos += 3
     if n < 0:
         raise null_error("resource_name")
     end = pos + n
-    resource_name = data[pos:end].decode("utf-8", "java")
+    o.resource_name = data[pos:end].decode("utf-8", "java")
     pos = end
-    return AlterConfigsResourceResponse(error_code, error_message, resource_type, resource_name), pos
+    return o, pos
 
 
 def decode_response_v0(data: bytes, pos: int = 0) -> IncrementalAlterConfigsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_ii(data, pos)
+        o = new(IncrementalAlterConfigsResponse)
+        o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("responses")
-        if n <= 8:
-            responses = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.responses = items = []
             for _ in range(n):
-                item, pos = _read_alter_configs_resource_response_v0(data, pos)
-                responses.append(item)
+                e = new(AlterConfigsResourceResponse)
+                e.error_code, n = _unpack_hh(data, pos)
+                pos += 4
+                if n >= 0:
+                    end = pos + n
+                    e.error_message = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    check_null(n, "error_message")
+                    e.error_message = None
+                e.resource_type, n = _unpack_bh(data, pos)
+                pos += 3
+                if n < 0:
+                    raise null_error("resource_name")
+                end = pos + n
+                e.resource_name = data[pos:end].decode("utf-8", "java")
+                pos = end
+                items.append(e)
         else:
-            responses, pos = read_many(data, pos, n, 7, 256, _read_alter_configs_resource_response_v0)
+            o.responses, pos = read_many(data, pos, n, 7, 256, _read_alter_configs_resource_response_v0)
         if pos > len(data):
             raise past_end_error()
-        return IncrementalAlterConfigsResponse(throttle_time_ms, responses)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("IncrementalAlterConfigsResponse v0", problem) from None
 
 
 def _read_alter_configs_resource_response_v1(data: bytes, pos: int) -> tuple[AlterConfigsResourceResponse, int]:
-    error_code, n = _unpack_hB(data, pos)
+    o = new(AlterConfigsResourceResponse)
+    o.error_code, n = _unpack_hB(data, pos)
     pos += 3
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        error_message = data[pos:end].decode("utf-8", "java")
+        o.error_message = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        error_message = None
-    resource_type, n = _unpack_bB(data, pos)
+        o.error_message = None
+    o.resource_type, n = _unpack_bB(data, pos)
     pos += 2
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "resource_name")
     end = pos + n - 1
-    resource_name = data[pos:end].decode("utf-8", "java")
+    o.resource_name = data[pos:end].decode("utf-8", "java")
     pos = end
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return AlterConfigsResourceResponse(error_code, error_message, resource_type, resource_name), pos
+    return o, pos
 
 
 def decode_response_v1(data: bytes, pos: int = 0) -> IncrementalAlterConfigsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_iB(data, pos)
+        o = new(IncrementalAlterConfigsResponse)
+        o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if n <= 8:
-            responses = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.responses = items = []
             for _ in range(n):
-                item, pos = _read_alter_configs_resource_response_v1(data, pos)
-                responses.append(item)
+                e = new(AlterConfigsResourceResponse)
+                e.error_code, n = _unpack_hB(data, pos)
+                pos += 3
+                if n:
+                    if n > 127:
+                        n, pos = long_uvarint(n, data, pos)
+                    end = pos + n - 1
+                    e.error_message = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    e.error_message = None
+                e.resource_type, n = _unpack_bB(data, pos)
+                pos += 2
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "resource_name")
+                end = pos + n - 1
+                e.resource_name = data[pos:end].decode("utf-8", "java")
+                pos = end
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            responses, pos = read_many(data, pos, n, 6, 256, _read_alter_configs_resource_response_v1)
+            o.responses, pos = read_many(data, pos, n, 6, 256, _read_alter_configs_resource_response_v1)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return IncrementalAlterConfigsResponse(throttle_time_ms, responses)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("IncrementalAlterConfigsResponse v1", problem) from None
 

@@ -11,6 +11,7 @@ from protocol.wire import (
     READ_ERRORS,
     check_null,
     long_uvarint,
+    new,
     past_end_error,
     skip_tags,
     unreadable,
@@ -65,66 +66,69 @@ class InitProducerIdResponse(Message):
 
 def decode_request_v0(data: bytes, pos: int = 0) -> InitProducerIdRequest:
     try:
+        o = new(InitProducerIdRequest)
+        o.producer_id = -1
+        o.producer_epoch = -1
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n >= 0:
             end = pos + n
-            transactional_id = data[pos:end].decode("utf-8", "java")
+            o.transactional_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
             check_null(n, "transactional_id")
-            transactional_id = None
-        (transaction_timeout_ms,) = _unpack_i(data, pos)
+            o.transactional_id = None
+        (o.transaction_timeout_ms,) = _unpack_i(data, pos)
         pos += 4
         if pos > len(data):
             raise past_end_error()
-        return InitProducerIdRequest(transactional_id, transaction_timeout_ms, -1, -1)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("InitProducerIdRequest v0", problem) from None
 
 
 def decode_request_v2(data: bytes, pos: int = 0) -> InitProducerIdRequest:
     try:
+        o = new(InitProducerIdRequest)
+        o.producer_id = -1
+        o.producer_epoch = -1
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            transactional_id = data[pos:end].decode("utf-8", "java")
+            o.transactional_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            transactional_id = None
-        transaction_timeout_ms, t = _unpack_iB(data, pos)
+            o.transactional_id = None
+        o.transaction_timeout_ms, t = _unpack_iB(data, pos)
         pos += 5
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return InitProducerIdRequest(transactional_id, transaction_timeout_ms, -1, -1)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("InitProducerIdRequest v2", problem) from None
 
 
 def decode_request_v3(data: bytes, pos: int = 0) -> InitProducerIdRequest:
     try:
+        o = new(InitProducerIdRequest)
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            transactional_id = data[pos:end].decode("utf-8", "java")
+            o.transactional_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            transactional_id = None
-        transaction_timeout_ms, producer_id, producer_epoch, t = _unpack_iqhB(data, pos)
+            o.transactional_id = None
+        o.transaction_timeout_ms, o.producer_id, o.producer_epoch, t = _unpack_iqhB(data, pos)
         pos += 15
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return InitProducerIdRequest(transactional_id, transaction_timeout_ms, producer_id, producer_epoch)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("InitProducerIdRequest v3", problem) from None
 
@@ -173,24 +177,24 @@ def encode_request_v3(m: InitProducerIdRequest) -> bytes:
 
 def decode_response_v0(data: bytes, pos: int = 0) -> InitProducerIdResponse:
     try:
-        throttle_time_ms, error_code, producer_id, producer_epoch = _unpack_ihqh(data, pos)
+        o = new(InitProducerIdResponse)
+        o.throttle_time_ms, o.error_code, o.producer_id, o.producer_epoch = _unpack_ihqh(data, pos)
         pos += 16
         if pos > len(data):
             raise past_end_error()
-        return InitProducerIdResponse(throttle_time_ms, error_code, producer_id, producer_epoch)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("InitProducerIdResponse v0", problem) from None
 
 
 def decode_response_v2(data: bytes, pos: int = 0) -> InitProducerIdResponse:
     try:
-        throttle_time_ms, error_code, producer_id, producer_epoch, t = _unpack_ihqhB(data, pos)
+        o = new(InitProducerIdResponse)
+        o.throttle_time_ms, o.error_code, o.producer_id, o.producer_epoch, t = _unpack_ihqhB(data, pos)
         pos += 17
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return InitProducerIdResponse(throttle_time_ms, error_code, producer_id, producer_epoch)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("InitProducerIdResponse v2", problem) from None
 

@@ -12,6 +12,7 @@ from protocol.wire import (
     SMALL_FRAME_BYTES,
     check_null,
     long_uvarint,
+    new,
     null_error,
     past_end_error,
     read_many,
@@ -122,62 +123,81 @@ class JoinGroupResponse(Message):
 
 
 def _read_join_group_request_protocol_v0(data: bytes, pos: int) -> tuple[JoinGroupRequestProtocol, int]:
+    o = new(JoinGroupRequestProtocol)
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("metadata")
     end = pos + n
-    metadata = data[pos:end]
+    o.metadata = data[pos:end]
     pos = end
-    return JoinGroupRequestProtocol(name, metadata), pos
+    return o, pos
 
 
 def decode_request_v0(data: bytes, pos: int = 0) -> JoinGroupRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(JoinGroupRequest)
+        o.rebalance_timeout_ms = -1
+        o.group_instance_id = None
+        o.reason = None
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("group_id")
         end = pos + n
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
-        session_timeout_ms, n = _unpack_ih(data, pos)
+        o.session_timeout_ms, n = _unpack_ih(data, pos)
         pos += 6
         if n < 0:
             raise null_error("member_id")
         end = pos + n
-        member_id = data[pos:end].decode("utf-8", "java")
+        o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("protocol_type")
         end = pos + n
-        protocol_type = data[pos:end].decode("utf-8", "java")
+        o.protocol_type = data[pos:end].decode("utf-8", "java")
         pos = end
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("protocols")
-        if n <= 8:
-            protocols = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.protocols = items = []
             for _ in range(n):
-                item, pos = _read_join_group_request_protocol_v0(data, pos)
-                protocols.append(item)
+                e = new(JoinGroupRequestProtocol)
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n < 0:
+                    raise null_error("name")
+                end = pos + n
+                e.name = data[pos:end].decode("utf-8", "java")
+                pos = end
+                (n,) = _unpack_i(data, pos)
+                pos += 4
+                if n < 0:
+                    raise null_error("metadata")
+                end = pos + n
+                e.metadata = data[pos:end]
+                pos = end
+                items.append(e)
         else:
-            protocols, pos = read_many(data, pos, n, 6, 256, _read_join_group_request_protocol_v0)
+            o.protocols, pos = read_many(data, pos, n, 6, 256, _read_join_group_request_protocol_v0)
         if pos > len(data):
             raise past_end_error()
-        return JoinGroupRequest(group_id, session_timeout_ms, -1, member_id, None, protocol_type, protocols, None)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("JoinGroupRequest v0", problem) from None
 
@@ -186,41 +206,58 @@ def decode_request_v1(data: bytes, pos: int = 0) -> JoinGroupRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(JoinGroupRequest)
+        o.group_instance_id = None
+        o.reason = None
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("group_id")
         end = pos + n
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
-        session_timeout_ms, rebalance_timeout_ms, n = _unpack_iih(data, pos)
+        o.session_timeout_ms, o.rebalance_timeout_ms, n = _unpack_iih(data, pos)
         pos += 10
         if n < 0:
             raise null_error("member_id")
         end = pos + n
-        member_id = data[pos:end].decode("utf-8", "java")
+        o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("protocol_type")
         end = pos + n
-        protocol_type = data[pos:end].decode("utf-8", "java")
+        o.protocol_type = data[pos:end].decode("utf-8", "java")
         pos = end
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("protocols")
-        if n <= 8:
-            protocols = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.protocols = items = []
             for _ in range(n):
-                item, pos = _read_join_group_request_protocol_v0(data, pos)
-                protocols.append(item)
+                e = new(JoinGroupRequestProtocol)
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n < 0:
+                    raise null_error("name")
+                end = pos + n
+                e.name = data[pos:end].decode("utf-8", "java")
+                pos = end
+                (n,) = _unpack_i(data, pos)
+                pos += 4
+                if n < 0:
+                    raise null_error("metadata")
+                end = pos + n
+                e.metadata = data[pos:end]
+                pos = end
+                items.append(e)
         else:
-            protocols, pos = read_many(data, pos, n, 6, 256, _read_join_group_request_protocol_v0)
+            o.protocols, pos = read_many(data, pos, n, 6, 256, _read_join_group_request_protocol_v0)
         if pos > len(data):
             raise past_end_error()
-        return JoinGroupRequest(group_id, session_timeout_ms, rebalance_timeout_ms, member_id, None, protocol_type, protocols, None)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("JoinGroupRequest v1", problem) from None
 
@@ -229,93 +266,112 @@ def decode_request_v5(data: bytes, pos: int = 0) -> JoinGroupRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(JoinGroupRequest)
+        o.reason = None
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("group_id")
         end = pos + n
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
-        session_timeout_ms, rebalance_timeout_ms, n = _unpack_iih(data, pos)
+        o.session_timeout_ms, o.rebalance_timeout_ms, n = _unpack_iih(data, pos)
         pos += 10
         if n < 0:
             raise null_error("member_id")
         end = pos + n
-        member_id = data[pos:end].decode("utf-8", "java")
+        o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n >= 0:
             end = pos + n
-            group_instance_id = data[pos:end].decode("utf-8", "java")
+            o.group_instance_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
             check_null(n, "group_instance_id")
-            group_instance_id = None
+            o.group_instance_id = None
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("protocol_type")
         end = pos + n
-        protocol_type = data[pos:end].decode("utf-8", "java")
+        o.protocol_type = data[pos:end].decode("utf-8", "java")
         pos = end
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("protocols")
-        if n <= 8:
-            protocols = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.protocols = items = []
             for _ in range(n):
-                item, pos = _read_join_group_request_protocol_v0(data, pos)
-                protocols.append(item)
+                e = new(JoinGroupRequestProtocol)
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n < 0:
+                    raise null_error("name")
+                end = pos + n
+                e.name = data[pos:end].decode("utf-8", "java")
+                pos = end
+                (n,) = _unpack_i(data, pos)
+                pos += 4
+                if n < 0:
+                    raise null_error("metadata")
+                end = pos + n
+                e.metadata = data[pos:end]
+                pos = end
+                items.append(e)
         else:
-            protocols, pos = read_many(data, pos, n, 6, 256, _read_join_group_request_protocol_v0)
+            o.protocols, pos = read_many(data, pos, n, 6, 256, _read_join_group_request_protocol_v0)
         if pos > len(data):
             raise past_end_error()
-        return JoinGroupRequest(group_id, session_timeout_ms, rebalance_timeout_ms, member_id, group_instance_id, protocol_type, protocols, None)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("JoinGroupRequest v5", problem) from None
 
 
 def _read_join_group_request_protocol_v6(data: bytes, pos: int) -> tuple[JoinGroupRequestProtocol, int]:
+    o = new(JoinGroupRequestProtocol)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "metadata")
     end = pos + n - 1
-    metadata = data[pos:end]
+    o.metadata = data[pos:end]
     pos = end
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return JoinGroupRequestProtocol(name, metadata), pos
+    return o, pos
 
 
 def decode_request_v6(data: bytes, pos: int = 0) -> JoinGroupRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(JoinGroupRequest)
+        o.reason = None
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "group_id")
         end = pos + n - 1
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
-        session_timeout_ms, rebalance_timeout_ms, n = _unpack_iiB(data, pos)
+        o.session_timeout_ms, o.rebalance_timeout_ms, n = _unpack_iiB(data, pos)
         pos += 9
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "member_id")
         end = pos + n - 1
-        member_id = data[pos:end].decode("utf-8", "java")
+        o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
         n = data[pos]
         pos += 1
@@ -323,36 +379,52 @@ def decode_request_v6(data: bytes, pos: int = 0) -> JoinGroupRequest:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            group_instance_id = data[pos:end].decode("utf-8", "java")
+            o.group_instance_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            group_instance_id = None
+            o.group_instance_id = None
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "protocol_type")
         end = pos + n - 1
-        protocol_type = data[pos:end].decode("utf-8", "java")
+        o.protocol_type = data[pos:end].decode("utf-8", "java")
         pos = end
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "protocols")
         n = n - 1
-        if n <= 8:
-            protocols = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.protocols = items = []
             for _ in range(n):
-                item, pos = _read_join_group_request_protocol_v6(data, pos)
-                protocols.append(item)
+                e = new(JoinGroupRequestProtocol)
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "name")
+                end = pos + n - 1
+                e.name = data[pos:end].decode("utf-8", "java")
+                pos = end
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "metadata")
+                end = pos + n - 1
+                e.metadata = data[pos:end]
+                pos = end
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            protocols, pos = read_many(data, pos, n, 3, 256, _read_join_group_request_protocol_v6)
+            o.protocols, pos = read_many(data, pos, n, 3, 256, _read_join_group_request_protocol_v6)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return JoinGroupRequest(group_id, session_timeout_ms, rebalance_timeout_ms, member_id, group_instance_id, protocol_type, protocols, None)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("JoinGroupRequest v6", problem) from None
 
@@ -361,19 +433,20 @@ def decode_request_v8(data: bytes, pos: int = 0) -> JoinGroupRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(JoinGroupRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "group_id")
         end = pos + n - 1
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
-        session_timeout_ms, rebalance_timeout_ms, n = _unpack_iiB(data, pos)
+        o.session_timeout_ms, o.rebalance_timeout_ms, n = _unpack_iiB(data, pos)
         pos += 9
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "member_id")
         end = pos + n - 1
-        member_id = data[pos:end].decode("utf-8", "java")
+        o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
         n = data[pos]
         pos += 1
@@ -381,46 +454,62 @@ def decode_request_v8(data: bytes, pos: int = 0) -> JoinGroupRequest:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            group_instance_id = data[pos:end].decode("utf-8", "java")
+            o.group_instance_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            group_instance_id = None
+            o.group_instance_id = None
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "protocol_type")
         end = pos + n - 1
-        protocol_type = data[pos:end].decode("utf-8", "java")
+        o.protocol_type = data[pos:end].decode("utf-8", "java")
         pos = end
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "protocols")
         n = n - 1
-        if n <= 8:
-            protocols = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.protocols = items = []
             for _ in range(n):
-                item, pos = _read_join_group_request_protocol_v6(data, pos)
-                protocols.append(item)
+                e = new(JoinGroupRequestProtocol)
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "name")
+                end = pos + n - 1
+                e.name = data[pos:end].decode("utf-8", "java")
+                pos = end
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "metadata")
+                end = pos + n - 1
+                e.metadata = data[pos:end]
+                pos = end
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            protocols, pos = read_many(data, pos, n, 3, 256, _read_join_group_request_protocol_v6)
+            o.protocols, pos = read_many(data, pos, n, 3, 256, _read_join_group_request_protocol_v6)
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            reason = data[pos:end].decode("utf-8", "java")
+            o.reason = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            reason = None
+            o.reason = None
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return JoinGroupRequest(group_id, session_timeout_ms, rebalance_timeout_ms, member_id, group_instance_id, protocol_type, protocols, reason)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("JoinGroupRequest v8", problem) from None
 
@@ -583,62 +672,83 @@ def encode_request_v8(m: JoinGroupRequest) -> bytes:
 
 
 def _read_join_group_response_member_v0(data: bytes, pos: int) -> tuple[JoinGroupResponseMember, int]:
+    o = new(JoinGroupResponseMember)
+    o.group_instance_id = None
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("member_id")
     end = pos + n
-    member_id = data[pos:end].decode("utf-8", "java")
+    o.member_id = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("metadata")
     end = pos + n
-    metadata = data[pos:end]
+    o.metadata = data[pos:end]
     pos = end
-    return JoinGroupResponseMember(member_id, None, metadata), pos
+    return o, pos
 
 
 def decode_response_v0(data: bytes, pos: int = 0) -> JoinGroupResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        error_code, generation_id, n = _unpack_hih(data, pos)
+        o = new(JoinGroupResponse)
+        o.throttle_time_ms = 0
+        o.protocol_type = None
+        o.skip_assignment = False
+        o.error_code, o.generation_id, n = _unpack_hih(data, pos)
         pos += 8
         if n < 0:
             raise null_error("protocol_name")
         end = pos + n
-        protocol_name = data[pos:end].decode("utf-8", "java")
+        o.protocol_name = data[pos:end].decode("utf-8", "java")
         pos = end
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("leader")
         end = pos + n
-        leader = data[pos:end].decode("utf-8", "java")
+        o.leader = data[pos:end].decode("utf-8", "java")
         pos = end
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("member_id")
         end = pos + n
-        member_id = data[pos:end].decode("utf-8", "java")
+        o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("members")
-        if n <= 8:
-            members = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.members = items = []
             for _ in range(n):
-                item, pos = _read_join_group_response_member_v0(data, pos)
-                members.append(item)
+                e = new(JoinGroupResponseMember)
+                e.group_instance_id = None
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n < 0:
+                    raise null_error("member_id")
+                end = pos + n
+                e.member_id = data[pos:end].decode("utf-8", "java")
+                pos = end
+                (n,) = _unpack_i(data, pos)
+                pos += 4
+                if n < 0:
+                    raise null_error("metadata")
+                end = pos + n
+                e.metadata = data[pos:end]
+                pos = end
+                items.append(e)
         else:
-            members, pos = read_many(data, pos, n, 6, 256, _read_join_group_response_member_v0)
+            o.members, pos = read_many(data, pos, n, 6, 256, _read_join_group_response_member_v0)
         if pos > len(data):
             raise past_end_error()
-        return JoinGroupResponse(0, error_code, generation_id, None, protocol_name, leader, False, member_id, members)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("JoinGroupResponse v0", problem) from None
 
@@ -647,122 +757,168 @@ def decode_response_v2(data: bytes, pos: int = 0) -> JoinGroupResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, error_code, generation_id, n = _unpack_ihih(data, pos)
+        o = new(JoinGroupResponse)
+        o.protocol_type = None
+        o.skip_assignment = False
+        o.throttle_time_ms, o.error_code, o.generation_id, n = _unpack_ihih(data, pos)
         pos += 12
         if n < 0:
             raise null_error("protocol_name")
         end = pos + n
-        protocol_name = data[pos:end].decode("utf-8", "java")
+        o.protocol_name = data[pos:end].decode("utf-8", "java")
         pos = end
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("leader")
         end = pos + n
-        leader = data[pos:end].decode("utf-8", "java")
+        o.leader = data[pos:end].decode("utf-8", "java")
         pos = end
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("member_id")
         end = pos + n
-        member_id = data[pos:end].decode("utf-8", "java")
+        o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("members")
-        if n <= 8:
-            members = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.members = items = []
             for _ in range(n):
-                item, pos = _read_join_group_response_member_v0(data, pos)
-                members.append(item)
+                e = new(JoinGroupResponseMember)
+                e.group_instance_id = None
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n < 0:
+                    raise null_error("member_id")
+                end = pos + n
+                e.member_id = data[pos:end].decode("utf-8", "java")
+                pos = end
+                (n,) = _unpack_i(data, pos)
+                pos += 4
+                if n < 0:
+                    raise null_error("metadata")
+                end = pos + n
+                e.metadata = data[pos:end]
+                pos = end
+                items.append(e)
         else:
-            members, pos = read_many(data, pos, n, 6, 256, _read_join_group_response_member_v0)
+            o.members, pos = read_many(data, pos, n, 6, 256, _read_join_group_response_member_v0)
         if pos > len(data):
             raise past_end_error()
-        return JoinGroupResponse(throttle_time_ms, error_code, generation_id, None, protocol_name, leader, False, member_id, members)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("JoinGroupResponse v2", problem) from None
 
 
 def _read_join_group_response_member_v5(data: bytes, pos: int) -> tuple[JoinGroupResponseMember, int]:
+    o = new(JoinGroupResponseMember)
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("member_id")
     end = pos + n
-    member_id = data[pos:end].decode("utf-8", "java")
+    o.member_id = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n >= 0:
         end = pos + n
-        group_instance_id = data[pos:end].decode("utf-8", "java")
+        o.group_instance_id = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
         check_null(n, "group_instance_id")
-        group_instance_id = None
+        o.group_instance_id = None
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("metadata")
     end = pos + n
-    metadata = data[pos:end]
+    o.metadata = data[pos:end]
     pos = end
-    return JoinGroupResponseMember(member_id, group_instance_id, metadata), pos
+    return o, pos
 
 
 def decode_response_v5(data: bytes, pos: int = 0) -> JoinGroupResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, error_code, generation_id, n = _unpack_ihih(data, pos)
+        o = new(JoinGroupResponse)
+        o.protocol_type = None
+        o.skip_assignment = False
+        o.throttle_time_ms, o.error_code, o.generation_id, n = _unpack_ihih(data, pos)
         pos += 12
         if n < 0:
             raise null_error("protocol_name")
         end = pos + n
-        protocol_name = data[pos:end].decode("utf-8", "java")
+        o.protocol_name = data[pos:end].decode("utf-8", "java")
         pos = end
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("leader")
         end = pos + n
-        leader = data[pos:end].decode("utf-8", "java")
+        o.leader = data[pos:end].decode("utf-8", "java")
         pos = end
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("member_id")
         end = pos + n
-        member_id = data[pos:end].decode("utf-8", "java")
+        o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("members")
-        if n <= 8:
-            members = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.members = items = []
             for _ in range(n):
-                item, pos = _read_join_group_response_member_v5(data, pos)
-                members.append(item)
+                e = new(JoinGroupResponseMember)
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n < 0:
+                    raise null_error("member_id")
+                end = pos + n
+                e.member_id = data[pos:end].decode("utf-8", "java")
+                pos = end
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n >= 0:
+                    end = pos + n
+                    e.group_instance_id = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    check_null(n, "group_instance_id")
+                    e.group_instance_id = None
+                (n,) = _unpack_i(data, pos)
+                pos += 4
+                if n < 0:
+                    raise null_error("metadata")
+                end = pos + n
+                e.metadata = data[pos:end]
+                pos = end
+                items.append(e)
         else:
-            members, pos = read_many(data, pos, n, 8, 256, _read_join_group_response_member_v5)
+            o.members, pos = read_many(data, pos, n, 8, 256, _read_join_group_response_member_v5)
         if pos > len(data):
             raise past_end_error()
-        return JoinGroupResponse(throttle_time_ms, error_code, generation_id, None, protocol_name, leader, False, member_id, members)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("JoinGroupResponse v5", problem) from None
 
 
 def _read_join_group_response_member_v6(data: bytes, pos: int) -> tuple[JoinGroupResponseMember, int]:
+    o = new(JoinGroupResponseMember)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "member_id")
     end = pos + n - 1
-    member_id = data[pos:end].decode("utf-8", "java")
+    o.member_id = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
@@ -770,68 +926,97 @@ def _read_join_group_response_member_v6(data: bytes, pos: int) -> tuple[JoinGrou
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        group_instance_id = data[pos:end].decode("utf-8", "java")
+        o.group_instance_id = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        group_instance_id = None
+        o.group_instance_id = None
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "metadata")
     end = pos + n - 1
-    metadata = data[pos:end]
+    o.metadata = data[pos:end]
     pos = end
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return JoinGroupResponseMember(member_id, group_instance_id, metadata), pos
+    return o, pos
 
 
 def decode_response_v6(data: bytes, pos: int = 0) -> JoinGroupResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, error_code, generation_id, n = _unpack_ihiB(data, pos)
+        o = new(JoinGroupResponse)
+        o.protocol_type = None
+        o.skip_assignment = False
+        o.throttle_time_ms, o.error_code, o.generation_id, n = _unpack_ihiB(data, pos)
         pos += 11
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "protocol_name")
         end = pos + n - 1
-        protocol_name = data[pos:end].decode("utf-8", "java")
+        o.protocol_name = data[pos:end].decode("utf-8", "java")
         pos = end
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "leader")
         end = pos + n - 1
-        leader = data[pos:end].decode("utf-8", "java")
+        o.leader = data[pos:end].decode("utf-8", "java")
         pos = end
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "member_id")
         end = pos + n - 1
-        member_id = data[pos:end].decode("utf-8", "java")
+        o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "members")
         n = n - 1
-        if n <= 8:
-            members = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.members = items = []
             for _ in range(n):
-                item, pos = _read_join_group_response_member_v6(data, pos)
-                members.append(item)
+                e = new(JoinGroupResponseMember)
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "member_id")
+                end = pos + n - 1
+                e.member_id = data[pos:end].decode("utf-8", "java")
+                pos = end
+                n = data[pos]
+                pos += 1
+                if n:
+                    if n > 127:
+                        n, pos = long_uvarint(n, data, pos)
+                    end = pos + n - 1
+                    e.group_instance_id = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    e.group_instance_id = None
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "metadata")
+                end = pos + n - 1
+                e.metadata = data[pos:end]
+                pos = end
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            members, pos = read_many(data, pos, n, 4, 256, _read_join_group_response_member_v6)
+            o.members, pos = read_many(data, pos, n, 4, 256, _read_join_group_response_member_v6)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return JoinGroupResponse(throttle_time_ms, error_code, generation_id, None, protocol_name, leader, False, member_id, members)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("JoinGroupResponse v6", problem) from None
 
@@ -840,59 +1025,87 @@ def decode_response_v7(data: bytes, pos: int = 0) -> JoinGroupResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, error_code, generation_id, n = _unpack_ihiB(data, pos)
+        o = new(JoinGroupResponse)
+        o.skip_assignment = False
+        o.throttle_time_ms, o.error_code, o.generation_id, n = _unpack_ihiB(data, pos)
         pos += 11
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            protocol_type = data[pos:end].decode("utf-8", "java")
+            o.protocol_type = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            protocol_type = None
+            o.protocol_type = None
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            protocol_name = data[pos:end].decode("utf-8", "java")
+            o.protocol_name = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            protocol_name = None
+            o.protocol_name = None
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "leader")
         end = pos + n - 1
-        leader = data[pos:end].decode("utf-8", "java")
+        o.leader = data[pos:end].decode("utf-8", "java")
         pos = end
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "member_id")
         end = pos + n - 1
-        member_id = data[pos:end].decode("utf-8", "java")
+        o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "members")
         n = n - 1
-        if n <= 8:
-            members = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.members = items = []
             for _ in range(n):
-                item, pos = _read_join_group_response_member_v6(data, pos)
-                members.append(item)
+                e = new(JoinGroupResponseMember)
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "member_id")
+                end = pos + n - 1
+                e.member_id = data[pos:end].decode("utf-8", "java")
+                pos = end
+                n = data[pos]
+                pos += 1
+                if n:
+                    if n > 127:
+                        n, pos = long_uvarint(n, data, pos)
+                    end = pos + n - 1
+                    e.group_instance_id = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    e.group_instance_id = None
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "metadata")
+                end = pos + n - 1
+                e.metadata = data[pos:end]
+                pos = end
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            members, pos = read_many(data, pos, n, 4, 256, _read_join_group_response_member_v6)
+            o.members, pos = read_many(data, pos, n, 4, 256, _read_join_group_response_member_v6)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return JoinGroupResponse(throttle_time_ms, error_code, generation_id, protocol_type, protocol_name, leader, False, member_id, members)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("JoinGroupResponse v7", problem) from None
 
@@ -901,59 +1114,86 @@ def decode_response_v9(data: bytes, pos: int = 0) -> JoinGroupResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, error_code, generation_id, n = _unpack_ihiB(data, pos)
+        o = new(JoinGroupResponse)
+        o.throttle_time_ms, o.error_code, o.generation_id, n = _unpack_ihiB(data, pos)
         pos += 11
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            protocol_type = data[pos:end].decode("utf-8", "java")
+            o.protocol_type = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            protocol_type = None
+            o.protocol_type = None
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            protocol_name = data[pos:end].decode("utf-8", "java")
+            o.protocol_name = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            protocol_name = None
+            o.protocol_name = None
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "leader")
         end = pos + n - 1
-        leader = data[pos:end].decode("utf-8", "java")
+        o.leader = data[pos:end].decode("utf-8", "java")
         pos = end
-        skip_assignment, n = _unpack_oB(data, pos)
+        o.skip_assignment, n = _unpack_oB(data, pos)
         pos += 2
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "member_id")
         end = pos + n - 1
-        member_id = data[pos:end].decode("utf-8", "java")
+        o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "members")
         n = n - 1
-        if n <= 8:
-            members = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.members = items = []
             for _ in range(n):
-                item, pos = _read_join_group_response_member_v6(data, pos)
-                members.append(item)
+                e = new(JoinGroupResponseMember)
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "member_id")
+                end = pos + n - 1
+                e.member_id = data[pos:end].decode("utf-8", "java")
+                pos = end
+                n = data[pos]
+                pos += 1
+                if n:
+                    if n > 127:
+                        n, pos = long_uvarint(n, data, pos)
+                    end = pos + n - 1
+                    e.group_instance_id = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    e.group_instance_id = None
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "metadata")
+                end = pos + n - 1
+                e.metadata = data[pos:end]
+                pos = end
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            members, pos = read_many(data, pos, n, 4, 256, _read_join_group_response_member_v6)
+            o.members, pos = read_many(data, pos, n, 4, 256, _read_join_group_response_member_v6)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return JoinGroupResponse(throttle_time_ms, error_code, generation_id, protocol_type, protocol_name, leader, skip_assignment, member_id, members)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("JoinGroupResponse v9", problem) from None
 

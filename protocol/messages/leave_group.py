@@ -12,6 +12,7 @@ from protocol.wire import (
     SMALL_FRAME_BYTES,
     check_null,
     long_uvarint,
+    new,
     null_error,
     past_end_error,
     read_many,
@@ -94,83 +95,108 @@ class LeaveGroupResponse(Message):
 
 def decode_request_v0(data: bytes, pos: int = 0) -> LeaveGroupRequest:
     try:
+        o = new(LeaveGroupRequest)
+        o.members = ()
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("group_id")
         end = pos + n
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("member_id")
         end = pos + n
-        member_id = data[pos:end].decode("utf-8", "java")
+        o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
         if pos > len(data):
             raise past_end_error()
-        return LeaveGroupRequest(group_id, member_id, ())
+        return o
     except READ_ERRORS as problem:
         raise unreadable("LeaveGroupRequest v0", problem) from None
 
 
 def _read_member_identity_v3(data: bytes, pos: int) -> tuple[MemberIdentity, int]:
+    o = new(MemberIdentity)
+    o.reason = None
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("member_id")
     end = pos + n
-    member_id = data[pos:end].decode("utf-8", "java")
+    o.member_id = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n >= 0:
         end = pos + n
-        group_instance_id = data[pos:end].decode("utf-8", "java")
+        o.group_instance_id = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
         check_null(n, "group_instance_id")
-        group_instance_id = None
-    return MemberIdentity(member_id, group_instance_id, None), pos
+        o.group_instance_id = None
+    return o, pos
 
 
 def decode_request_v3(data: bytes, pos: int = 0) -> LeaveGroupRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(LeaveGroupRequest)
+        o.member_id = ''
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("group_id")
         end = pos + n
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("members")
-        if n <= 8:
-            members = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.members = items = []
             for _ in range(n):
-                item, pos = _read_member_identity_v3(data, pos)
-                members.append(item)
+                e = new(MemberIdentity)
+                e.reason = None
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n < 0:
+                    raise null_error("member_id")
+                end = pos + n
+                e.member_id = data[pos:end].decode("utf-8", "java")
+                pos = end
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n >= 0:
+                    end = pos + n
+                    e.group_instance_id = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    check_null(n, "group_instance_id")
+                    e.group_instance_id = None
+                items.append(e)
         else:
-            members, pos = read_many(data, pos, n, 4, 256, _read_member_identity_v3)
+            o.members, pos = read_many(data, pos, n, 4, 256, _read_member_identity_v3)
         if pos > len(data):
             raise past_end_error()
-        return LeaveGroupRequest(group_id, '', members)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("LeaveGroupRequest v3", problem) from None
 
 
 def _read_member_identity_v4(data: bytes, pos: int) -> tuple[MemberIdentity, int]:
+    o = new(MemberIdentity)
+    o.reason = None
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "member_id")
     end = pos + n - 1
-    member_id = data[pos:end].decode("utf-8", "java")
+    o.member_id = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
@@ -178,58 +204,81 @@ def _read_member_identity_v4(data: bytes, pos: int) -> tuple[MemberIdentity, int
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        group_instance_id = data[pos:end].decode("utf-8", "java")
+        o.group_instance_id = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        group_instance_id = None
+        o.group_instance_id = None
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return MemberIdentity(member_id, group_instance_id, None), pos
+    return o, pos
 
 
 def decode_request_v4(data: bytes, pos: int = 0) -> LeaveGroupRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(LeaveGroupRequest)
+        o.member_id = ''
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "group_id")
         end = pos + n - 1
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "members")
         n = n - 1
-        if n <= 8:
-            members = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.members = items = []
             for _ in range(n):
-                item, pos = _read_member_identity_v4(data, pos)
-                members.append(item)
+                e = new(MemberIdentity)
+                e.reason = None
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "member_id")
+                end = pos + n - 1
+                e.member_id = data[pos:end].decode("utf-8", "java")
+                pos = end
+                n = data[pos]
+                pos += 1
+                if n:
+                    if n > 127:
+                        n, pos = long_uvarint(n, data, pos)
+                    end = pos + n - 1
+                    e.group_instance_id = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    e.group_instance_id = None
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            members, pos = read_many(data, pos, n, 3, 256, _read_member_identity_v4)
+            o.members, pos = read_many(data, pos, n, 3, 256, _read_member_identity_v4)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return LeaveGroupRequest(group_id, '', members)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("LeaveGroupRequest v4", problem) from None
 
 
 def _read_member_identity_v5(data: bytes, pos: int) -> tuple[MemberIdentity, int]:
+    o = new(MemberIdentity)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "member_id")
     end = pos + n - 1
-    member_id = data[pos:end].decode("utf-8", "java")
+    o.member_id = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
@@ -237,57 +286,88 @@ def _read_member_identity_v5(data: bytes, pos: int) -> tuple[MemberIdentity, int
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        group_instance_id = data[pos:end].decode("utf-8", "java")
+        o.group_instance_id = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        group_instance_id = None
+        o.group_instance_id = None
     n = data[pos]
     pos += 1
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        reason = data[pos:end].decode("utf-8", "java")
+        o.reason = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        reason = None
+        o.reason = None
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return MemberIdentity(member_id, group_instance_id, reason), pos
+    return o, pos
 
 
 def decode_request_v5(data: bytes, pos: int = 0) -> LeaveGroupRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(LeaveGroupRequest)
+        o.member_id = ''
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "group_id")
         end = pos + n - 1
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "members")
         n = n - 1
-        if n <= 8:
-            members = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.members = items = []
             for _ in range(n):
-                item, pos = _read_member_identity_v5(data, pos)
-                members.append(item)
+                e = new(MemberIdentity)
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "member_id")
+                end = pos + n - 1
+                e.member_id = data[pos:end].decode("utf-8", "java")
+                pos = end
+                n = data[pos]
+                pos += 1
+                if n:
+                    if n > 127:
+                        n, pos = long_uvarint(n, data, pos)
+                    end = pos + n - 1
+                    e.group_instance_id = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    e.group_instance_id = None
+                n = data[pos]
+                pos += 1
+                if n:
+                    if n > 127:
+                        n, pos = long_uvarint(n, data, pos)
+                    end = pos + n - 1
+                    e.reason = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    e.reason = None
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            members, pos = read_many(data, pos, n, 4, 256, _read_member_identity_v5)
+            o.members, pos = read_many(data, pos, n, 4, 256, _read_member_identity_v5)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return LeaveGroupRequest(group_id, '', members)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("LeaveGroupRequest v5", problem) from None
 
@@ -386,77 +466,103 @@ def encode_request_v5(m: LeaveGroupRequest) -> bytes:
 
 def decode_response_v0(data: bytes, pos: int = 0) -> LeaveGroupResponse:
     try:
-        (error_code,) = _unpack_h(data, pos)
+        o = new(LeaveGroupResponse)
+        o.throttle_time_ms = 0
+        o.members = ()
+        (o.error_code,) = _unpack_h(data, pos)
         pos += 2
         if pos > len(data):
             raise past_end_error()
-        return LeaveGroupResponse(0, error_code, ())
+        return o
     except READ_ERRORS as problem:
         raise unreadable("LeaveGroupResponse v0", problem) from None
 
 
 def decode_response_v1(data: bytes, pos: int = 0) -> LeaveGroupResponse:
     try:
-        throttle_time_ms, error_code = _unpack_ih(data, pos)
+        o = new(LeaveGroupResponse)
+        o.members = ()
+        o.throttle_time_ms, o.error_code = _unpack_ih(data, pos)
         pos += 6
         if pos > len(data):
             raise past_end_error()
-        return LeaveGroupResponse(throttle_time_ms, error_code, ())
+        return o
     except READ_ERRORS as problem:
         raise unreadable("LeaveGroupResponse v1", problem) from None
 
 
 def _read_member_response_v3(data: bytes, pos: int) -> tuple[MemberResponse, int]:
+    o = new(MemberResponse)
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("member_id")
     end = pos + n
-    member_id = data[pos:end].decode("utf-8", "java")
+    o.member_id = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n >= 0:
         end = pos + n
-        group_instance_id = data[pos:end].decode("utf-8", "java")
+        o.group_instance_id = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
         check_null(n, "group_instance_id")
-        group_instance_id = None
-    (error_code,) = _unpack_h(data, pos)
+        o.group_instance_id = None
+    (o.error_code,) = _unpack_h(data, pos)
     pos += 2
-    return MemberResponse(member_id, group_instance_id, error_code), pos
+    return o, pos
 
 
 def decode_response_v3(data: bytes, pos: int = 0) -> LeaveGroupResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, error_code, n = _unpack_ihi(data, pos)
+        o = new(LeaveGroupResponse)
+        o.throttle_time_ms, o.error_code, n = _unpack_ihi(data, pos)
         pos += 10
         if n < 0:
             raise null_error("members")
-        if n <= 8:
-            members = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.members = items = []
             for _ in range(n):
-                item, pos = _read_member_response_v3(data, pos)
-                members.append(item)
+                e = new(MemberResponse)
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n < 0:
+                    raise null_error("member_id")
+                end = pos + n
+                e.member_id = data[pos:end].decode("utf-8", "java")
+                pos = end
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n >= 0:
+                    end = pos + n
+                    e.group_instance_id = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    check_null(n, "group_instance_id")
+                    e.group_instance_id = None
+                (e.error_code,) = _unpack_h(data, pos)
+                pos += 2
+                items.append(e)
         else:
-            members, pos = read_many(data, pos, n, 6, 256, _read_member_response_v3)
+            o.members, pos = read_many(data, pos, n, 6, 256, _read_member_response_v3)
         if pos > len(data):
             raise past_end_error()
-        return LeaveGroupResponse(throttle_time_ms, error_code, members)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("LeaveGroupResponse v3", problem) from None
 
 
 def _read_member_response_v4(data: bytes, pos: int) -> tuple[MemberResponse, int]:
+    o = new(MemberResponse)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "member_id")
     end = pos + n - 1
-    member_id = data[pos:end].decode("utf-8", "java")
+    o.member_id = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
@@ -464,40 +570,60 @@ def _read_member_response_v4(data: bytes, pos: int) -> tuple[MemberResponse, int
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        group_instance_id = data[pos:end].decode("utf-8", "java")
+        o.group_instance_id = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        group_instance_id = None
-    error_code, t = _unpack_hB(data, pos)
+        o.group_instance_id = None
+    o.error_code, t = _unpack_hB(data, pos)
     pos += 3
     if t:
         pos = skip_tags(t, data, pos)
-    return MemberResponse(member_id, group_instance_id, error_code), pos
+    return o, pos
 
 
 def decode_response_v4(data: bytes, pos: int = 0) -> LeaveGroupResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, error_code, n = _unpack_ihB(data, pos)
+        o = new(LeaveGroupResponse)
+        o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "members")
         n = n - 1
-        if n <= 8:
-            members = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.members = items = []
             for _ in range(n):
-                item, pos = _read_member_response_v4(data, pos)
-                members.append(item)
+                e = new(MemberResponse)
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "member_id")
+                end = pos + n - 1
+                e.member_id = data[pos:end].decode("utf-8", "java")
+                pos = end
+                n = data[pos]
+                pos += 1
+                if n:
+                    if n > 127:
+                        n, pos = long_uvarint(n, data, pos)
+                    end = pos + n - 1
+                    e.group_instance_id = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    e.group_instance_id = None
+                e.error_code, t = _unpack_hB(data, pos)
+                pos += 3
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            members, pos = read_many(data, pos, n, 5, 256, _read_member_response_v4)
+            o.members, pos = read_many(data, pos, n, 5, 256, _read_member_response_v4)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return LeaveGroupResponse(throttle_time_ms, error_code, members)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("LeaveGroupResponse v4", problem) from None
 

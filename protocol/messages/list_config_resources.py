@@ -10,9 +10,8 @@ from protocol.wire import (
     Message,
     READ_ERRORS,
     SMALL_FRAME_BYTES,
-    long_uvarint,
-    pack_ints,
-    past_end_error,
+    new,
+    pack_compact_ints,
     read_ints,
     read_many,
     skip_tags,
@@ -67,13 +66,13 @@ class ListConfigResourcesResponse(Message):
 
 def decode_request_v0(data: bytes, pos: int = 0) -> ListConfigResourcesRequest:
     try:
+        o = new(ListConfigResourcesRequest)
+        o.resource_types = ()
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ListConfigResourcesRequest(())
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ListConfigResourcesRequest v0", problem) from None
 
@@ -82,18 +81,17 @@ def decode_request_v1(data: bytes, pos: int = 0) -> ListConfigResourcesRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(ListConfigResourcesRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "resource_types")
-        resource_types, pos = read_ints(data, pos, n - 1, "b")
+        o.resource_types, pos = read_ints(data, pos, n - 1, "b")
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ListConfigResourcesRequest(resource_types)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ListConfigResourcesRequest v1", problem) from None
 
@@ -106,93 +104,115 @@ def encode_request_v1(m: ListConfigResourcesRequest) -> bytes:
     out: list[Any] = []
     w = out.append
     items1 = m.resource_types
-    n = len(items1) + 1
-    w(uvarint(n))
-    w(pack_ints(items1, "b"))
+    w(pack_compact_ints(items1, "b"))
     w(b"\0")
     return b"".join(out)
 
 
 def _read_config_resource_v0(data: bytes, pos: int) -> tuple[ConfigResource, int]:
+    o = new(ConfigResource)
+    o.resource_type = 16
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "resource_name")
     end = pos + n - 1
-    resource_name = data[pos:end].decode("utf-8", "java")
+    o.resource_name = data[pos:end].decode("utf-8", "java")
     pos = end
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return ConfigResource(resource_name, 16), pos
+    return o, pos
 
 
 def decode_response_v0(data: bytes, pos: int = 0) -> ListConfigResourcesResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, error_code, n = _unpack_ihB(data, pos)
+        o = new(ListConfigResourcesResponse)
+        o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "config_resources")
         n = n - 1
-        if n <= 8:
-            config_resources = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.config_resources = items = []
             for _ in range(n):
-                item, pos = _read_config_resource_v0(data, pos)
-                config_resources.append(item)
+                e = new(ConfigResource)
+                e.resource_type = 16
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "resource_name")
+                end = pos + n - 1
+                e.resource_name = data[pos:end].decode("utf-8", "java")
+                pos = end
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            config_resources, pos = read_many(data, pos, n, 2, 256, _read_config_resource_v0)
+            o.config_resources, pos = read_many(data, pos, n, 2, 256, _read_config_resource_v0)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ListConfigResourcesResponse(throttle_time_ms, error_code, config_resources)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ListConfigResourcesResponse v0", problem) from None
 
 
 def _read_config_resource_v1(data: bytes, pos: int) -> tuple[ConfigResource, int]:
+    o = new(ConfigResource)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "resource_name")
     end = pos + n - 1
-    resource_name = data[pos:end].decode("utf-8", "java")
+    o.resource_name = data[pos:end].decode("utf-8", "java")
     pos = end
-    resource_type, t = _unpack_bB(data, pos)
+    o.resource_type, t = _unpack_bB(data, pos)
     pos += 2
     if t:
         pos = skip_tags(t, data, pos)
-    return ConfigResource(resource_name, resource_type), pos
+    return o, pos
 
 
 def decode_response_v1(data: bytes, pos: int = 0) -> ListConfigResourcesResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, error_code, n = _unpack_ihB(data, pos)
+        o = new(ListConfigResourcesResponse)
+        o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "config_resources")
         n = n - 1
-        if n <= 8:
-            config_resources = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.config_resources = items = []
             for _ in range(n):
-                item, pos = _read_config_resource_v1(data, pos)
-                config_resources.append(item)
+                e = new(ConfigResource)
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "resource_name")
+                end = pos + n - 1
+                e.resource_name = data[pos:end].decode("utf-8", "java")
+                pos = end
+                e.resource_type, t = _unpack_bB(data, pos)
+                pos += 2
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            config_resources, pos = read_many(data, pos, n, 3, 256, _read_config_resource_v1)
+            o.config_resources, pos = read_many(data, pos, n, 3, 256, _read_config_resource_v1)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ListConfigResourcesResponse(throttle_time_ms, error_code, config_resources)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ListConfigResourcesResponse v1", problem) from None
 

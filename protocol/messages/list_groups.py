@@ -10,7 +10,7 @@ from protocol.wire import (
     Message,
     READ_ERRORS,
     SMALL_FRAME_BYTES,
-    long_uvarint,
+    new,
     null_error,
     pack_compact_string,
     past_end_error,
@@ -78,22 +78,26 @@ class ListGroupsResponse(Message):
 
 def decode_request_v0(data: bytes, pos: int = 0) -> ListGroupsRequest:
     try:
+        o = new(ListGroupsRequest)
+        o.states_filter = ()
+        o.types_filter = ()
         if pos > len(data):
             raise past_end_error()
-        return ListGroupsRequest((), ())
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ListGroupsRequest v0", problem) from None
 
 
 def decode_request_v3(data: bytes, pos: int = 0) -> ListGroupsRequest:
     try:
+        o = new(ListGroupsRequest)
+        o.states_filter = ()
+        o.types_filter = ()
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ListGroupsRequest((), ())
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ListGroupsRequest v3", problem) from None
 
@@ -102,25 +106,25 @@ def decode_request_v4(data: bytes, pos: int = 0) -> ListGroupsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(ListGroupsRequest)
+        o.types_filter = ()
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "states_filter")
         n = n - 1
-        if n <= 8:
-            states_filter = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.states_filter = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
-                states_filter.append(item)
+                items.append(item)
         else:
-            states_filter, pos = read_many(data, pos, n, 1, 256, read_compact_string)
+            o.states_filter, pos = read_many(data, pos, n, 1, 256, read_compact_string)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ListGroupsRequest(states_filter, ())
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ListGroupsRequest v4", problem) from None
 
@@ -129,37 +133,36 @@ def decode_request_v5(data: bytes, pos: int = 0) -> ListGroupsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(ListGroupsRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "states_filter")
         n = n - 1
-        if n <= 8:
-            states_filter = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.states_filter = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
-                states_filter.append(item)
+                items.append(item)
         else:
-            states_filter, pos = read_many(data, pos, n, 1, 256, read_compact_string)
+            o.states_filter, pos = read_many(data, pos, n, 1, 256, read_compact_string)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "types_filter")
         n = n - 1
-        if n <= 8:
-            types_filter = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.types_filter = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
-                types_filter.append(item)
+                items.append(item)
         else:
-            types_filter, pos = read_many(data, pos, n, 1, 256, read_compact_string)
+            o.types_filter, pos = read_many(data, pos, n, 1, 256, read_compact_string)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ListGroupsRequest(states_filter, types_filter)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ListGroupsRequest v5", problem) from None
 
@@ -199,41 +202,62 @@ def encode_request_v5(m: ListGroupsRequest) -> bytes:
 
 
 def _read_listed_group_v0(data: bytes, pos: int) -> tuple[ListedGroup, int]:
+    o = new(ListedGroup)
+    o.group_state = ''
+    o.group_type = ''
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("group_id")
     end = pos + n
-    group_id = data[pos:end].decode("utf-8", "java")
+    o.group_id = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("protocol_type")
     end = pos + n
-    protocol_type = data[pos:end].decode("utf-8", "java")
+    o.protocol_type = data[pos:end].decode("utf-8", "java")
     pos = end
-    return ListedGroup(group_id, protocol_type, '', ''), pos
+    return o, pos
 
 
 def decode_response_v0(data: bytes, pos: int = 0) -> ListGroupsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        error_code, n = _unpack_hi(data, pos)
+        o = new(ListGroupsResponse)
+        o.throttle_time_ms = 0
+        o.error_code, n = _unpack_hi(data, pos)
         pos += 6
         if n < 0:
             raise null_error("groups")
-        if n <= 8:
-            groups = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.groups = items = []
             for _ in range(n):
-                item, pos = _read_listed_group_v0(data, pos)
-                groups.append(item)
+                e = new(ListedGroup)
+                e.group_state = ''
+                e.group_type = ''
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n < 0:
+                    raise null_error("group_id")
+                end = pos + n
+                e.group_id = data[pos:end].decode("utf-8", "java")
+                pos = end
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n < 0:
+                    raise null_error("protocol_type")
+                end = pos + n
+                e.protocol_type = data[pos:end].decode("utf-8", "java")
+                pos = end
+                items.append(e)
         else:
-            groups, pos = read_many(data, pos, n, 4, 256, _read_listed_group_v0)
+            o.groups, pos = read_many(data, pos, n, 4, 256, _read_listed_group_v0)
         if pos > len(data):
             raise past_end_error()
-        return ListGroupsResponse(0, error_code, groups)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ListGroupsResponse v0", problem) from None
 
@@ -242,188 +266,286 @@ def decode_response_v1(data: bytes, pos: int = 0) -> ListGroupsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, error_code, n = _unpack_ihi(data, pos)
+        o = new(ListGroupsResponse)
+        o.throttle_time_ms, o.error_code, n = _unpack_ihi(data, pos)
         pos += 10
         if n < 0:
             raise null_error("groups")
-        if n <= 8:
-            groups = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.groups = items = []
             for _ in range(n):
-                item, pos = _read_listed_group_v0(data, pos)
-                groups.append(item)
+                e = new(ListedGroup)
+                e.group_state = ''
+                e.group_type = ''
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n < 0:
+                    raise null_error("group_id")
+                end = pos + n
+                e.group_id = data[pos:end].decode("utf-8", "java")
+                pos = end
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n < 0:
+                    raise null_error("protocol_type")
+                end = pos + n
+                e.protocol_type = data[pos:end].decode("utf-8", "java")
+                pos = end
+                items.append(e)
         else:
-            groups, pos = read_many(data, pos, n, 4, 256, _read_listed_group_v0)
+            o.groups, pos = read_many(data, pos, n, 4, 256, _read_listed_group_v0)
         if pos > len(data):
             raise past_end_error()
-        return ListGroupsResponse(throttle_time_ms, error_code, groups)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ListGroupsResponse v1", problem) from None
 
 
 def _read_listed_group_v3(data: bytes, pos: int) -> tuple[ListedGroup, int]:
+    o = new(ListedGroup)
+    o.group_state = ''
+    o.group_type = ''
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "group_id")
     end = pos + n - 1
-    group_id = data[pos:end].decode("utf-8", "java")
+    o.group_id = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "protocol_type")
     end = pos + n - 1
-    protocol_type = data[pos:end].decode("utf-8", "java")
+    o.protocol_type = data[pos:end].decode("utf-8", "java")
     pos = end
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return ListedGroup(group_id, protocol_type, '', ''), pos
+    return o, pos
 
 
 def decode_response_v3(data: bytes, pos: int = 0) -> ListGroupsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, error_code, n = _unpack_ihB(data, pos)
+        o = new(ListGroupsResponse)
+        o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "groups")
         n = n - 1
-        if n <= 8:
-            groups = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.groups = items = []
             for _ in range(n):
-                item, pos = _read_listed_group_v3(data, pos)
-                groups.append(item)
+                e = new(ListedGroup)
+                e.group_state = ''
+                e.group_type = ''
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "group_id")
+                end = pos + n - 1
+                e.group_id = data[pos:end].decode("utf-8", "java")
+                pos = end
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "protocol_type")
+                end = pos + n - 1
+                e.protocol_type = data[pos:end].decode("utf-8", "java")
+                pos = end
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            groups, pos = read_many(data, pos, n, 3, 256, _read_listed_group_v3)
+            o.groups, pos = read_many(data, pos, n, 3, 256, _read_listed_group_v3)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ListGroupsResponse(throttle_time_ms, error_code, groups)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ListGroupsResponse v3", problem) from None
 
 
 def _read_listed_group_v4(data: bytes, pos: int) -> tuple[ListedGroup, int]:
+    o = new(ListedGroup)
+    o.group_type = ''
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "group_id")
     end = pos + n - 1
-    group_id = data[pos:end].decode("utf-8", "java")
+    o.group_id = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "protocol_type")
     end = pos + n - 1
-    protocol_type = data[pos:end].decode("utf-8", "java")
+    o.protocol_type = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "group_state")
     end = pos + n - 1
-    group_state = data[pos:end].decode("utf-8", "java")
+    o.group_state = data[pos:end].decode("utf-8", "java")
     pos = end
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return ListedGroup(group_id, protocol_type, group_state, ''), pos
+    return o, pos
 
 
 def decode_response_v4(data: bytes, pos: int = 0) -> ListGroupsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, error_code, n = _unpack_ihB(data, pos)
+        o = new(ListGroupsResponse)
+        o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "groups")
         n = n - 1
-        if n <= 8:
-            groups = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.groups = items = []
             for _ in range(n):
-                item, pos = _read_listed_group_v4(data, pos)
-                groups.append(item)
+                e = new(ListedGroup)
+                e.group_type = ''
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "group_id")
+                end = pos + n - 1
+                e.group_id = data[pos:end].decode("utf-8", "java")
+                pos = end
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "protocol_type")
+                end = pos + n - 1
+                e.protocol_type = data[pos:end].decode("utf-8", "java")
+                pos = end
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "group_state")
+                end = pos + n - 1
+                e.group_state = data[pos:end].decode("utf-8", "java")
+                pos = end
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            groups, pos = read_many(data, pos, n, 4, 256, _read_listed_group_v4)
+            o.groups, pos = read_many(data, pos, n, 4, 256, _read_listed_group_v4)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ListGroupsResponse(throttle_time_ms, error_code, groups)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ListGroupsResponse v4", problem) from None
 
 
 def _read_listed_group_v5(data: bytes, pos: int) -> tuple[ListedGroup, int]:
+    o = new(ListedGroup)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "group_id")
     end = pos + n - 1
-    group_id = data[pos:end].decode("utf-8", "java")
+    o.group_id = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "protocol_type")
     end = pos + n - 1
-    protocol_type = data[pos:end].decode("utf-8", "java")
+    o.protocol_type = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "group_state")
     end = pos + n - 1
-    group_state = data[pos:end].decode("utf-8", "java")
+    o.group_state = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "group_type")
     end = pos + n - 1
-    group_type = data[pos:end].decode("utf-8", "java")
+    o.group_type = data[pos:end].decode("utf-8", "java")
     pos = end
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return ListedGroup(group_id, protocol_type, group_state, group_type), pos
+    return o, pos
 
 
 def decode_response_v5(data: bytes, pos: int = 0) -> ListGroupsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, error_code, n = _unpack_ihB(data, pos)
+        o = new(ListGroupsResponse)
+        o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "groups")
         n = n - 1
-        if n <= 8:
-            groups = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.groups = items = []
             for _ in range(n):
-                item, pos = _read_listed_group_v5(data, pos)
-                groups.append(item)
+                e = new(ListedGroup)
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "group_id")
+                end = pos + n - 1
+                e.group_id = data[pos:end].decode("utf-8", "java")
+                pos = end
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "protocol_type")
+                end = pos + n - 1
+                e.protocol_type = data[pos:end].decode("utf-8", "java")
+                pos = end
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "group_state")
+                end = pos + n - 1
+                e.group_state = data[pos:end].decode("utf-8", "java")
+                pos = end
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "group_type")
+                end = pos + n - 1
+                e.group_type = data[pos:end].decode("utf-8", "java")
+                pos = end
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            groups, pos = read_many(data, pos, n, 5, 256, _read_listed_group_v5)
+            o.groups, pos = read_many(data, pos, n, 5, 256, _read_listed_group_v5)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ListGroupsResponse(throttle_time_ms, error_code, groups)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ListGroupsResponse v5", problem) from None
 

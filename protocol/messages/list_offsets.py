@@ -10,7 +10,7 @@ from protocol.wire import (
     Message,
     READ_ERRORS,
     SMALL_FRAME_BYTES,
-    long_uvarint,
+    new,
     null_error,
     past_end_error,
     read_many,
@@ -21,6 +21,12 @@ from protocol.wire import (
     uvarint,
 )
 
+_iter_unpack_ihqq = Struct(">ihqq").iter_unpack
+_iter_unpack_ihqqi = Struct(">ihqqi").iter_unpack
+_iter_unpack_ihqqiB = Struct(">ihqqiB").iter_unpack
+_iter_unpack_iiq = Struct(">iiq").iter_unpack
+_iter_unpack_iiqB = Struct(">iiqB").iter_unpack
+_iter_unpack_iq = Struct(">iq").iter_unpack
 _pack_h = Struct(">h").pack
 _pack_i = Struct(">i").pack
 _pack_iB = Struct(">iB").pack
@@ -133,52 +139,66 @@ class ListOffsetsResponse(Message):
         self.topics = topics
 
 
-def _read_list_offsets_partition_v1_2(data: bytes, pos: int) -> tuple[ListOffsetsPartition, int]:
-    partition_index, timestamp = _unpack_iq(data, pos)
+def _read_list_offsets_partition_v1(data: bytes, pos: int) -> tuple[ListOffsetsPartition, int]:
+    o = new(ListOffsetsPartition)
+    o.current_leader_epoch = -1
+    o.partition_index, o.timestamp = _unpack_iq(data, pos)
     pos += 12
-    return ListOffsetsPartition(partition_index, -1, timestamp), pos
+    return o, pos
 
 
 def _read_list_offsets_topic_v1(data: bytes, pos: int) -> tuple[ListOffsetsTopic, int]:
+    o = new(ListOffsetsTopic)
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8:
-        partitions = []
-        for _ in range(n):
-            item, pos = _read_list_offsets_partition_v1_2(data, pos)
-            partitions.append(item)
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        end = pos + n * 12
+        if n > 2 and end <= len(data):
+            o.partitions = [ListOffsetsPartition(v0, -1, v1) for v0, v1 in _iter_unpack_iq(data[pos:end])]
+            pos = end
+        else:
+            o.partitions = items = []
+            for _ in range(n):
+                e = new(ListOffsetsPartition)
+                e.current_leader_epoch = -1
+                e.partition_index, e.timestamp = _unpack_iq(data, pos)
+                pos += 12
+                items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 12, 8, _read_list_offsets_partition_v1_2)
-    return ListOffsetsTopic(name, partitions), pos
+        o.partitions, pos = read_many(data, pos, n, 12, 8, _read_list_offsets_partition_v1)
+    return o, pos
 
 
 def decode_request_v1(data: bytes, pos: int = 0) -> ListOffsetsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        replica_id, n = _unpack_ii(data, pos)
+        o = new(ListOffsetsRequest)
+        o.isolation_level = 0
+        o.timeout_ms = 0
+        o.replica_id, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_list_offsets_topic_v1(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 6, 256, _read_list_offsets_topic_v1)
+            o.topics, pos = read_many(data, pos, n, 6, 256, _read_list_offsets_topic_v1)
         if pos > len(data):
             raise past_end_error()
-        return ListOffsetsRequest(replica_id, 0, topics, 0)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ListOffsetsRequest v1", problem) from None
 
@@ -187,132 +207,156 @@ def decode_request_v2(data: bytes, pos: int = 0) -> ListOffsetsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        replica_id, isolation_level, n = _unpack_ibi(data, pos)
+        o = new(ListOffsetsRequest)
+        o.timeout_ms = 0
+        o.replica_id, o.isolation_level, n = _unpack_ibi(data, pos)
         pos += 9
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_list_offsets_topic_v1(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 6, 256, _read_list_offsets_topic_v1)
+            o.topics, pos = read_many(data, pos, n, 6, 256, _read_list_offsets_topic_v1)
         if pos > len(data):
             raise past_end_error()
-        return ListOffsetsRequest(replica_id, isolation_level, topics, 0)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ListOffsetsRequest v2", problem) from None
 
 
-def _read_list_offsets_partition_v4_2(data: bytes, pos: int) -> tuple[ListOffsetsPartition, int]:
-    partition_index, current_leader_epoch, timestamp = _unpack_iiq(data, pos)
+def _read_list_offsets_partition_v4(data: bytes, pos: int) -> tuple[ListOffsetsPartition, int]:
+    o = new(ListOffsetsPartition)
+    o.partition_index, o.current_leader_epoch, o.timestamp = _unpack_iiq(data, pos)
     pos += 16
-    return ListOffsetsPartition(partition_index, current_leader_epoch, timestamp), pos
+    return o, pos
 
 
 def _read_list_offsets_topic_v4(data: bytes, pos: int) -> tuple[ListOffsetsTopic, int]:
+    o = new(ListOffsetsTopic)
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8:
-        partitions = []
-        for _ in range(n):
-            item, pos = _read_list_offsets_partition_v4_2(data, pos)
-            partitions.append(item)
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        end = pos + n * 16
+        if n > 2 and end <= len(data):
+            o.partitions = [ListOffsetsPartition(v0, v1, v2) for v0, v1, v2 in _iter_unpack_iiq(data[pos:end])]
+            pos = end
+        else:
+            o.partitions = items = []
+            for _ in range(n):
+                e = new(ListOffsetsPartition)
+                e.partition_index, e.current_leader_epoch, e.timestamp = _unpack_iiq(data, pos)
+                pos += 16
+                items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 16, 8, _read_list_offsets_partition_v4_2)
-    return ListOffsetsTopic(name, partitions), pos
+        o.partitions, pos = read_many(data, pos, n, 16, 8, _read_list_offsets_partition_v4)
+    return o, pos
 
 
 def decode_request_v4(data: bytes, pos: int = 0) -> ListOffsetsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        replica_id, isolation_level, n = _unpack_ibi(data, pos)
+        o = new(ListOffsetsRequest)
+        o.timeout_ms = 0
+        o.replica_id, o.isolation_level, n = _unpack_ibi(data, pos)
         pos += 9
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_list_offsets_topic_v4(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 6, 256, _read_list_offsets_topic_v4)
+            o.topics, pos = read_many(data, pos, n, 6, 256, _read_list_offsets_topic_v4)
         if pos > len(data):
             raise past_end_error()
-        return ListOffsetsRequest(replica_id, isolation_level, topics, 0)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ListOffsetsRequest v4", problem) from None
 
 
-def _read_list_offsets_partition_v6_2(data: bytes, pos: int) -> tuple[ListOffsetsPartition, int]:
-    partition_index, current_leader_epoch, timestamp, t = _unpack_iiqB(data, pos)
+def _read_list_offsets_partition_v6(data: bytes, pos: int) -> tuple[ListOffsetsPartition, int]:
+    o = new(ListOffsetsPartition)
+    o.partition_index, o.current_leader_epoch, o.timestamp, t = _unpack_iiqB(data, pos)
     pos += 17
     if t:
         pos = skip_tags(t, data, pos)
-    return ListOffsetsPartition(partition_index, current_leader_epoch, timestamp), pos
+    return o, pos
 
 
 def _read_list_offsets_topic_v6(data: bytes, pos: int) -> tuple[ListOffsetsTopic, int]:
+    o = new(ListOffsetsTopic)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8:
-        partitions = []
-        for _ in range(n):
-            item, pos = _read_list_offsets_partition_v6_2(data, pos)
-            partitions.append(item)
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        end = pos + n * 17
+        if n > 2 and data[pos + 16 : end : 17].count(0) == n:
+            o.partitions = [ListOffsetsPartition(v0, v1, v2) for v0, v1, v2, _ in _iter_unpack_iiqB(data[pos:end])]
+            pos = end
+        else:
+            o.partitions = items = []
+            for _ in range(n):
+                e = new(ListOffsetsPartition)
+                e.partition_index, e.current_leader_epoch, e.timestamp, t = _unpack_iiqB(data, pos)
+                pos += 17
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 17, 8, _read_list_offsets_partition_v6_2)
+        o.partitions, pos = read_many(data, pos, n, 17, 8, _read_list_offsets_partition_v6)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return ListOffsetsTopic(name, partitions), pos
+    return o, pos
 
 
 def decode_request_v6(data: bytes, pos: int = 0) -> ListOffsetsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        replica_id, isolation_level, n = _unpack_ibB(data, pos)
+        o = new(ListOffsetsRequest)
+        o.timeout_ms = 0
+        o.replica_id, o.isolation_level, n = _unpack_ibB(data, pos)
         pos += 6
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_list_offsets_topic_v6(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 3, 256, _read_list_offsets_topic_v6)
+            o.topics, pos = read_many(data, pos, n, 3, 256, _read_list_offsets_topic_v6)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ListOffsetsRequest(replica_id, isolation_level, topics, 0)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ListOffsetsRequest v6", problem) from None
 
@@ -321,25 +365,24 @@ def decode_request_v10(data: bytes, pos: int = 0) -> ListOffsetsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        replica_id, isolation_level, n = _unpack_ibB(data, pos)
+        o = new(ListOffsetsRequest)
+        o.replica_id, o.isolation_level, n = _unpack_ibB(data, pos)
         pos += 6
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_list_offsets_topic_v6(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 3, 256, _read_list_offsets_topic_v6)
-        timeout_ms, t = _unpack_iB(data, pos)
+            o.topics, pos = read_many(data, pos, n, 3, 256, _read_list_offsets_topic_v6)
+        o.timeout_ms, t = _unpack_iB(data, pos)
         pos += 5
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ListOffsetsRequest(replica_id, isolation_level, topics, timeout_ms)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ListOffsetsRequest v10", problem) from None
 
@@ -433,52 +476,65 @@ def encode_request_v10(m: ListOffsetsRequest) -> bytes:
     return b"".join(out)
 
 
-def _read_list_offsets_partition_response_v1_2(data: bytes, pos: int) -> tuple[ListOffsetsPartitionResponse, int]:
-    partition_index, error_code, timestamp, offset = _unpack_ihqq(data, pos)
+def _read_list_offsets_partition_response_v1(data: bytes, pos: int) -> tuple[ListOffsetsPartitionResponse, int]:
+    o = new(ListOffsetsPartitionResponse)
+    o.leader_epoch = -1
+    o.partition_index, o.error_code, o.timestamp, o.offset = _unpack_ihqq(data, pos)
     pos += 22
-    return ListOffsetsPartitionResponse(partition_index, error_code, timestamp, offset, -1), pos
+    return o, pos
 
 
 def _read_list_offsets_topic_response_v1(data: bytes, pos: int) -> tuple[ListOffsetsTopicResponse, int]:
+    o = new(ListOffsetsTopicResponse)
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8:
-        partitions = []
-        for _ in range(n):
-            item, pos = _read_list_offsets_partition_response_v1_2(data, pos)
-            partitions.append(item)
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        end = pos + n * 22
+        if n > 2 and end <= len(data):
+            o.partitions = [ListOffsetsPartitionResponse(v0, v1, v2, v3, -1) for v0, v1, v2, v3 in _iter_unpack_ihqq(data[pos:end])]
+            pos = end
+        else:
+            o.partitions = items = []
+            for _ in range(n):
+                e = new(ListOffsetsPartitionResponse)
+                e.leader_epoch = -1
+                e.partition_index, e.error_code, e.timestamp, e.offset = _unpack_ihqq(data, pos)
+                pos += 22
+                items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 22, 8, _read_list_offsets_partition_response_v1_2)
-    return ListOffsetsTopicResponse(name, partitions), pos
+        o.partitions, pos = read_many(data, pos, n, 22, 8, _read_list_offsets_partition_response_v1)
+    return o, pos
 
 
 def decode_response_v1(data: bytes, pos: int = 0) -> ListOffsetsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(ListOffsetsResponse)
+        o.throttle_time_ms = 0
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_list_offsets_topic_response_v1(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 6, 256, _read_list_offsets_topic_response_v1)
+            o.topics, pos = read_many(data, pos, n, 6, 256, _read_list_offsets_topic_response_v1)
         if pos > len(data):
             raise past_end_error()
-        return ListOffsetsResponse(0, topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ListOffsetsResponse v1", problem) from None
 
@@ -487,132 +543,153 @@ def decode_response_v2(data: bytes, pos: int = 0) -> ListOffsetsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_ii(data, pos)
+        o = new(ListOffsetsResponse)
+        o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_list_offsets_topic_response_v1(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 6, 256, _read_list_offsets_topic_response_v1)
+            o.topics, pos = read_many(data, pos, n, 6, 256, _read_list_offsets_topic_response_v1)
         if pos > len(data):
             raise past_end_error()
-        return ListOffsetsResponse(throttle_time_ms, topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ListOffsetsResponse v2", problem) from None
 
 
-def _read_list_offsets_partition_response_v4_2(data: bytes, pos: int) -> tuple[ListOffsetsPartitionResponse, int]:
-    partition_index, error_code, timestamp, offset, leader_epoch = _unpack_ihqqi(data, pos)
+def _read_list_offsets_partition_response_v4(data: bytes, pos: int) -> tuple[ListOffsetsPartitionResponse, int]:
+    o = new(ListOffsetsPartitionResponse)
+    o.partition_index, o.error_code, o.timestamp, o.offset, o.leader_epoch = _unpack_ihqqi(data, pos)
     pos += 26
-    return ListOffsetsPartitionResponse(partition_index, error_code, timestamp, offset, leader_epoch), pos
+    return o, pos
 
 
 def _read_list_offsets_topic_response_v4(data: bytes, pos: int) -> tuple[ListOffsetsTopicResponse, int]:
+    o = new(ListOffsetsTopicResponse)
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8:
-        partitions = []
-        for _ in range(n):
-            item, pos = _read_list_offsets_partition_response_v4_2(data, pos)
-            partitions.append(item)
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        end = pos + n * 26
+        if n > 2 and end <= len(data):
+            o.partitions = [ListOffsetsPartitionResponse(v0, v1, v2, v3, v4) for v0, v1, v2, v3, v4 in _iter_unpack_ihqqi(data[pos:end])]
+            pos = end
+        else:
+            o.partitions = items = []
+            for _ in range(n):
+                e = new(ListOffsetsPartitionResponse)
+                e.partition_index, e.error_code, e.timestamp, e.offset, e.leader_epoch = _unpack_ihqqi(data, pos)
+                pos += 26
+                items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 26, 8, _read_list_offsets_partition_response_v4_2)
-    return ListOffsetsTopicResponse(name, partitions), pos
+        o.partitions, pos = read_many(data, pos, n, 26, 8, _read_list_offsets_partition_response_v4)
+    return o, pos
 
 
 def decode_response_v4(data: bytes, pos: int = 0) -> ListOffsetsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_ii(data, pos)
+        o = new(ListOffsetsResponse)
+        o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_list_offsets_topic_response_v4(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 6, 256, _read_list_offsets_topic_response_v4)
+            o.topics, pos = read_many(data, pos, n, 6, 256, _read_list_offsets_topic_response_v4)
         if pos > len(data):
             raise past_end_error()
-        return ListOffsetsResponse(throttle_time_ms, topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ListOffsetsResponse v4", problem) from None
 
 
-def _read_list_offsets_partition_response_v6_2(data: bytes, pos: int) -> tuple[ListOffsetsPartitionResponse, int]:
-    partition_index, error_code, timestamp, offset, leader_epoch, t = _unpack_ihqqiB(data, pos)
+def _read_list_offsets_partition_response_v6(data: bytes, pos: int) -> tuple[ListOffsetsPartitionResponse, int]:
+    o = new(ListOffsetsPartitionResponse)
+    o.partition_index, o.error_code, o.timestamp, o.offset, o.leader_epoch, t = _unpack_ihqqiB(data, pos)
     pos += 27
     if t:
         pos = skip_tags(t, data, pos)
-    return ListOffsetsPartitionResponse(partition_index, error_code, timestamp, offset, leader_epoch), pos
+    return o, pos
 
 
 def _read_list_offsets_topic_response_v6(data: bytes, pos: int) -> tuple[ListOffsetsTopicResponse, int]:
+    o = new(ListOffsetsTopicResponse)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8:
-        partitions = []
-        for _ in range(n):
-            item, pos = _read_list_offsets_partition_response_v6_2(data, pos)
-            partitions.append(item)
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        end = pos + n * 27
+        if n > 2 and data[pos + 26 : end : 27].count(0) == n:
+            o.partitions = [ListOffsetsPartitionResponse(v0, v1, v2, v3, v4) for v0, v1, v2, v3, v4, _ in _iter_unpack_ihqqiB(data[pos:end])]
+            pos = end
+        else:
+            o.partitions = items = []
+            for _ in range(n):
+                e = new(ListOffsetsPartitionResponse)
+                e.partition_index, e.error_code, e.timestamp, e.offset, e.leader_epoch, t = _unpack_ihqqiB(data, pos)
+                pos += 27
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 27, 8, _read_list_offsets_partition_response_v6_2)
+        o.partitions, pos = read_many(data, pos, n, 27, 8, _read_list_offsets_partition_response_v6)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return ListOffsetsTopicResponse(name, partitions), pos
+    return o, pos
 
 
 def decode_response_v6(data: bytes, pos: int = 0) -> ListOffsetsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_iB(data, pos)
+        o = new(ListOffsetsResponse)
+        o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_list_offsets_topic_response_v6(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 3, 256, _read_list_offsets_topic_response_v6)
+            o.topics, pos = read_many(data, pos, n, 3, 256, _read_list_offsets_topic_response_v6)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ListOffsetsResponse(throttle_time_ms, topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ListOffsetsResponse v6", problem) from None
 

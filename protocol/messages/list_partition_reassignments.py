@@ -9,10 +9,11 @@ from typing import Any
 from protocol.wire import (
     Message,
     READ_ERRORS,
+    SHORT_COMPACT_INTS,
     SMALL_FRAME_BYTES,
     long_uvarint,
-    pack_ints,
-    past_end_error,
+    new,
+    pack_compact_ints,
     read_ints,
     read_many,
     skip_tags,
@@ -99,51 +100,67 @@ class ListPartitionReassignmentsResponse(Message):
 
 
 def _read_list_partition_reassignments_topics_v0(data: bytes, pos: int) -> tuple[ListPartitionReassignmentsTopics, int]:
+    o = new(ListPartitionReassignmentsTopics)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partition_indexes")
-    partition_indexes, pos = read_ints(data, pos, n - 1, "i")
+    o.partition_indexes, pos = read_ints(data, pos, n - 1, "i")
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return ListPartitionReassignmentsTopics(name, partition_indexes), pos
+    return o, pos
 
 
 def decode_request_v0(data: bytes, pos: int = 0) -> ListPartitionReassignmentsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        timeout_ms, n = _unpack_iB(data, pos)
+        o = new(ListPartitionReassignmentsRequest)
+        o.timeout_ms, n = _unpack_iB(data, pos)
         pos += 5
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             n = n - 1
-            if n <= 8:
-                topics = []
+            if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+                o.topics = items = []
                 for _ in range(n):
-                    item, pos = _read_list_partition_reassignments_topics_v0(data, pos)
-                    topics.append(item)
+                    e = new(ListPartitionReassignmentsTopics)
+                    n = data[pos]
+                    pos += 1
+                    if not 0 < n < 128:
+                        n, pos = unusual_length(n, data, pos, "name")
+                    end = pos + n - 1
+                    e.name = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                    n = data[pos]
+                    pos += 1
+                    if not 0 < n < 128:
+                        n, pos = unusual_length(n, data, pos, "partition_indexes")
+                    e.partition_indexes, pos = read_ints(data, pos, n - 1, "i")
+                    t = data[pos]
+                    pos += 1
+                    if t:
+                        pos = skip_tags(t, data, pos)
+                    items.append(e)
             else:
-                topics, pos = read_many(data, pos, n, 3, 256, _read_list_partition_reassignments_topics_v0)
+                o.topics, pos = read_many(data, pos, n, 3, 256, _read_list_partition_reassignments_topics_v0)
         else:
-            topics = None
+            o.topics = None
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ListPartitionReassignmentsRequest(timeout_ms, topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ListPartitionReassignmentsRequest v0", problem) from None
 
@@ -162,97 +179,116 @@ def encode_request_v0(m: ListPartitionReassignmentsRequest) -> bytes:
         w(uvarint(n))
         w(b)
         items3 = e2.partition_indexes
-        n = len(items3) + 1
-        w(uvarint(n))
-        w(pack_ints(items3, "i"))
+        n = len(items3)
+        w(SHORT_COMPACT_INTS[n](n + 1, *items3) if n < 33 else pack_compact_ints(items3, "i"))
         w(b"\0")
     w(b"\0")
     return b"".join(out)
 
 
-def _read_ongoing_partition_reassignment_v0_2(data: bytes, pos: int) -> tuple[OngoingPartitionReassignment, int]:
-    partition_index, n = _unpack_iB(data, pos)
+def _read_ongoing_partition_reassignment_v0(data: bytes, pos: int) -> tuple[OngoingPartitionReassignment, int]:
+    o = new(OngoingPartitionReassignment)
+    o.partition_index, n = _unpack_iB(data, pos)
     pos += 5
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "replicas")
-    replicas, pos = read_ints(data, pos, n - 1, "i")
+    o.replicas, pos = read_ints(data, pos, n - 1, "i")
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "adding_replicas")
-    adding_replicas, pos = read_ints(data, pos, n - 1, "i")
+    o.adding_replicas, pos = read_ints(data, pos, n - 1, "i")
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "removing_replicas")
-    removing_replicas, pos = read_ints(data, pos, n - 1, "i")
+    o.removing_replicas, pos = read_ints(data, pos, n - 1, "i")
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return OngoingPartitionReassignment(partition_index, replicas, adding_replicas, removing_replicas), pos
+    return o, pos
 
 
 def _read_ongoing_topic_reassignment_v0(data: bytes, pos: int) -> tuple[OngoingTopicReassignment, int]:
+    o = new(OngoingTopicReassignment)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8:
-        partitions = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.partitions = items = []
         for _ in range(n):
-            item, pos = _read_ongoing_partition_reassignment_v0_2(data, pos)
-            partitions.append(item)
+            e = new(OngoingPartitionReassignment)
+            e.partition_index, n = _unpack_iB(data, pos)
+            pos += 5
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "replicas")
+            e.replicas, pos = read_ints(data, pos, n - 1, "i")
+            n = data[pos]
+            pos += 1
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "adding_replicas")
+            e.adding_replicas, pos = read_ints(data, pos, n - 1, "i")
+            n = data[pos]
+            pos += 1
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "removing_replicas")
+            e.removing_replicas, pos = read_ints(data, pos, n - 1, "i")
+            t = data[pos]
+            pos += 1
+            if t:
+                pos = skip_tags(t, data, pos)
+            items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 8, 8, _read_ongoing_partition_reassignment_v0_2)
+        o.partitions, pos = read_many(data, pos, n, 8, 8, _read_ongoing_partition_reassignment_v0)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return OngoingTopicReassignment(name, partitions), pos
+    return o, pos
 
 
 def decode_response_v0(data: bytes, pos: int = 0) -> ListPartitionReassignmentsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, error_code, n = _unpack_ihB(data, pos)
+        o = new(ListPartitionReassignmentsResponse)
+        o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            error_message = data[pos:end].decode("utf-8", "java")
+            o.error_message = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            error_message = None
+            o.error_message = None
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_ongoing_topic_reassignment_v0(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 3, 256, _read_ongoing_topic_reassignment_v0)
+            o.topics, pos = read_many(data, pos, n, 3, 256, _read_ongoing_topic_reassignment_v0)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ListPartitionReassignmentsResponse(throttle_time_ms, error_code, error_message, topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ListPartitionReassignmentsResponse v0", problem) from None
 
@@ -279,17 +315,15 @@ def encode_response_v0(m: ListPartitionReassignmentsResponse) -> bytes:
         w(uvarint(n))
         for e4 in items3:
             items5 = e4.replicas
-            n = len(items5) + 1
-            w(_pack_iB(e4.partition_index, n) if n < 128 else _pack_i(e4.partition_index) + uvarint(n))
-            w(pack_ints(items5, "i"))
+            w(_pack_i(e4.partition_index))
+            n = len(items5)
+            w(SHORT_COMPACT_INTS[n](n + 1, *items5) if n < 33 else pack_compact_ints(items5, "i"))
             items6 = e4.adding_replicas
-            n = len(items6) + 1
-            w(uvarint(n))
-            w(pack_ints(items6, "i"))
+            n = len(items6)
+            w(SHORT_COMPACT_INTS[n](n + 1, *items6) if n < 33 else pack_compact_ints(items6, "i"))
             items7 = e4.removing_replicas
-            n = len(items7) + 1
-            w(uvarint(n))
-            w(pack_ints(items7, "i"))
+            n = len(items7)
+            w(SHORT_COMPACT_INTS[n](n + 1, *items7) if n < 33 else pack_compact_ints(items7, "i"))
             w(b"\0")
         w(b"\0")
     w(b"\0")

@@ -11,9 +11,9 @@ from protocol.wire import (
     READ_ERRORS,
     SMALL_FRAME_BYTES,
     long_uvarint,
+    new,
+    pack_compact_ints,
     pack_compact_string,
-    pack_ints,
-    past_end_error,
     read_compact_string,
     read_ints,
     read_many,
@@ -83,30 +83,31 @@ def decode_request_v0(data: bytes, pos: int = 0) -> ListTransactionsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(ListTransactionsRequest)
+        o.duration_filter = -1
+        o.transactional_id_pattern = None
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "state_filters")
         n = n - 1
-        if n <= 8:
-            state_filters = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.state_filters = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
-                state_filters.append(item)
+                items.append(item)
         else:
-            state_filters, pos = read_many(data, pos, n, 1, 256, read_compact_string)
+            o.state_filters, pos = read_many(data, pos, n, 1, 256, read_compact_string)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "producer_id_filters")
-        producer_id_filters, pos = read_ints(data, pos, n - 1, "q")
+        o.producer_id_filters, pos = read_ints(data, pos, n - 1, "q")
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ListTransactionsRequest(state_filters, producer_id_filters, -1, None)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ListTransactionsRequest v0", problem) from None
 
@@ -115,30 +116,30 @@ def decode_request_v1(data: bytes, pos: int = 0) -> ListTransactionsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(ListTransactionsRequest)
+        o.transactional_id_pattern = None
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "state_filters")
         n = n - 1
-        if n <= 8:
-            state_filters = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.state_filters = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
-                state_filters.append(item)
+                items.append(item)
         else:
-            state_filters, pos = read_many(data, pos, n, 1, 256, read_compact_string)
+            o.state_filters, pos = read_many(data, pos, n, 1, 256, read_compact_string)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "producer_id_filters")
-        producer_id_filters, pos = read_ints(data, pos, n - 1, "q")
-        duration_filter, t = _unpack_qB(data, pos)
+        o.producer_id_filters, pos = read_ints(data, pos, n - 1, "q")
+        o.duration_filter, t = _unpack_qB(data, pos)
         pos += 9
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ListTransactionsRequest(state_filters, producer_id_filters, duration_filter, None)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ListTransactionsRequest v1", problem) from None
 
@@ -147,40 +148,39 @@ def decode_request_v2(data: bytes, pos: int = 0) -> ListTransactionsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(ListTransactionsRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "state_filters")
         n = n - 1
-        if n <= 8:
-            state_filters = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.state_filters = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
-                state_filters.append(item)
+                items.append(item)
         else:
-            state_filters, pos = read_many(data, pos, n, 1, 256, read_compact_string)
+            o.state_filters, pos = read_many(data, pos, n, 1, 256, read_compact_string)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "producer_id_filters")
-        producer_id_filters, pos = read_ints(data, pos, n - 1, "q")
-        duration_filter, n = _unpack_qB(data, pos)
+        o.producer_id_filters, pos = read_ints(data, pos, n - 1, "q")
+        o.duration_filter, n = _unpack_qB(data, pos)
         pos += 9
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            transactional_id_pattern = data[pos:end].decode("utf-8", "java")
+            o.transactional_id_pattern = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            transactional_id_pattern = None
+            o.transactional_id_pattern = None
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ListTransactionsRequest(state_filters, producer_id_filters, duration_filter, transactional_id_pattern)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ListTransactionsRequest v2", problem) from None
 
@@ -193,9 +193,7 @@ def encode_request_v0(m: ListTransactionsRequest) -> bytes:
     w(uvarint(n))
     out += [pack_compact_string(text) for text in items1]
     items2 = m.producer_id_filters
-    n = len(items2) + 1
-    w(uvarint(n))
-    w(pack_ints(items2, "q"))
+    w(pack_compact_ints(items2, "q"))
     w(b"\0")
     return b"".join(out)
 
@@ -208,9 +206,7 @@ def encode_request_v1(m: ListTransactionsRequest) -> bytes:
     w(uvarint(n))
     out += [pack_compact_string(text) for text in items1]
     items2 = m.producer_id_filters
-    n = len(items2) + 1
-    w(uvarint(n))
-    w(pack_ints(items2, "q"))
+    w(pack_compact_ints(items2, "q"))
     w(_pack_qx(m.duration_filter))
     return b"".join(out)
 
@@ -223,9 +219,7 @@ def encode_request_v2(m: ListTransactionsRequest) -> bytes:
     w(uvarint(n))
     out += [pack_compact_string(text) for text in items1]
     items2 = m.producer_id_filters
-    n = len(items2) + 1
-    w(uvarint(n))
-    w(pack_ints(items2, "q"))
+    w(pack_compact_ints(items2, "q"))
     b = m.transactional_id_pattern
     if b is None:
         b = b""; n = 0
@@ -238,62 +232,80 @@ def encode_request_v2(m: ListTransactionsRequest) -> bytes:
 
 
 def _read_transaction_state_v0(data: bytes, pos: int) -> tuple[TransactionState, int]:
+    o = new(TransactionState)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "transactional_id")
     end = pos + n - 1
-    transactional_id = data[pos:end].decode("utf-8", "java")
+    o.transactional_id = data[pos:end].decode("utf-8", "java")
     pos = end
-    producer_id, n = _unpack_qB(data, pos)
+    o.producer_id, n = _unpack_qB(data, pos)
     pos += 9
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "transaction_state")
     end = pos + n - 1
-    transaction_state = data[pos:end].decode("utf-8", "java")
+    o.transaction_state = data[pos:end].decode("utf-8", "java")
     pos = end
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return TransactionState(transactional_id, producer_id, transaction_state), pos
+    return o, pos
 
 
 def decode_response_v0(data: bytes, pos: int = 0) -> ListTransactionsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, error_code, n = _unpack_ihB(data, pos)
+        o = new(ListTransactionsResponse)
+        o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "unknown_state_filters")
         n = n - 1
-        if n <= 8:
-            unknown_state_filters = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.unknown_state_filters = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
-                unknown_state_filters.append(item)
+                items.append(item)
         else:
-            unknown_state_filters, pos = read_many(data, pos, n, 1, 256, read_compact_string)
+            o.unknown_state_filters, pos = read_many(data, pos, n, 1, 256, read_compact_string)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "transaction_states")
         n = n - 1
-        if n <= 8:
-            transaction_states = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.transaction_states = items = []
             for _ in range(n):
-                item, pos = _read_transaction_state_v0(data, pos)
-                transaction_states.append(item)
+                e = new(TransactionState)
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "transactional_id")
+                end = pos + n - 1
+                e.transactional_id = data[pos:end].decode("utf-8", "java")
+                pos = end
+                e.producer_id, n = _unpack_qB(data, pos)
+                pos += 9
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "transaction_state")
+                end = pos + n - 1
+                e.transaction_state = data[pos:end].decode("utf-8", "java")
+                pos = end
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            transaction_states, pos = read_many(data, pos, n, 11, 256, _read_transaction_state_v0)
+            o.transaction_states, pos = read_many(data, pos, n, 11, 256, _read_transaction_state_v0)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ListTransactionsResponse(throttle_time_ms, error_code, unknown_state_filters, transaction_states)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ListTransactionsResponse v0", problem) from None
 

@@ -10,10 +10,12 @@ from protocol.wire import (
     Message,
     NO_UUID,
     READ_ERRORS,
+    SHORT_COMPACT_INTS,
     SMALL_FRAME_BYTES,
     long_uvarint,
+    new,
     null_error,
-    pack_ints,
+    pack_compact_ints,
     pack_tags,
     past_end_error,
     read_ints,
@@ -31,7 +33,6 @@ _pack_h = Struct(">h").pack
 _pack_iib = Struct(">iib").pack
 _pack_iibB = Struct(">iibB").pack
 _pack_u = Struct(">16s").pack
-_pack_uB = Struct(">16sB").pack
 _unpack_h = Struct(">h").unpack_from
 _unpack_iibB = Struct(">iibB").unpack_from
 _unpack_uB = Struct(">16sB").unpack_from
@@ -83,23 +84,24 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message):
 
 def decode_key_v0(data: bytes, pos: int = 0) -> ConsumerGroupCurrentMemberAssignmentKey:
     try:
+        o = new(ConsumerGroupCurrentMemberAssignmentKey)
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("group_id")
         end = pos + n
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("member_id")
         end = pos + n
-        member_id = data[pos:end].decode("utf-8", "java")
+        o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
         if pos > len(data):
             raise past_end_error()
-        return ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ConsumerGroupCurrentMemberAssignmentKey v0", problem) from None
 
@@ -122,63 +124,87 @@ def _read_topic_partitions_assignment_epochs_v0(data: bytes, pos: int) -> tuple[
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
-        assignment_epochs, pos = read_ints(data, pos, n - 1, "i")
+        value, pos = read_ints(data, pos, n - 1, "i")
     else:
-        assignment_epochs = None
-    return assignment_epochs, pos
+        value = None
+    return value, pos
 
 
 def _read_topic_partitions_v0(data: bytes, pos: int) -> tuple[TopicPartitions, int]:
-    topic_id, n = _unpack_uB(data, pos)
+    o = new(TopicPartitions)
+    o.topic_id, n = _unpack_uB(data, pos)
     pos += 17
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
-    partitions, pos = read_ints(data, pos, n - 1, "i")
+    o.partitions, pos = read_ints(data, pos, n - 1, "i")
     t = data[pos]
     pos += 1
-    assignment_epochs = None
+    o.assignment_epochs = None
     if t:
         tags, pos = read_tags(t, data, pos, 1)
         if 0 in tags:
-            assignment_epochs = read_tag(data, tags[0], _read_topic_partitions_assignment_epochs_v0)
-    return TopicPartitions(topic_id, partitions, assignment_epochs), pos
+            o.assignment_epochs = read_tag(data, tags[0], _read_topic_partitions_assignment_epochs_v0)
+    return o, pos
 
 
 def decode_value_v0(data: bytes, pos: int = 0) -> ConsumerGroupCurrentMemberAssignmentValue:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        member_epoch, previous_member_epoch, state, n = _unpack_iibB(data, pos)
+        o = new(ConsumerGroupCurrentMemberAssignmentValue)
+        o.member_epoch, o.previous_member_epoch, o.state, n = _unpack_iibB(data, pos)
         pos += 10
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "assigned_partitions")
         n = n - 1
-        if n <= 8:
-            assigned_partitions = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.assigned_partitions = items = []
             for _ in range(n):
-                item, pos = _read_topic_partitions_v0(data, pos)
-                assigned_partitions.append(item)
+                e = new(TopicPartitions)
+                e.topic_id, n = _unpack_uB(data, pos)
+                pos += 17
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "partitions")
+                e.partitions, pos = read_ints(data, pos, n - 1, "i")
+                t = data[pos]
+                pos += 1
+                e.assignment_epochs = None
+                if t:
+                    tags, pos = read_tags(t, data, pos, 1)
+                    if 0 in tags:
+                        e.assignment_epochs = read_tag(data, tags[0], _read_topic_partitions_assignment_epochs_v0)
+                items.append(e)
         else:
-            assigned_partitions, pos = read_many(data, pos, n, 18, 256, _read_topic_partitions_v0)
+            o.assigned_partitions, pos = read_many(data, pos, n, 18, 256, _read_topic_partitions_v0)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "partitions_pending_revocation")
         n = n - 1
-        if n <= 8:
-            partitions_pending_revocation = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.partitions_pending_revocation = items = []
             for _ in range(n):
-                item, pos = _read_topic_partitions_v0(data, pos)
-                partitions_pending_revocation.append(item)
+                e = new(TopicPartitions)
+                e.topic_id, n = _unpack_uB(data, pos)
+                pos += 17
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "partitions")
+                e.partitions, pos = read_ints(data, pos, n - 1, "i")
+                t = data[pos]
+                pos += 1
+                e.assignment_epochs = None
+                if t:
+                    tags, pos = read_tags(t, data, pos, 1)
+                    if 0 in tags:
+                        e.assignment_epochs = read_tag(data, tags[0], _read_topic_partitions_assignment_epochs_v0)
+                items.append(e)
         else:
-            partitions_pending_revocation, pos = read_many(data, pos, n, 18, 256, _read_topic_partitions_v0)
+            o.partitions_pending_revocation, pos = read_many(data, pos, n, 18, 256, _read_topic_partitions_v0)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ConsumerGroupCurrentMemberAssignmentValue(member_epoch, previous_member_epoch, state, assigned_partitions, partitions_pending_revocation)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ConsumerGroupCurrentMemberAssignmentValue v0", problem) from None
 
@@ -187,12 +213,7 @@ def _pack_topic_partitions_assignment_epochs_v0(value: Any) -> bytes:
     out: list[Any] = []
     w = out.append
     items1 = value
-    if items1 is None:
-        items1 = (); n = 0
-    else:
-        n = len(items1) + 1
-    w(uvarint(n))
-    w(pack_ints(items1, "i"))
+    w(b"\0" if items1 is None else pack_compact_ints(items1, "i"))
     return b"".join(out)
 
 
@@ -204,9 +225,9 @@ def encode_value_v0(m: ConsumerGroupCurrentMemberAssignmentValue) -> bytes:
     w(_pack_iibB(m.member_epoch, m.previous_member_epoch, m.state, n) if n < 128 else _pack_iib(m.member_epoch, m.previous_member_epoch, m.state) + uvarint(n))
     for e2 in items1:
         items3 = e2.partitions
-        n = len(items3) + 1
-        w(_pack_uB(e2.topic_id, n) if n < 128 else _pack_u(e2.topic_id) + uvarint(n))
-        w(pack_ints(items3, "i"))
+        w(_pack_u(e2.topic_id))
+        n = len(items3)
+        w(SHORT_COMPACT_INTS[n](n + 1, *items3) if n < 33 else pack_compact_ints(items3, "i"))
         tags4: list[tuple[int, bytes]] = []
         if e2.assignment_epochs is not None:
             tags4.append((0, _pack_topic_partitions_assignment_epochs_v0(e2.assignment_epochs)))
@@ -216,9 +237,9 @@ def encode_value_v0(m: ConsumerGroupCurrentMemberAssignmentValue) -> bytes:
     w(uvarint(n))
     for e6 in items5:
         items7 = e6.partitions
-        n = len(items7) + 1
-        w(_pack_uB(e6.topic_id, n) if n < 128 else _pack_u(e6.topic_id) + uvarint(n))
-        w(pack_ints(items7, "i"))
+        w(_pack_u(e6.topic_id))
+        n = len(items7)
+        w(SHORT_COMPACT_INTS[n](n + 1, *items7) if n < 33 else pack_compact_ints(items7, "i"))
         tags8: list[tuple[int, bytes]] = []
         if e6.assignment_epochs is not None:
             tags8.append((0, _pack_topic_partitions_assignment_epochs_v0(e6.assignment_epochs)))

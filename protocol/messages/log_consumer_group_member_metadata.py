@@ -11,6 +11,7 @@ from protocol.wire import (
     READ_ERRORS,
     SMALL_FRAME_BYTES,
     long_uvarint,
+    new,
     null_error,
     pack_compact_string,
     pack_tags,
@@ -100,23 +101,24 @@ class ConsumerGroupMemberMetadataValue(Message):
 
 def decode_key_v0(data: bytes, pos: int = 0) -> ConsumerGroupMemberMetadataKey:
     try:
+        o = new(ConsumerGroupMemberMetadataKey)
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("group_id")
         end = pos + n
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("member_id")
         end = pos + n
-        member_id = data[pos:end].decode("utf-8", "java")
+        o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
         if pos > len(data):
             raise past_end_error()
-        return ConsumerGroupMemberMetadataKey(group_id, member_id)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ConsumerGroupMemberMetadataKey v0", problem) from None
 
@@ -134,136 +136,156 @@ def encode_key_v0(m: ConsumerGroupMemberMetadataKey) -> bytes:
 
 
 def _read_classic_protocol_v0(data: bytes, pos: int) -> tuple[ClassicProtocol, int]:
+    o = new(ClassicProtocol)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "metadata")
     end = pos + n - 1
-    metadata = data[pos:end]
+    o.metadata = data[pos:end]
     pos = end
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return ClassicProtocol(name, metadata), pos
+    return o, pos
 
 
 def _read_classic_member_metadata_v0(data: bytes, pos: int) -> tuple[ClassicMemberMetadata, int]:
-    session_timeout_ms, n = _unpack_iB(data, pos)
+    o = new(ClassicMemberMetadata)
+    o.session_timeout_ms, n = _unpack_iB(data, pos)
     pos += 5
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "supported_protocols")
     n = n - 1
-    if n <= 8:
-        supported_protocols = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.supported_protocols = items = []
         for _ in range(n):
-            item, pos = _read_classic_protocol_v0(data, pos)
-            supported_protocols.append(item)
+            e = new(ClassicProtocol)
+            n = data[pos]
+            pos += 1
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "name")
+            end = pos + n - 1
+            e.name = data[pos:end].decode("utf-8", "java")
+            pos = end
+            n = data[pos]
+            pos += 1
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "metadata")
+            end = pos + n - 1
+            e.metadata = data[pos:end]
+            pos = end
+            t = data[pos]
+            pos += 1
+            if t:
+                pos = skip_tags(t, data, pos)
+            items.append(e)
     else:
-        supported_protocols, pos = read_many(data, pos, n, 3, 256, _read_classic_protocol_v0)
+        o.supported_protocols, pos = read_many(data, pos, n, 3, 256, _read_classic_protocol_v0)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return ClassicMemberMetadata(session_timeout_ms, supported_protocols), pos
+    return o, pos
 
 
 def _read_consumer_group_member_metadata_value_classic_member_metadata_v0(data: bytes, pos: int) -> tuple[Any, int]:
     (n,) = _unpack_b(data, pos)
     pos += 1
-    classic_member_metadata = None
     if n >= 0:
-        classic_member_metadata, pos = _read_classic_member_metadata_v0(data, pos)
-    return classic_member_metadata, pos
+        value, pos = _read_classic_member_metadata_v0(data, pos)
+    else:
+        value = None
+    return value, pos
 
 
 def decode_value_v0(data: bytes, pos: int = 0) -> ConsumerGroupMemberMetadataValue:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(ConsumerGroupMemberMetadataValue)
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            instance_id = data[pos:end].decode("utf-8", "java")
+            o.instance_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            instance_id = None
+            o.instance_id = None
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            rack_id = data[pos:end].decode("utf-8", "java")
+            o.rack_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            rack_id = None
+            o.rack_id = None
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "client_id")
         end = pos + n - 1
-        client_id = data[pos:end].decode("utf-8", "java")
+        o.client_id = data[pos:end].decode("utf-8", "java")
         pos = end
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "client_host")
         end = pos + n - 1
-        client_host = data[pos:end].decode("utf-8", "java")
+        o.client_host = data[pos:end].decode("utf-8", "java")
         pos = end
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "subscribed_topic_names")
         n = n - 1
-        if n <= 8:
-            subscribed_topic_names = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.subscribed_topic_names = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
-                subscribed_topic_names.append(item)
+                items.append(item)
         else:
-            subscribed_topic_names, pos = read_many(data, pos, n, 1, 256, read_compact_string)
+            o.subscribed_topic_names, pos = read_many(data, pos, n, 1, 256, read_compact_string)
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            subscribed_topic_regex = data[pos:end].decode("utf-8", "java")
+            o.subscribed_topic_regex = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            subscribed_topic_regex = None
-        rebalance_timeout_ms, n = _unpack_iB(data, pos)
+            o.subscribed_topic_regex = None
+        o.rebalance_timeout_ms, n = _unpack_iB(data, pos)
         pos += 5
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            server_assignor = data[pos:end].decode("utf-8", "java")
+            o.server_assignor = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            server_assignor = None
+            o.server_assignor = None
         t = data[pos]
         pos += 1
-        classic_member_metadata = None
+        o.classic_member_metadata = None
         if t:
             tags, pos = read_tags(t, data, pos, 1)
             if 0 in tags:
-                classic_member_metadata = read_tag(data, tags[0], _read_consumer_group_member_metadata_value_classic_member_metadata_v0)
-        if pos > len(data):
-            raise past_end_error()
-        return ConsumerGroupMemberMetadataValue(instance_id, rack_id, client_id, client_host, subscribed_topic_names, subscribed_topic_regex, rebalance_timeout_ms, server_assignor, classic_member_metadata)
+                o.classic_member_metadata = read_tag(data, tags[0], _read_consumer_group_member_metadata_value_classic_member_metadata_v0)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ConsumerGroupMemberMetadataValue v0", problem) from None
 

@@ -9,6 +9,7 @@ from typing import Any
 from protocol.wire import (
     Message,
     READ_ERRORS,
+    new,
     null_error,
     pack_tags,
     past_end_error,
@@ -49,16 +50,17 @@ class ConsumerGroupMetadataValue(Message):
 
 def decode_key_v0(data: bytes, pos: int = 0) -> ConsumerGroupMetadataKey:
     try:
+        o = new(ConsumerGroupMetadataKey)
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("group_id")
         end = pos + n
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
         if pos > len(data):
             raise past_end_error()
-        return ConsumerGroupMetadataKey(group_id)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ConsumerGroupMetadataKey v0", problem) from None
 
@@ -73,23 +75,22 @@ def encode_key_v0(m: ConsumerGroupMetadataKey) -> bytes:
 
 
 def _read_consumer_group_metadata_value_metadata_hash_v0(data: bytes, pos: int) -> tuple[Any, int]:
-    (metadata_hash,) = _unpack_q(data, pos)
+    (value,) = _unpack_q(data, pos)
     pos += 8
-    return metadata_hash, pos
+    return value, pos
 
 
 def decode_value_v0(data: bytes, pos: int = 0) -> ConsumerGroupMetadataValue:
     try:
-        epoch, t = _unpack_iB(data, pos)
+        o = new(ConsumerGroupMetadataValue)
+        o.epoch, t = _unpack_iB(data, pos)
         pos += 5
-        metadata_hash = 0
+        o.metadata_hash = 0
         if t:
             tags, pos = read_tags(t, data, pos, 1)
             if 0 in tags:
-                metadata_hash = read_tag(data, tags[0], _read_consumer_group_metadata_value_metadata_hash_v0)
-        if pos > len(data):
-            raise past_end_error()
-        return ConsumerGroupMetadataValue(epoch, metadata_hash)
+                o.metadata_hash = read_tag(data, tags[0], _read_consumer_group_metadata_value_metadata_hash_v0)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ConsumerGroupMetadataValue v0", problem) from None
 

@@ -11,7 +11,7 @@ from protocol.wire import (
     NO_UUID,
     READ_ERRORS,
     SMALL_FRAME_BYTES,
-    long_uvarint,
+    new,
     null_error,
     pack_compact_string,
     past_end_error,
@@ -84,16 +84,17 @@ class ConsumerGroupPartitionMetadataValue(Message):
 
 def decode_key_v0(data: bytes, pos: int = 0) -> ConsumerGroupPartitionMetadataKey:
     try:
+        o = new(ConsumerGroupPartitionMetadataKey)
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("group_id")
         end = pos + n
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
         if pos > len(data):
             raise past_end_error()
-        return ConsumerGroupPartitionMetadataKey(group_id)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ConsumerGroupPartitionMetadataKey v0", problem) from None
 
@@ -107,76 +108,77 @@ def encode_key_v0(m: ConsumerGroupPartitionMetadataKey) -> bytes:
     return b"".join(out)
 
 
-def _read_partition_metadata_v0_2(data: bytes, pos: int) -> tuple[PartitionMetadata, int]:
-    partition, n = _unpack_iB(data, pos)
+def _read_partition_metadata_v0(data: bytes, pos: int) -> tuple[PartitionMetadata, int]:
+    o = new(PartitionMetadata)
+    o.partition, n = _unpack_iB(data, pos)
     pos += 5
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "racks")
     n = n - 1
-    if n <= 8:
-        racks = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.racks = items = []
         for _ in range(n):
             item, pos = read_compact_string(data, pos)
-            racks.append(item)
+            items.append(item)
     else:
-        racks, pos = read_many(data, pos, n, 1, 8, read_compact_string)
+        o.racks, pos = read_many(data, pos, n, 1, 8, read_compact_string)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return PartitionMetadata(partition, racks), pos
+    return o, pos
 
 
 def _read_topic_metadata_v0(data: bytes, pos: int) -> tuple[TopicMetadata, int]:
-    topic_id, n = _unpack_uB(data, pos)
+    o = new(TopicMetadata)
+    o.topic_id, n = _unpack_uB(data, pos)
     pos += 17
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topic_name")
     end = pos + n - 1
-    topic_name = data[pos:end].decode("utf-8", "java")
+    o.topic_name = data[pos:end].decode("utf-8", "java")
     pos = end
-    num_partitions, n = _unpack_iB(data, pos)
+    o.num_partitions, n = _unpack_iB(data, pos)
     pos += 5
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partition_metadata")
     n = n - 1
-    if n <= 8:
-        partition_metadata = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.partition_metadata = items = []
         for _ in range(n):
-            item, pos = _read_partition_metadata_v0_2(data, pos)
-            partition_metadata.append(item)
+            item, pos = _read_partition_metadata_v0(data, pos)
+            items.append(item)
     else:
-        partition_metadata, pos = read_many(data, pos, n, 6, 8, _read_partition_metadata_v0_2)
+        o.partition_metadata, pos = read_many(data, pos, n, 6, 8, _read_partition_metadata_v0)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return TopicMetadata(topic_id, topic_name, num_partitions, partition_metadata), pos
+    return o, pos
 
 
 def decode_value_v0(data: bytes, pos: int = 0) -> ConsumerGroupPartitionMetadataValue:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(ConsumerGroupPartitionMetadataValue)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_topic_metadata_v0(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 23, 256, _read_topic_metadata_v0)
+            o.topics, pos = read_many(data, pos, n, 23, 256, _read_topic_metadata_v0)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ConsumerGroupPartitionMetadataValue(topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ConsumerGroupPartitionMetadataValue v0", problem) from None
 

@@ -10,7 +10,7 @@ from protocol.wire import (
     Message,
     READ_ERRORS,
     SMALL_FRAME_BYTES,
-    long_uvarint,
+    new,
     null_error,
     pack_compact_string,
     past_end_error,
@@ -57,23 +57,24 @@ class ConsumerGroupRegularExpressionValue(Message):
 
 def decode_key_v0(data: bytes, pos: int = 0) -> ConsumerGroupRegularExpressionKey:
     try:
+        o = new(ConsumerGroupRegularExpressionKey)
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("group_id")
         end = pos + n
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("regular_expression")
         end = pos + n
-        regular_expression = data[pos:end].decode("utf-8", "java")
+        o.regular_expression = data[pos:end].decode("utf-8", "java")
         pos = end
         if pos > len(data):
             raise past_end_error()
-        return ConsumerGroupRegularExpressionKey(group_id, regular_expression)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ConsumerGroupRegularExpressionKey v0", problem) from None
 
@@ -94,25 +95,24 @@ def decode_value_v0(data: bytes, pos: int = 0) -> ConsumerGroupRegularExpression
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(ConsumerGroupRegularExpressionValue)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 1, 256, read_compact_string)
-        version, timestamp, t = _unpack_qqB(data, pos)
+            o.topics, pos = read_many(data, pos, n, 1, 256, read_compact_string)
+        o.version, o.timestamp, t = _unpack_qqB(data, pos)
         pos += 17
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ConsumerGroupRegularExpressionValue(topics, version, timestamp)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ConsumerGroupRegularExpressionValue v0", problem) from None
 

@@ -12,6 +12,7 @@ from protocol.wire import (
     SMALL_FRAME_BYTES,
     check_null,
     long_uvarint,
+    new,
     null_error,
     past_end_error,
     read_many,
@@ -99,16 +100,17 @@ class GroupMetadataValue(Message):
 
 def decode_key_v0(data: bytes, pos: int = 0) -> GroupMetadataKey:
     try:
+        o = new(GroupMetadataKey)
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("group")
         end = pos + n
-        group = data[pos:end].decode("utf-8", "java")
+        o.group = data[pos:end].decode("utf-8", "java")
         pos = end
         if pos > len(data):
             raise past_end_error()
-        return GroupMetadataKey(group)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("GroupMetadataKey v0", problem) from None
 
@@ -123,173 +125,255 @@ def encode_key_v0(m: GroupMetadataKey) -> bytes:
 
 
 def _read_member_metadata_v0(data: bytes, pos: int) -> tuple[MemberMetadata, int]:
+    o = new(MemberMetadata)
+    o.group_instance_id = None
+    o.rebalance_timeout = -1
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("member_id")
     end = pos + n
-    member_id = data[pos:end].decode("utf-8", "java")
+    o.member_id = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("client_id")
     end = pos + n
-    client_id = data[pos:end].decode("utf-8", "java")
+    o.client_id = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("client_host")
     end = pos + n
-    client_host = data[pos:end].decode("utf-8", "java")
+    o.client_host = data[pos:end].decode("utf-8", "java")
     pos = end
-    session_timeout, n = _unpack_ii(data, pos)
+    o.session_timeout, n = _unpack_ii(data, pos)
     pos += 8
     if n < 0:
         raise null_error("subscription")
     end = pos + n
-    subscription = data[pos:end]
+    o.subscription = data[pos:end]
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("assignment")
     end = pos + n
-    assignment = data[pos:end]
+    o.assignment = data[pos:end]
     pos = end
-    return MemberMetadata(member_id, None, client_id, client_host, -1, session_timeout, subscription, assignment), pos
+    return o, pos
 
 
 def decode_value_v0(data: bytes, pos: int = 0) -> GroupMetadataValue:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(GroupMetadataValue)
+        o.current_state_timestamp = -1
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("protocol_type")
         end = pos + n
-        protocol_type = data[pos:end].decode("utf-8", "java")
+        o.protocol_type = data[pos:end].decode("utf-8", "java")
         pos = end
-        generation, n = _unpack_ih(data, pos)
+        o.generation, n = _unpack_ih(data, pos)
         pos += 6
         if n >= 0:
             end = pos + n
-            protocol = data[pos:end].decode("utf-8", "java")
+            o.protocol = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
             check_null(n, "protocol")
-            protocol = None
+            o.protocol = None
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n >= 0:
             end = pos + n
-            leader = data[pos:end].decode("utf-8", "java")
+            o.leader = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
             check_null(n, "leader")
-            leader = None
+            o.leader = None
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("members")
-        if n <= 8:
-            members = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.members = items = []
             for _ in range(n):
-                item, pos = _read_member_metadata_v0(data, pos)
-                members.append(item)
+                e = new(MemberMetadata)
+                e.group_instance_id = None
+                e.rebalance_timeout = -1
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n < 0:
+                    raise null_error("member_id")
+                end = pos + n
+                e.member_id = data[pos:end].decode("utf-8", "java")
+                pos = end
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n < 0:
+                    raise null_error("client_id")
+                end = pos + n
+                e.client_id = data[pos:end].decode("utf-8", "java")
+                pos = end
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n < 0:
+                    raise null_error("client_host")
+                end = pos + n
+                e.client_host = data[pos:end].decode("utf-8", "java")
+                pos = end
+                e.session_timeout, n = _unpack_ii(data, pos)
+                pos += 8
+                if n < 0:
+                    raise null_error("subscription")
+                end = pos + n
+                e.subscription = data[pos:end]
+                pos = end
+                (n,) = _unpack_i(data, pos)
+                pos += 4
+                if n < 0:
+                    raise null_error("assignment")
+                end = pos + n
+                e.assignment = data[pos:end]
+                pos = end
+                items.append(e)
         else:
-            members, pos = read_many(data, pos, n, 18, 256, _read_member_metadata_v0)
+            o.members, pos = read_many(data, pos, n, 18, 256, _read_member_metadata_v0)
         if pos > len(data):
             raise past_end_error()
-        return GroupMetadataValue(protocol_type, generation, protocol, leader, -1, members)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("GroupMetadataValue v0", problem) from None
 
 
 def _read_member_metadata_v1(data: bytes, pos: int) -> tuple[MemberMetadata, int]:
+    o = new(MemberMetadata)
+    o.group_instance_id = None
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("member_id")
     end = pos + n
-    member_id = data[pos:end].decode("utf-8", "java")
+    o.member_id = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("client_id")
     end = pos + n
-    client_id = data[pos:end].decode("utf-8", "java")
+    o.client_id = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("client_host")
     end = pos + n
-    client_host = data[pos:end].decode("utf-8", "java")
+    o.client_host = data[pos:end].decode("utf-8", "java")
     pos = end
-    rebalance_timeout, session_timeout, n = _unpack_iii(data, pos)
+    o.rebalance_timeout, o.session_timeout, n = _unpack_iii(data, pos)
     pos += 12
     if n < 0:
         raise null_error("subscription")
     end = pos + n
-    subscription = data[pos:end]
+    o.subscription = data[pos:end]
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("assignment")
     end = pos + n
-    assignment = data[pos:end]
+    o.assignment = data[pos:end]
     pos = end
-    return MemberMetadata(member_id, None, client_id, client_host, rebalance_timeout, session_timeout, subscription, assignment), pos
+    return o, pos
 
 
 def decode_value_v1(data: bytes, pos: int = 0) -> GroupMetadataValue:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(GroupMetadataValue)
+        o.current_state_timestamp = -1
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("protocol_type")
         end = pos + n
-        protocol_type = data[pos:end].decode("utf-8", "java")
+        o.protocol_type = data[pos:end].decode("utf-8", "java")
         pos = end
-        generation, n = _unpack_ih(data, pos)
+        o.generation, n = _unpack_ih(data, pos)
         pos += 6
         if n >= 0:
             end = pos + n
-            protocol = data[pos:end].decode("utf-8", "java")
+            o.protocol = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
             check_null(n, "protocol")
-            protocol = None
+            o.protocol = None
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n >= 0:
             end = pos + n
-            leader = data[pos:end].decode("utf-8", "java")
+            o.leader = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
             check_null(n, "leader")
-            leader = None
+            o.leader = None
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("members")
-        if n <= 8:
-            members = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.members = items = []
             for _ in range(n):
-                item, pos = _read_member_metadata_v1(data, pos)
-                members.append(item)
+                e = new(MemberMetadata)
+                e.group_instance_id = None
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n < 0:
+                    raise null_error("member_id")
+                end = pos + n
+                e.member_id = data[pos:end].decode("utf-8", "java")
+                pos = end
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n < 0:
+                    raise null_error("client_id")
+                end = pos + n
+                e.client_id = data[pos:end].decode("utf-8", "java")
+                pos = end
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n < 0:
+                    raise null_error("client_host")
+                end = pos + n
+                e.client_host = data[pos:end].decode("utf-8", "java")
+                pos = end
+                e.rebalance_timeout, e.session_timeout, n = _unpack_iii(data, pos)
+                pos += 12
+                if n < 0:
+                    raise null_error("subscription")
+                end = pos + n
+                e.subscription = data[pos:end]
+                pos = end
+                (n,) = _unpack_i(data, pos)
+                pos += 4
+                if n < 0:
+                    raise null_error("assignment")
+                end = pos + n
+                e.assignment = data[pos:end]
+                pos = end
+                items.append(e)
         else:
-            members, pos = read_many(data, pos, n, 22, 256, _read_member_metadata_v1)
+            o.members, pos = read_many(data, pos, n, 22, 256, _read_member_metadata_v1)
         if pos > len(data):
             raise past_end_error()
-        return GroupMetadataValue(protocol_type, generation, protocol, leader, -1, members)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("GroupMetadataValue v1", problem) from None
 
@@ -298,151 +382,235 @@ def decode_value_v2(data: bytes, pos: int = 0) -> GroupMetadataValue:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(GroupMetadataValue)
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("protocol_type")
         end = pos + n
-        protocol_type = data[pos:end].decode("utf-8", "java")
+        o.protocol_type = data[pos:end].decode("utf-8", "java")
         pos = end
-        generation, n = _unpack_ih(data, pos)
+        o.generation, n = _unpack_ih(data, pos)
         pos += 6
         if n >= 0:
             end = pos + n
-            protocol = data[pos:end].decode("utf-8", "java")
+            o.protocol = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
             check_null(n, "protocol")
-            protocol = None
+            o.protocol = None
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n >= 0:
             end = pos + n
-            leader = data[pos:end].decode("utf-8", "java")
+            o.leader = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
             check_null(n, "leader")
-            leader = None
-        current_state_timestamp, n = _unpack_qi(data, pos)
+            o.leader = None
+        o.current_state_timestamp, n = _unpack_qi(data, pos)
         pos += 12
         if n < 0:
             raise null_error("members")
-        if n <= 8:
-            members = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.members = items = []
             for _ in range(n):
-                item, pos = _read_member_metadata_v1(data, pos)
-                members.append(item)
+                e = new(MemberMetadata)
+                e.group_instance_id = None
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n < 0:
+                    raise null_error("member_id")
+                end = pos + n
+                e.member_id = data[pos:end].decode("utf-8", "java")
+                pos = end
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n < 0:
+                    raise null_error("client_id")
+                end = pos + n
+                e.client_id = data[pos:end].decode("utf-8", "java")
+                pos = end
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n < 0:
+                    raise null_error("client_host")
+                end = pos + n
+                e.client_host = data[pos:end].decode("utf-8", "java")
+                pos = end
+                e.rebalance_timeout, e.session_timeout, n = _unpack_iii(data, pos)
+                pos += 12
+                if n < 0:
+                    raise null_error("subscription")
+                end = pos + n
+                e.subscription = data[pos:end]
+                pos = end
+                (n,) = _unpack_i(data, pos)
+                pos += 4
+                if n < 0:
+                    raise null_error("assignment")
+                end = pos + n
+                e.assignment = data[pos:end]
+                pos = end
+                items.append(e)
         else:
-            members, pos = read_many(data, pos, n, 22, 256, _read_member_metadata_v1)
+            o.members, pos = read_many(data, pos, n, 22, 256, _read_member_metadata_v1)
         if pos > len(data):
             raise past_end_error()
-        return GroupMetadataValue(protocol_type, generation, protocol, leader, current_state_timestamp, members)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("GroupMetadataValue v2", problem) from None
 
 
 def _read_member_metadata_v3(data: bytes, pos: int) -> tuple[MemberMetadata, int]:
+    o = new(MemberMetadata)
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("member_id")
     end = pos + n
-    member_id = data[pos:end].decode("utf-8", "java")
+    o.member_id = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n >= 0:
         end = pos + n
-        group_instance_id = data[pos:end].decode("utf-8", "java")
+        o.group_instance_id = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
         check_null(n, "group_instance_id")
-        group_instance_id = None
+        o.group_instance_id = None
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("client_id")
     end = pos + n
-    client_id = data[pos:end].decode("utf-8", "java")
+    o.client_id = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("client_host")
     end = pos + n
-    client_host = data[pos:end].decode("utf-8", "java")
+    o.client_host = data[pos:end].decode("utf-8", "java")
     pos = end
-    rebalance_timeout, session_timeout, n = _unpack_iii(data, pos)
+    o.rebalance_timeout, o.session_timeout, n = _unpack_iii(data, pos)
     pos += 12
     if n < 0:
         raise null_error("subscription")
     end = pos + n
-    subscription = data[pos:end]
+    o.subscription = data[pos:end]
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("assignment")
     end = pos + n
-    assignment = data[pos:end]
+    o.assignment = data[pos:end]
     pos = end
-    return MemberMetadata(member_id, group_instance_id, client_id, client_host, rebalance_timeout, session_timeout, subscription, assignment), pos
+    return o, pos
 
 
 def decode_value_v3(data: bytes, pos: int = 0) -> GroupMetadataValue:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(GroupMetadataValue)
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("protocol_type")
         end = pos + n
-        protocol_type = data[pos:end].decode("utf-8", "java")
+        o.protocol_type = data[pos:end].decode("utf-8", "java")
         pos = end
-        generation, n = _unpack_ih(data, pos)
+        o.generation, n = _unpack_ih(data, pos)
         pos += 6
         if n >= 0:
             end = pos + n
-            protocol = data[pos:end].decode("utf-8", "java")
+            o.protocol = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
             check_null(n, "protocol")
-            protocol = None
+            o.protocol = None
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n >= 0:
             end = pos + n
-            leader = data[pos:end].decode("utf-8", "java")
+            o.leader = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
             check_null(n, "leader")
-            leader = None
-        current_state_timestamp, n = _unpack_qi(data, pos)
+            o.leader = None
+        o.current_state_timestamp, n = _unpack_qi(data, pos)
         pos += 12
         if n < 0:
             raise null_error("members")
-        if n <= 8:
-            members = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.members = items = []
             for _ in range(n):
-                item, pos = _read_member_metadata_v3(data, pos)
-                members.append(item)
+                e = new(MemberMetadata)
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n < 0:
+                    raise null_error("member_id")
+                end = pos + n
+                e.member_id = data[pos:end].decode("utf-8", "java")
+                pos = end
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n >= 0:
+                    end = pos + n
+                    e.group_instance_id = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    check_null(n, "group_instance_id")
+                    e.group_instance_id = None
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n < 0:
+                    raise null_error("client_id")
+                end = pos + n
+                e.client_id = data[pos:end].decode("utf-8", "java")
+                pos = end
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n < 0:
+                    raise null_error("client_host")
+                end = pos + n
+                e.client_host = data[pos:end].decode("utf-8", "java")
+                pos = end
+                e.rebalance_timeout, e.session_timeout, n = _unpack_iii(data, pos)
+                pos += 12
+                if n < 0:
+                    raise null_error("subscription")
+                end = pos + n
+                e.subscription = data[pos:end]
+                pos = end
+                (n,) = _unpack_i(data, pos)
+                pos += 4
+                if n < 0:
+                    raise null_error("assignment")
+                end = pos + n
+                e.assignment = data[pos:end]
+                pos = end
+                items.append(e)
         else:
-            members, pos = read_many(data, pos, n, 24, 256, _read_member_metadata_v3)
+            o.members, pos = read_many(data, pos, n, 24, 256, _read_member_metadata_v3)
         if pos > len(data):
             raise past_end_error()
-        return GroupMetadataValue(protocol_type, generation, protocol, leader, current_state_timestamp, members)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("GroupMetadataValue v3", problem) from None
 
 
 def _read_member_metadata_v4(data: bytes, pos: int) -> tuple[MemberMetadata, int]:
+    o = new(MemberMetadata)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "member_id")
     end = pos + n - 1
-    member_id = data[pos:end].decode("utf-8", "java")
+    o.member_id = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
@@ -450,95 +618,143 @@ def _read_member_metadata_v4(data: bytes, pos: int) -> tuple[MemberMetadata, int
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        group_instance_id = data[pos:end].decode("utf-8", "java")
+        o.group_instance_id = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        group_instance_id = None
+        o.group_instance_id = None
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "client_id")
     end = pos + n - 1
-    client_id = data[pos:end].decode("utf-8", "java")
+    o.client_id = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "client_host")
     end = pos + n - 1
-    client_host = data[pos:end].decode("utf-8", "java")
+    o.client_host = data[pos:end].decode("utf-8", "java")
     pos = end
-    rebalance_timeout, session_timeout, n = _unpack_iiB(data, pos)
+    o.rebalance_timeout, o.session_timeout, n = _unpack_iiB(data, pos)
     pos += 9
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "subscription")
     end = pos + n - 1
-    subscription = data[pos:end]
+    o.subscription = data[pos:end]
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "assignment")
     end = pos + n - 1
-    assignment = data[pos:end]
+    o.assignment = data[pos:end]
     pos = end
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return MemberMetadata(member_id, group_instance_id, client_id, client_host, rebalance_timeout, session_timeout, subscription, assignment), pos
+    return o, pos
 
 
 def decode_value_v4(data: bytes, pos: int = 0) -> GroupMetadataValue:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(GroupMetadataValue)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "protocol_type")
         end = pos + n - 1
-        protocol_type = data[pos:end].decode("utf-8", "java")
+        o.protocol_type = data[pos:end].decode("utf-8", "java")
         pos = end
-        generation, n = _unpack_iB(data, pos)
+        o.generation, n = _unpack_iB(data, pos)
         pos += 5
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            protocol = data[pos:end].decode("utf-8", "java")
+            o.protocol = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            protocol = None
+            o.protocol = None
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            leader = data[pos:end].decode("utf-8", "java")
+            o.leader = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            leader = None
-        current_state_timestamp, n = _unpack_qB(data, pos)
+            o.leader = None
+        o.current_state_timestamp, n = _unpack_qB(data, pos)
         pos += 9
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "members")
         n = n - 1
-        if n <= 8:
-            members = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.members = items = []
             for _ in range(n):
-                item, pos = _read_member_metadata_v4(data, pos)
-                members.append(item)
+                e = new(MemberMetadata)
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "member_id")
+                end = pos + n - 1
+                e.member_id = data[pos:end].decode("utf-8", "java")
+                pos = end
+                n = data[pos]
+                pos += 1
+                if n:
+                    if n > 127:
+                        n, pos = long_uvarint(n, data, pos)
+                    end = pos + n - 1
+                    e.group_instance_id = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    e.group_instance_id = None
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "client_id")
+                end = pos + n - 1
+                e.client_id = data[pos:end].decode("utf-8", "java")
+                pos = end
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "client_host")
+                end = pos + n - 1
+                e.client_host = data[pos:end].decode("utf-8", "java")
+                pos = end
+                e.rebalance_timeout, e.session_timeout, n = _unpack_iiB(data, pos)
+                pos += 9
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "subscription")
+                end = pos + n - 1
+                e.subscription = data[pos:end]
+                pos = end
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "assignment")
+                end = pos + n - 1
+                e.assignment = data[pos:end]
+                pos = end
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            members, pos = read_many(data, pos, n, 15, 256, _read_member_metadata_v4)
+            o.members, pos = read_many(data, pos, n, 15, 256, _read_member_metadata_v4)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return GroupMetadataValue(protocol_type, generation, protocol, leader, current_state_timestamp, members)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("GroupMetadataValue v4", problem) from None
 

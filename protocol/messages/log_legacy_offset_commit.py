@@ -9,6 +9,7 @@ from typing import Any
 from protocol.wire import (
     Message,
     READ_ERRORS,
+    new,
     null_error,
     past_end_error,
     unreadable,
@@ -54,25 +55,26 @@ class LegacyOffsetCommitValue(Message):
 
 def decode_key_v0(data: bytes, pos: int = 0) -> LegacyOffsetCommitKey:
     try:
+        o = new(LegacyOffsetCommitKey)
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("group")
         end = pos + n
-        group = data[pos:end].decode("utf-8", "java")
+        o.group = data[pos:end].decode("utf-8", "java")
         pos = end
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("topic")
         end = pos + n
-        topic = data[pos:end].decode("utf-8", "java")
+        o.topic = data[pos:end].decode("utf-8", "java")
         pos = end
-        (partition,) = _unpack_i(data, pos)
+        (o.partition,) = _unpack_i(data, pos)
         pos += 4
         if pos > len(data):
             raise past_end_error()
-        return LegacyOffsetCommitKey(group, topic, partition)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("LegacyOffsetCommitKey v0", problem) from None
 
@@ -92,18 +94,19 @@ def encode_key_v0(m: LegacyOffsetCommitKey) -> bytes:
 
 def decode_value_v0(data: bytes, pos: int = 0) -> LegacyOffsetCommitValue:
     try:
-        offset, n = _unpack_qh(data, pos)
+        o = new(LegacyOffsetCommitValue)
+        o.offset, n = _unpack_qh(data, pos)
         pos += 10
         if n < 0:
             raise null_error("metadata")
         end = pos + n
-        metadata = data[pos:end].decode("utf-8", "java")
+        o.metadata = data[pos:end].decode("utf-8", "java")
         pos = end
-        (commit_timestamp,) = _unpack_q(data, pos)
+        (o.commit_timestamp,) = _unpack_q(data, pos)
         pos += 8
         if pos > len(data):
             raise past_end_error()
-        return LegacyOffsetCommitValue(offset, metadata, commit_timestamp)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("LegacyOffsetCommitValue v0", problem) from None
 

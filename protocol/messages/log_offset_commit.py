@@ -10,7 +10,7 @@ from protocol.wire import (
     Message,
     NO_UUID,
     READ_ERRORS,
-    long_uvarint,
+    new,
     null_error,
     pack_tags,
     past_end_error,
@@ -77,25 +77,26 @@ class OffsetCommitValue(Message):
 
 def decode_key_v0(data: bytes, pos: int = 0) -> OffsetCommitKey:
     try:
+        o = new(OffsetCommitKey)
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("group")
         end = pos + n
-        group = data[pos:end].decode("utf-8", "java")
+        o.group = data[pos:end].decode("utf-8", "java")
         pos = end
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("topic")
         end = pos + n
-        topic = data[pos:end].decode("utf-8", "java")
+        o.topic = data[pos:end].decode("utf-8", "java")
         pos = end
-        (partition,) = _unpack_i(data, pos)
+        (o.partition,) = _unpack_i(data, pos)
         pos += 4
         if pos > len(data):
             raise past_end_error()
-        return OffsetCommitKey(group, topic, partition)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("OffsetCommitKey v0", problem) from None
 
@@ -115,83 +116,93 @@ def encode_key_v0(m: OffsetCommitKey) -> bytes:
 
 def decode_value_v0(data: bytes, pos: int = 0) -> OffsetCommitValue:
     try:
-        offset, n = _unpack_qh(data, pos)
+        o = new(OffsetCommitValue)
+        o.leader_epoch = -1
+        o.expire_timestamp = -1
+        o.topic_id = NO_UUID
+        o.offset, n = _unpack_qh(data, pos)
         pos += 10
         if n < 0:
             raise null_error("metadata")
         end = pos + n
-        metadata = data[pos:end].decode("utf-8", "java")
+        o.metadata = data[pos:end].decode("utf-8", "java")
         pos = end
-        (commit_timestamp,) = _unpack_q(data, pos)
+        (o.commit_timestamp,) = _unpack_q(data, pos)
         pos += 8
         if pos > len(data):
             raise past_end_error()
-        return OffsetCommitValue(offset, -1, metadata, commit_timestamp, -1, NO_UUID)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("OffsetCommitValue v0", problem) from None
 
 
 def decode_value_v1(data: bytes, pos: int = 0) -> OffsetCommitValue:
     try:
-        offset, n = _unpack_qh(data, pos)
+        o = new(OffsetCommitValue)
+        o.leader_epoch = -1
+        o.topic_id = NO_UUID
+        o.offset, n = _unpack_qh(data, pos)
         pos += 10
         if n < 0:
             raise null_error("metadata")
         end = pos + n
-        metadata = data[pos:end].decode("utf-8", "java")
+        o.metadata = data[pos:end].decode("utf-8", "java")
         pos = end
-        commit_timestamp, expire_timestamp = _unpack_qq(data, pos)
+        o.commit_timestamp, o.expire_timestamp = _unpack_qq(data, pos)
         pos += 16
         if pos > len(data):
             raise past_end_error()
-        return OffsetCommitValue(offset, -1, metadata, commit_timestamp, expire_timestamp, NO_UUID)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("OffsetCommitValue v1", problem) from None
 
 
 def decode_value_v3(data: bytes, pos: int = 0) -> OffsetCommitValue:
     try:
-        offset, leader_epoch, n = _unpack_qih(data, pos)
+        o = new(OffsetCommitValue)
+        o.expire_timestamp = -1
+        o.topic_id = NO_UUID
+        o.offset, o.leader_epoch, n = _unpack_qih(data, pos)
         pos += 14
         if n < 0:
             raise null_error("metadata")
         end = pos + n
-        metadata = data[pos:end].decode("utf-8", "java")
+        o.metadata = data[pos:end].decode("utf-8", "java")
         pos = end
-        (commit_timestamp,) = _unpack_q(data, pos)
+        (o.commit_timestamp,) = _unpack_q(data, pos)
         pos += 8
         if pos > len(data):
             raise past_end_error()
-        return OffsetCommitValue(offset, leader_epoch, metadata, commit_timestamp, -1, NO_UUID)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("OffsetCommitValue v3", problem) from None
 
 
 def _read_offset_commit_value_topic_id_v4(data: bytes, pos: int) -> tuple[Any, int]:
-    (topic_id,) = _unpack_u(data, pos)
+    (value,) = _unpack_u(data, pos)
     pos += 16
-    return topic_id, pos
+    return value, pos
 
 
 def decode_value_v4(data: bytes, pos: int = 0) -> OffsetCommitValue:
     try:
-        offset, leader_epoch, n = _unpack_qiB(data, pos)
+        o = new(OffsetCommitValue)
+        o.expire_timestamp = -1
+        o.offset, o.leader_epoch, n = _unpack_qiB(data, pos)
         pos += 13
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "metadata")
         end = pos + n - 1
-        metadata = data[pos:end].decode("utf-8", "java")
+        o.metadata = data[pos:end].decode("utf-8", "java")
         pos = end
-        commit_timestamp, t = _unpack_qB(data, pos)
+        o.commit_timestamp, t = _unpack_qB(data, pos)
         pos += 9
-        topic_id = NO_UUID
+        o.topic_id = NO_UUID
         if t:
             tags, pos = read_tags(t, data, pos, 1)
             if 0 in tags:
-                topic_id = read_tag(data, tags[0], _read_offset_commit_value_topic_id_v4)
-        if pos > len(data):
-            raise past_end_error()
-        return OffsetCommitValue(offset, leader_epoch, metadata, commit_timestamp, -1, topic_id)
+                o.topic_id = read_tag(data, tags[0], _read_offset_commit_value_topic_id_v4)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("OffsetCommitValue v4", problem) from None
 

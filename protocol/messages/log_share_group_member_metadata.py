@@ -11,6 +11,7 @@ from protocol.wire import (
     READ_ERRORS,
     SMALL_FRAME_BYTES,
     long_uvarint,
+    new,
     null_error,
     pack_compact_string,
     past_end_error,
@@ -57,23 +58,24 @@ class ShareGroupMemberMetadataValue(Message):
 
 def decode_key_v0(data: bytes, pos: int = 0) -> ShareGroupMemberMetadataKey:
     try:
+        o = new(ShareGroupMemberMetadataKey)
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("group_id")
         end = pos + n
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("member_id")
         end = pos + n
-        member_id = data[pos:end].decode("utf-8", "java")
+        o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
         if pos > len(data):
             raise past_end_error()
-        return ShareGroupMemberMetadataKey(group_id, member_id)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ShareGroupMemberMetadataKey v0", problem) from None
 
@@ -94,49 +96,48 @@ def decode_value_v0(data: bytes, pos: int = 0) -> ShareGroupMemberMetadataValue:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(ShareGroupMemberMetadataValue)
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            rack_id = data[pos:end].decode("utf-8", "java")
+            o.rack_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            rack_id = None
+            o.rack_id = None
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "client_id")
         end = pos + n - 1
-        client_id = data[pos:end].decode("utf-8", "java")
+        o.client_id = data[pos:end].decode("utf-8", "java")
         pos = end
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "client_host")
         end = pos + n - 1
-        client_host = data[pos:end].decode("utf-8", "java")
+        o.client_host = data[pos:end].decode("utf-8", "java")
         pos = end
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "subscribed_topic_names")
         n = n - 1
-        if n <= 8:
-            subscribed_topic_names = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.subscribed_topic_names = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
-                subscribed_topic_names.append(item)
+                items.append(item)
         else:
-            subscribed_topic_names, pos = read_many(data, pos, n, 1, 256, read_compact_string)
+            o.subscribed_topic_names, pos = read_many(data, pos, n, 1, 256, read_compact_string)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ShareGroupMemberMetadataValue(rack_id, client_id, client_host, subscribed_topic_names)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ShareGroupMemberMetadataValue v0", problem) from None
 

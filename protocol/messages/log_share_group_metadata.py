@@ -9,6 +9,7 @@ from typing import Any
 from protocol.wire import (
     Message,
     READ_ERRORS,
+    new,
     null_error,
     past_end_error,
     skip_tags,
@@ -45,16 +46,17 @@ class ShareGroupMetadataValue(Message):
 
 def decode_key_v0(data: bytes, pos: int = 0) -> ShareGroupMetadataKey:
     try:
+        o = new(ShareGroupMetadataKey)
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("group_id")
         end = pos + n
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
         if pos > len(data):
             raise past_end_error()
-        return ShareGroupMetadataKey(group_id)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ShareGroupMetadataKey v0", problem) from None
 
@@ -70,13 +72,12 @@ def encode_key_v0(m: ShareGroupMetadataKey) -> bytes:
 
 def decode_value_v0(data: bytes, pos: int = 0) -> ShareGroupMetadataValue:
     try:
-        epoch, metadata_hash, t = _unpack_iqB(data, pos)
+        o = new(ShareGroupMetadataValue)
+        o.epoch, o.metadata_hash, t = _unpack_iqB(data, pos)
         pos += 13
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ShareGroupMetadataValue(epoch, metadata_hash)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ShareGroupMetadataValue v0", problem) from None
 

@@ -10,10 +10,11 @@ from protocol.wire import (
     Message,
     NO_UUID,
     READ_ERRORS,
+    SHORT_COMPACT_INTS,
     SMALL_FRAME_BYTES,
-    long_uvarint,
+    new,
     null_error,
-    pack_ints,
+    pack_compact_ints,
     past_end_error,
     read_ints,
     read_many,
@@ -83,16 +84,17 @@ class ShareGroupStatePartitionMetadataValue(Message):
 
 def decode_key_v0(data: bytes, pos: int = 0) -> ShareGroupStatePartitionMetadataKey:
     try:
+        o = new(ShareGroupStatePartitionMetadataKey)
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("group_id")
         end = pos + n
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
         if pos > len(data):
             raise past_end_error()
-        return ShareGroupStatePartitionMetadataKey(group_id)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ShareGroupStatePartitionMetadataKey v0", problem) from None
 
@@ -107,87 +109,131 @@ def encode_key_v0(m: ShareGroupStatePartitionMetadataKey) -> bytes:
 
 
 def _read_topic_partitions_info_v0(data: bytes, pos: int) -> tuple[TopicPartitionsInfo, int]:
-    topic_id, n = _unpack_uB(data, pos)
+    o = new(TopicPartitionsInfo)
+    o.topic_id, n = _unpack_uB(data, pos)
     pos += 17
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topic_name")
     end = pos + n - 1
-    topic_name = data[pos:end].decode("utf-8", "java")
+    o.topic_name = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
-    partitions, pos = read_ints(data, pos, n - 1, "i")
+    o.partitions, pos = read_ints(data, pos, n - 1, "i")
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return TopicPartitionsInfo(topic_id, topic_name, partitions), pos
+    return o, pos
 
 
 def _read_topic_info_v0(data: bytes, pos: int) -> tuple[TopicInfo, int]:
-    topic_id, n = _unpack_uB(data, pos)
+    o = new(TopicInfo)
+    o.topic_id, n = _unpack_uB(data, pos)
     pos += 17
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topic_name")
     end = pos + n - 1
-    topic_name = data[pos:end].decode("utf-8", "java")
+    o.topic_name = data[pos:end].decode("utf-8", "java")
     pos = end
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return TopicInfo(topic_id, topic_name), pos
+    return o, pos
 
 
 def decode_value_v0(data: bytes, pos: int = 0) -> ShareGroupStatePartitionMetadataValue:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(ShareGroupStatePartitionMetadataValue)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "initializing_topics")
         n = n - 1
-        if n <= 8:
-            initializing_topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.initializing_topics = items = []
             for _ in range(n):
-                item, pos = _read_topic_partitions_info_v0(data, pos)
-                initializing_topics.append(item)
+                e = new(TopicPartitionsInfo)
+                e.topic_id, n = _unpack_uB(data, pos)
+                pos += 17
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "topic_name")
+                end = pos + n - 1
+                e.topic_name = data[pos:end].decode("utf-8", "java")
+                pos = end
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "partitions")
+                e.partitions, pos = read_ints(data, pos, n - 1, "i")
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            initializing_topics, pos = read_many(data, pos, n, 19, 256, _read_topic_partitions_info_v0)
+            o.initializing_topics, pos = read_many(data, pos, n, 19, 256, _read_topic_partitions_info_v0)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "initialized_topics")
         n = n - 1
-        if n <= 8:
-            initialized_topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.initialized_topics = items = []
             for _ in range(n):
-                item, pos = _read_topic_partitions_info_v0(data, pos)
-                initialized_topics.append(item)
+                e = new(TopicPartitionsInfo)
+                e.topic_id, n = _unpack_uB(data, pos)
+                pos += 17
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "topic_name")
+                end = pos + n - 1
+                e.topic_name = data[pos:end].decode("utf-8", "java")
+                pos = end
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "partitions")
+                e.partitions, pos = read_ints(data, pos, n - 1, "i")
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            initialized_topics, pos = read_many(data, pos, n, 19, 256, _read_topic_partitions_info_v0)
+            o.initialized_topics, pos = read_many(data, pos, n, 19, 256, _read_topic_partitions_info_v0)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "deleting_topics")
         n = n - 1
-        if n <= 8:
-            deleting_topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.deleting_topics = items = []
             for _ in range(n):
-                item, pos = _read_topic_info_v0(data, pos)
-                deleting_topics.append(item)
+                e = new(TopicInfo)
+                e.topic_id, n = _unpack_uB(data, pos)
+                pos += 17
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "topic_name")
+                end = pos + n - 1
+                e.topic_name = data[pos:end].decode("utf-8", "java")
+                pos = end
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            deleting_topics, pos = read_many(data, pos, n, 18, 256, _read_topic_info_v0)
+            o.deleting_topics, pos = read_many(data, pos, n, 18, 256, _read_topic_info_v0)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ShareGroupStatePartitionMetadataValue(initializing_topics, initialized_topics, deleting_topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ShareGroupStatePartitionMetadataValue v0", problem) from None
 
@@ -203,9 +249,8 @@ def encode_value_v0(m: ShareGroupStatePartitionMetadataValue) -> bytes:
         w(_pack_uB(e2.topic_id, n) if n < 128 else _pack_u(e2.topic_id) + uvarint(n))
         w(b)
         items3 = e2.partitions
-        n = len(items3) + 1
-        w(uvarint(n))
-        w(pack_ints(items3, "i"))
+        n = len(items3)
+        w(SHORT_COMPACT_INTS[n](n + 1, *items3) if n < 33 else pack_compact_ints(items3, "i"))
         w(b"\0")
     items4 = m.initialized_topics
     n = len(items4) + 1
@@ -215,9 +260,8 @@ def encode_value_v0(m: ShareGroupStatePartitionMetadataValue) -> bytes:
         w(_pack_uB(e5.topic_id, n) if n < 128 else _pack_u(e5.topic_id) + uvarint(n))
         w(b)
         items6 = e5.partitions
-        n = len(items6) + 1
-        w(uvarint(n))
-        w(pack_ints(items6, "i"))
+        n = len(items6)
+        w(SHORT_COMPACT_INTS[n](n + 1, *items6) if n < 33 else pack_compact_ints(items6, "i"))
         w(b"\0")
     items7 = m.deleting_topics
     n = len(items7) + 1

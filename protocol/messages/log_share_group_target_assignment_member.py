@@ -10,10 +10,11 @@ from protocol.wire import (
     Message,
     NO_UUID,
     READ_ERRORS,
+    SHORT_COMPACT_INTS,
     SMALL_FRAME_BYTES,
-    long_uvarint,
+    new,
     null_error,
-    pack_ints,
+    pack_compact_ints,
     past_end_error,
     read_ints,
     read_many,
@@ -26,7 +27,6 @@ from protocol.wire import (
 
 _pack_h = Struct(">h").pack
 _pack_u = Struct(">16s").pack
-_pack_uB = Struct(">16sB").pack
 _unpack_h = Struct(">h").unpack_from
 _unpack_uB = Struct(">16sB").unpack_from
 
@@ -67,23 +67,24 @@ class ShareGroupTargetAssignmentMemberValue(Message):
 
 def decode_key_v0(data: bytes, pos: int = 0) -> ShareGroupTargetAssignmentMemberKey:
     try:
+        o = new(ShareGroupTargetAssignmentMemberKey)
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("group_id")
         end = pos + n
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("member_id")
         end = pos + n
-        member_id = data[pos:end].decode("utf-8", "java")
+        o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
         if pos > len(data):
             raise past_end_error()
-        return ShareGroupTargetAssignmentMemberKey(group_id, member_id)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ShareGroupTargetAssignmentMemberKey v0", problem) from None
 
@@ -101,41 +102,50 @@ def encode_key_v0(m: ShareGroupTargetAssignmentMemberKey) -> bytes:
 
 
 def _read_topic_partition_v0(data: bytes, pos: int) -> tuple[TopicPartition, int]:
-    topic_id, n = _unpack_uB(data, pos)
+    o = new(TopicPartition)
+    o.topic_id, n = _unpack_uB(data, pos)
     pos += 17
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
-    partitions, pos = read_ints(data, pos, n - 1, "i")
+    o.partitions, pos = read_ints(data, pos, n - 1, "i")
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return TopicPartition(topic_id, partitions), pos
+    return o, pos
 
 
 def decode_value_v0(data: bytes, pos: int = 0) -> ShareGroupTargetAssignmentMemberValue:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(ShareGroupTargetAssignmentMemberValue)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topic_partitions")
         n = n - 1
-        if n <= 8:
-            topic_partitions = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topic_partitions = items = []
             for _ in range(n):
-                item, pos = _read_topic_partition_v0(data, pos)
-                topic_partitions.append(item)
+                e = new(TopicPartition)
+                e.topic_id, n = _unpack_uB(data, pos)
+                pos += 17
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "partitions")
+                e.partitions, pos = read_ints(data, pos, n - 1, "i")
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            topic_partitions, pos = read_many(data, pos, n, 18, 256, _read_topic_partition_v0)
+            o.topic_partitions, pos = read_many(data, pos, n, 18, 256, _read_topic_partition_v0)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ShareGroupTargetAssignmentMemberValue(topic_partitions)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ShareGroupTargetAssignmentMemberValue v0", problem) from None
 
@@ -148,9 +158,9 @@ def encode_value_v0(m: ShareGroupTargetAssignmentMemberValue) -> bytes:
     w(uvarint(n))
     for e2 in items1:
         items3 = e2.partitions
-        n = len(items3) + 1
-        w(_pack_uB(e2.topic_id, n) if n < 128 else _pack_u(e2.topic_id) + uvarint(n))
-        w(pack_ints(items3, "i"))
+        w(_pack_u(e2.topic_id))
+        n = len(items3)
+        w(SHORT_COMPACT_INTS[n](n + 1, *items3) if n < 33 else pack_compact_ints(items3, "i"))
         w(b"\0")
     w(b"\0")
     return b"".join(out)

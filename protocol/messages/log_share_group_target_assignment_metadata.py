@@ -9,6 +9,7 @@ from typing import Any
 from protocol.wire import (
     Message,
     READ_ERRORS,
+    new,
     null_error,
     pack_tags,
     past_end_error,
@@ -49,16 +50,17 @@ class ShareGroupTargetAssignmentMetadataValue(Message):
 
 def decode_key_v0(data: bytes, pos: int = 0) -> ShareGroupTargetAssignmentMetadataKey:
     try:
+        o = new(ShareGroupTargetAssignmentMetadataKey)
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("group_id")
         end = pos + n
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
         if pos > len(data):
             raise past_end_error()
-        return ShareGroupTargetAssignmentMetadataKey(group_id)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ShareGroupTargetAssignmentMetadataKey v0", problem) from None
 
@@ -73,23 +75,22 @@ def encode_key_v0(m: ShareGroupTargetAssignmentMetadataKey) -> bytes:
 
 
 def _read_share_group_target_assignment_metadata_value_assignment_timestamp_v0(data: bytes, pos: int) -> tuple[Any, int]:
-    (assignment_timestamp,) = _unpack_q(data, pos)
+    (value,) = _unpack_q(data, pos)
     pos += 8
-    return assignment_timestamp, pos
+    return value, pos
 
 
 def decode_value_v0(data: bytes, pos: int = 0) -> ShareGroupTargetAssignmentMetadataValue:
     try:
-        assignment_epoch, t = _unpack_iB(data, pos)
+        o = new(ShareGroupTargetAssignmentMetadataValue)
+        o.assignment_epoch, t = _unpack_iB(data, pos)
         pos += 5
-        assignment_timestamp = 0
+        o.assignment_timestamp = 0
         if t:
             tags, pos = read_tags(t, data, pos, 1)
             if 0 in tags:
-                assignment_timestamp = read_tag(data, tags[0], _read_share_group_target_assignment_metadata_value_assignment_timestamp_v0)
-        if pos > len(data):
-            raise past_end_error()
-        return ShareGroupTargetAssignmentMetadataValue(assignment_epoch, assignment_timestamp)
+                o.assignment_timestamp = read_tag(data, tags[0], _read_share_group_target_assignment_metadata_value_assignment_timestamp_v0)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ShareGroupTargetAssignmentMetadataValue v0", problem) from None
 

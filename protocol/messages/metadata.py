@@ -10,10 +10,14 @@ from protocol.wire import (
     Message,
     NO_UUID,
     READ_ERRORS,
+    SHORT_COMPACT_INTS,
+    SHORT_INTS,
     SMALL_FRAME_BYTES,
     check_null,
     long_uvarint,
+    new,
     null_error,
+    pack_compact_ints,
     pack_ints,
     past_end_error,
     read_ints,
@@ -28,9 +32,8 @@ from protocol.wire import (
 _pack_h = Struct(">h").pack
 _pack_hB = Struct(">hB").pack
 _pack_hh = Struct(">hh").pack
+_pack_hii = Struct(">hii").pack
 _pack_hiii = Struct(">hiii").pack
-_pack_hiiiB = Struct(">hiiiB").pack
-_pack_hiiii = Struct(">hiiii").pack
 _pack_hx = Struct(">hx").pack
 _pack_i = Struct(">i").pack
 _pack_iB = Struct(">iB").pack
@@ -176,34 +179,48 @@ class MetadataResponse(Message):
 
 
 def _read_metadata_request_topic_v0(data: bytes, pos: int) -> tuple[MetadataRequestTopic, int]:
+    o = new(MetadataRequestTopic)
+    o.topic_id = NO_UUID
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
-    return MetadataRequestTopic(NO_UUID, name), pos
+    return o, pos
 
 
 def decode_request_v0(data: bytes, pos: int = 0) -> MetadataRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(MetadataRequest)
+        o.allow_auto_topic_creation = True
+        o.include_cluster_authorized_operations = False
+        o.include_topic_authorized_operations = False
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
-                item, pos = _read_metadata_request_topic_v0(data, pos)
-                topics.append(item)
+                e = new(MetadataRequestTopic)
+                e.topic_id = NO_UUID
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n < 0:
+                    raise null_error("name")
+                end = pos + n
+                e.name = data[pos:end].decode("utf-8", "java")
+                pos = end
+                items.append(e)
         else:
-            topics, pos = read_many(data, pos, n, 2, 256, _read_metadata_request_topic_v0)
+            o.topics, pos = read_many(data, pos, n, 2, 256, _read_metadata_request_topic_v0)
         if pos > len(data):
             raise past_end_error()
-        return MetadataRequest(topics, True, False, False)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("MetadataRequest v0", problem) from None
 
@@ -212,22 +229,34 @@ def decode_request_v1(data: bytes, pos: int = 0) -> MetadataRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(MetadataRequest)
+        o.allow_auto_topic_creation = True
+        o.include_cluster_authorized_operations = False
+        o.include_topic_authorized_operations = False
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n >= 0:
-            if n <= 8:
-                topics = []
+            if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+                o.topics = items = []
                 for _ in range(n):
-                    item, pos = _read_metadata_request_topic_v0(data, pos)
-                    topics.append(item)
+                    e = new(MetadataRequestTopic)
+                    e.topic_id = NO_UUID
+                    (n,) = _unpack_h(data, pos)
+                    pos += 2
+                    if n < 0:
+                        raise null_error("name")
+                    end = pos + n
+                    e.name = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                    items.append(e)
             else:
-                topics, pos = read_many(data, pos, n, 2, 256, _read_metadata_request_topic_v0)
+                o.topics, pos = read_many(data, pos, n, 2, 256, _read_metadata_request_topic_v0)
         else:
             check_null(n, "topics")
-            topics = None
+            o.topics = None
         if pos > len(data):
             raise past_end_error()
-        return MetadataRequest(topics, True, False, False)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("MetadataRequest v1", problem) from None
 
@@ -236,24 +265,35 @@ def decode_request_v4(data: bytes, pos: int = 0) -> MetadataRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(MetadataRequest)
+        o.include_cluster_authorized_operations = False
+        o.include_topic_authorized_operations = False
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n >= 0:
-            if n <= 8:
-                topics = []
+            if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+                o.topics = items = []
                 for _ in range(n):
-                    item, pos = _read_metadata_request_topic_v0(data, pos)
-                    topics.append(item)
+                    e = new(MetadataRequestTopic)
+                    e.topic_id = NO_UUID
+                    (n,) = _unpack_h(data, pos)
+                    pos += 2
+                    if n < 0:
+                        raise null_error("name")
+                    end = pos + n
+                    e.name = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                    items.append(e)
             else:
-                topics, pos = read_many(data, pos, n, 2, 256, _read_metadata_request_topic_v0)
+                o.topics, pos = read_many(data, pos, n, 2, 256, _read_metadata_request_topic_v0)
         else:
             check_null(n, "topics")
-            topics = None
-        (allow_auto_topic_creation,) = _unpack_o(data, pos)
+            o.topics = None
+        (o.allow_auto_topic_creation,) = _unpack_o(data, pos)
         pos += 1
         if pos > len(data):
             raise past_end_error()
-        return MetadataRequest(topics, allow_auto_topic_creation, False, False)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("MetadataRequest v4", problem) from None
 
@@ -262,117 +302,153 @@ def decode_request_v8(data: bytes, pos: int = 0) -> MetadataRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(MetadataRequest)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n >= 0:
-            if n <= 8:
-                topics = []
+            if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+                o.topics = items = []
                 for _ in range(n):
-                    item, pos = _read_metadata_request_topic_v0(data, pos)
-                    topics.append(item)
+                    e = new(MetadataRequestTopic)
+                    e.topic_id = NO_UUID
+                    (n,) = _unpack_h(data, pos)
+                    pos += 2
+                    if n < 0:
+                        raise null_error("name")
+                    end = pos + n
+                    e.name = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                    items.append(e)
             else:
-                topics, pos = read_many(data, pos, n, 2, 256, _read_metadata_request_topic_v0)
+                o.topics, pos = read_many(data, pos, n, 2, 256, _read_metadata_request_topic_v0)
         else:
             check_null(n, "topics")
-            topics = None
-        allow_auto_topic_creation, include_cluster_authorized_operations, include_topic_authorized_operations = _unpack_ooo(data, pos)
+            o.topics = None
+        o.allow_auto_topic_creation, o.include_cluster_authorized_operations, o.include_topic_authorized_operations = _unpack_ooo(data, pos)
         pos += 3
         if pos > len(data):
             raise past_end_error()
-        return MetadataRequest(topics, allow_auto_topic_creation, include_cluster_authorized_operations, include_topic_authorized_operations)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("MetadataRequest v8", problem) from None
 
 
 def _read_metadata_request_topic_v9(data: bytes, pos: int) -> tuple[MetadataRequestTopic, int]:
+    o = new(MetadataRequestTopic)
+    o.topic_id = NO_UUID
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return MetadataRequestTopic(NO_UUID, name), pos
+    return o, pos
 
 
 def decode_request_v9(data: bytes, pos: int = 0) -> MetadataRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(MetadataRequest)
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             n = n - 1
-            if n <= 8:
-                topics = []
+            if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+                o.topics = items = []
                 for _ in range(n):
-                    item, pos = _read_metadata_request_topic_v9(data, pos)
-                    topics.append(item)
+                    e = new(MetadataRequestTopic)
+                    e.topic_id = NO_UUID
+                    n = data[pos]
+                    pos += 1
+                    if not 0 < n < 128:
+                        n, pos = unusual_length(n, data, pos, "name")
+                    end = pos + n - 1
+                    e.name = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                    t = data[pos]
+                    pos += 1
+                    if t:
+                        pos = skip_tags(t, data, pos)
+                    items.append(e)
             else:
-                topics, pos = read_many(data, pos, n, 2, 256, _read_metadata_request_topic_v9)
+                o.topics, pos = read_many(data, pos, n, 2, 256, _read_metadata_request_topic_v9)
         else:
-            topics = None
-        allow_auto_topic_creation, include_cluster_authorized_operations, include_topic_authorized_operations, t = _unpack_oooB(data, pos)
+            o.topics = None
+        o.allow_auto_topic_creation, o.include_cluster_authorized_operations, o.include_topic_authorized_operations, t = _unpack_oooB(data, pos)
         pos += 4
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return MetadataRequest(topics, allow_auto_topic_creation, include_cluster_authorized_operations, include_topic_authorized_operations)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("MetadataRequest v9", problem) from None
 
 
 def _read_metadata_request_topic_v10(data: bytes, pos: int) -> tuple[MetadataRequestTopic, int]:
-    topic_id, n = _unpack_uB(data, pos)
+    o = new(MetadataRequestTopic)
+    o.topic_id, n = _unpack_uB(data, pos)
     pos += 17
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        name = data[pos:end].decode("utf-8", "java")
+        o.name = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        name = None
+        o.name = None
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return MetadataRequestTopic(topic_id, name), pos
+    return o, pos
 
 
 def decode_request_v10(data: bytes, pos: int = 0) -> MetadataRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(MetadataRequest)
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             n = n - 1
-            if n <= 8:
-                topics = []
+            if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+                o.topics = items = []
                 for _ in range(n):
-                    item, pos = _read_metadata_request_topic_v10(data, pos)
-                    topics.append(item)
+                    e = new(MetadataRequestTopic)
+                    e.topic_id, n = _unpack_uB(data, pos)
+                    pos += 17
+                    if n:
+                        if n > 127:
+                            n, pos = long_uvarint(n, data, pos)
+                        end = pos + n - 1
+                        e.name = data[pos:end].decode("utf-8", "java")
+                        pos = end
+                    else:
+                        e.name = None
+                    t = data[pos]
+                    pos += 1
+                    if t:
+                        pos = skip_tags(t, data, pos)
+                    items.append(e)
             else:
-                topics, pos = read_many(data, pos, n, 18, 256, _read_metadata_request_topic_v10)
+                o.topics, pos = read_many(data, pos, n, 18, 256, _read_metadata_request_topic_v10)
         else:
-            topics = None
-        allow_auto_topic_creation, include_cluster_authorized_operations, include_topic_authorized_operations, t = _unpack_oooB(data, pos)
+            o.topics = None
+        o.allow_auto_topic_creation, o.include_cluster_authorized_operations, o.include_topic_authorized_operations, t = _unpack_oooB(data, pos)
         pos += 4
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return MetadataRequest(topics, allow_auto_topic_creation, include_cluster_authorized_operations, include_topic_authorized_operations)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("MetadataRequest v10", problem) from None
 
@@ -381,28 +457,42 @@ def decode_request_v11(data: bytes, pos: int = 0) -> MetadataRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(MetadataRequest)
+        o.include_cluster_authorized_operations = False
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             n = n - 1
-            if n <= 8:
-                topics = []
+            if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+                o.topics = items = []
                 for _ in range(n):
-                    item, pos = _read_metadata_request_topic_v10(data, pos)
-                    topics.append(item)
+                    e = new(MetadataRequestTopic)
+                    e.topic_id, n = _unpack_uB(data, pos)
+                    pos += 17
+                    if n:
+                        if n > 127:
+                            n, pos = long_uvarint(n, data, pos)
+                        end = pos + n - 1
+                        e.name = data[pos:end].decode("utf-8", "java")
+                        pos = end
+                    else:
+                        e.name = None
+                    t = data[pos]
+                    pos += 1
+                    if t:
+                        pos = skip_tags(t, data, pos)
+                    items.append(e)
             else:
-                topics, pos = read_many(data, pos, n, 18, 256, _read_metadata_request_topic_v10)
+                o.topics, pos = read_many(data, pos, n, 18, 256, _read_metadata_request_topic_v10)
         else:
-            topics = None
-        allow_auto_topic_creation, include_topic_authorized_operations, t = _unpack_ooB(data, pos)
+            o.topics = None
+        o.allow_auto_topic_creation, o.include_topic_authorized_operations, t = _unpack_ooB(data, pos)
         pos += 3
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return MetadataRequest(topics, allow_auto_topic_creation, False, include_topic_authorized_operations)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("MetadataRequest v11", problem) from None
 
@@ -533,158 +623,232 @@ def encode_request_v11(m: MetadataRequest) -> bytes:
 
 
 def _read_metadata_response_broker_v0(data: bytes, pos: int) -> tuple[MetadataResponseBroker, int]:
-    node_id, n = _unpack_ih(data, pos)
+    o = new(MetadataResponseBroker)
+    o.rack = None
+    o.node_id, n = _unpack_ih(data, pos)
     pos += 6
     if n < 0:
         raise null_error("host")
     end = pos + n
-    host = data[pos:end].decode("utf-8", "java")
+    o.host = data[pos:end].decode("utf-8", "java")
     pos = end
-    (port,) = _unpack_i(data, pos)
+    (o.port,) = _unpack_i(data, pos)
     pos += 4
-    return MetadataResponseBroker(node_id, host, port, None), pos
+    return o, pos
 
 
-def _read_metadata_response_partition_v0_2(data: bytes, pos: int) -> tuple[MetadataResponsePartition, int]:
-    error_code, partition_index, leader_id, n = _unpack_hiii(data, pos)
+def _read_metadata_response_partition_v0(data: bytes, pos: int) -> tuple[MetadataResponsePartition, int]:
+    o = new(MetadataResponsePartition)
+    o.leader_epoch = -1
+    o.offline_replicas = ()
+    o.error_code, o.partition_index, o.leader_id, n = _unpack_hiii(data, pos)
     pos += 14
     if n < 0:
         raise null_error("replica_nodes")
-    replica_nodes, pos = read_ints(data, pos, n, "i")
+    o.replica_nodes, pos = read_ints(data, pos, n, "i")
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("isr_nodes")
-    isr_nodes, pos = read_ints(data, pos, n, "i")
-    return MetadataResponsePartition(error_code, partition_index, leader_id, -1, replica_nodes, isr_nodes, ()), pos
+    o.isr_nodes, pos = read_ints(data, pos, n, "i")
+    return o, pos
 
 
 def _read_metadata_response_topic_v0(data: bytes, pos: int) -> tuple[MetadataResponseTopic, int]:
-    error_code, n = _unpack_hh(data, pos)
+    o = new(MetadataResponseTopic)
+    o.topic_id = NO_UUID
+    o.is_internal = False
+    o.topic_authorized_operations = -2147483648
+    o.error_code, n = _unpack_hh(data, pos)
     pos += 4
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8:
-        partitions = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.partitions = items = []
         for _ in range(n):
-            item, pos = _read_metadata_response_partition_v0_2(data, pos)
-            partitions.append(item)
+            e = new(MetadataResponsePartition)
+            e.leader_epoch = -1
+            e.offline_replicas = ()
+            e.error_code, e.partition_index, e.leader_id, n = _unpack_hiii(data, pos)
+            pos += 14
+            if n < 0:
+                raise null_error("replica_nodes")
+            e.replica_nodes, pos = read_ints(data, pos, n, "i")
+            (n,) = _unpack_i(data, pos)
+            pos += 4
+            if n < 0:
+                raise null_error("isr_nodes")
+            e.isr_nodes, pos = read_ints(data, pos, n, "i")
+            items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 18, 8, _read_metadata_response_partition_v0_2)
-    return MetadataResponseTopic(error_code, name, NO_UUID, False, partitions, -2147483648), pos
+        o.partitions, pos = read_many(data, pos, n, 18, 8, _read_metadata_response_partition_v0)
+    return o, pos
 
 
 def decode_response_v0(data: bytes, pos: int = 0) -> MetadataResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(MetadataResponse)
+        o.throttle_time_ms = 0
+        o.cluster_id = None
+        o.controller_id = -1
+        o.cluster_authorized_operations = -2147483648
+        o.error_code = 0
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("brokers")
-        if n <= 8:
-            brokers = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.brokers = items = []
             for _ in range(n):
-                item, pos = _read_metadata_response_broker_v0(data, pos)
-                brokers.append(item)
+                e = new(MetadataResponseBroker)
+                e.rack = None
+                e.node_id, n = _unpack_ih(data, pos)
+                pos += 6
+                if n < 0:
+                    raise null_error("host")
+                end = pos + n
+                e.host = data[pos:end].decode("utf-8", "java")
+                pos = end
+                (e.port,) = _unpack_i(data, pos)
+                pos += 4
+                items.append(e)
         else:
-            brokers, pos = read_many(data, pos, n, 10, 256, _read_metadata_response_broker_v0)
+            o.brokers, pos = read_many(data, pos, n, 10, 256, _read_metadata_response_broker_v0)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_metadata_response_topic_v0(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 8, 256, _read_metadata_response_topic_v0)
+            o.topics, pos = read_many(data, pos, n, 8, 256, _read_metadata_response_topic_v0)
         if pos > len(data):
             raise past_end_error()
-        return MetadataResponse(0, brokers, None, -1, topics, -2147483648, 0)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("MetadataResponse v0", problem) from None
 
 
 def _read_metadata_response_broker_v1(data: bytes, pos: int) -> tuple[MetadataResponseBroker, int]:
-    node_id, n = _unpack_ih(data, pos)
+    o = new(MetadataResponseBroker)
+    o.node_id, n = _unpack_ih(data, pos)
     pos += 6
     if n < 0:
         raise null_error("host")
     end = pos + n
-    host = data[pos:end].decode("utf-8", "java")
+    o.host = data[pos:end].decode("utf-8", "java")
     pos = end
-    port, n = _unpack_ih(data, pos)
+    o.port, n = _unpack_ih(data, pos)
     pos += 6
     if n >= 0:
         end = pos + n
-        rack = data[pos:end].decode("utf-8", "java")
+        o.rack = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
         check_null(n, "rack")
-        rack = None
-    return MetadataResponseBroker(node_id, host, port, rack), pos
+        o.rack = None
+    return o, pos
 
 
 def _read_metadata_response_topic_v1(data: bytes, pos: int) -> tuple[MetadataResponseTopic, int]:
-    error_code, n = _unpack_hh(data, pos)
+    o = new(MetadataResponseTopic)
+    o.topic_id = NO_UUID
+    o.topic_authorized_operations = -2147483648
+    o.error_code, n = _unpack_hh(data, pos)
     pos += 4
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
-    is_internal, n = _unpack_oi(data, pos)
+    o.is_internal, n = _unpack_oi(data, pos)
     pos += 5
     if n < 0:
         raise null_error("partitions")
-    if n <= 8:
-        partitions = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.partitions = items = []
         for _ in range(n):
-            item, pos = _read_metadata_response_partition_v0_2(data, pos)
-            partitions.append(item)
+            e = new(MetadataResponsePartition)
+            e.leader_epoch = -1
+            e.offline_replicas = ()
+            e.error_code, e.partition_index, e.leader_id, n = _unpack_hiii(data, pos)
+            pos += 14
+            if n < 0:
+                raise null_error("replica_nodes")
+            e.replica_nodes, pos = read_ints(data, pos, n, "i")
+            (n,) = _unpack_i(data, pos)
+            pos += 4
+            if n < 0:
+                raise null_error("isr_nodes")
+            e.isr_nodes, pos = read_ints(data, pos, n, "i")
+            items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 18, 8, _read_metadata_response_partition_v0_2)
-    return MetadataResponseTopic(error_code, name, NO_UUID, is_internal, partitions, -2147483648), pos
+        o.partitions, pos = read_many(data, pos, n, 18, 8, _read_metadata_response_partition_v0)
+    return o, pos
 
 
 def decode_response_v1(data: bytes, pos: int = 0) -> MetadataResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(MetadataResponse)
+        o.throttle_time_ms = 0
+        o.cluster_id = None
+        o.cluster_authorized_operations = -2147483648
+        o.error_code = 0
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("brokers")
-        if n <= 8:
-            brokers = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.brokers = items = []
             for _ in range(n):
-                item, pos = _read_metadata_response_broker_v1(data, pos)
-                brokers.append(item)
+                e = new(MetadataResponseBroker)
+                e.node_id, n = _unpack_ih(data, pos)
+                pos += 6
+                if n < 0:
+                    raise null_error("host")
+                end = pos + n
+                e.host = data[pos:end].decode("utf-8", "java")
+                pos = end
+                e.port, n = _unpack_ih(data, pos)
+                pos += 6
+                if n >= 0:
+                    end = pos + n
+                    e.rack = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    check_null(n, "rack")
+                    e.rack = None
+                items.append(e)
         else:
-            brokers, pos = read_many(data, pos, n, 12, 256, _read_metadata_response_broker_v1)
-        controller_id, n = _unpack_ii(data, pos)
+            o.brokers, pos = read_many(data, pos, n, 12, 256, _read_metadata_response_broker_v1)
+        o.controller_id, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_metadata_response_topic_v1(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 9, 256, _read_metadata_response_topic_v1)
+            o.topics, pos = read_many(data, pos, n, 9, 256, _read_metadata_response_topic_v1)
         if pos > len(data):
             raise past_end_error()
-        return MetadataResponse(0, brokers, None, controller_id, topics, -2147483648, 0)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("MetadataResponse v1", problem) from None
 
@@ -693,40 +857,60 @@ def decode_response_v2(data: bytes, pos: int = 0) -> MetadataResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(MetadataResponse)
+        o.throttle_time_ms = 0
+        o.cluster_authorized_operations = -2147483648
+        o.error_code = 0
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("brokers")
-        if n <= 8:
-            brokers = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.brokers = items = []
             for _ in range(n):
-                item, pos = _read_metadata_response_broker_v1(data, pos)
-                brokers.append(item)
+                e = new(MetadataResponseBroker)
+                e.node_id, n = _unpack_ih(data, pos)
+                pos += 6
+                if n < 0:
+                    raise null_error("host")
+                end = pos + n
+                e.host = data[pos:end].decode("utf-8", "java")
+                pos = end
+                e.port, n = _unpack_ih(data, pos)
+                pos += 6
+                if n >= 0:
+                    end = pos + n
+                    e.rack = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    check_null(n, "rack")
+                    e.rack = None
+                items.append(e)
         else:
-            brokers, pos = read_many(data, pos, n, 12, 256, _read_metadata_response_broker_v1)
+            o.brokers, pos = read_many(data, pos, n, 12, 256, _read_metadata_response_broker_v1)
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n >= 0:
             end = pos + n
-            cluster_id = data[pos:end].decode("utf-8", "java")
+            o.cluster_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
             check_null(n, "cluster_id")
-            cluster_id = None
-        controller_id, n = _unpack_ii(data, pos)
+            o.cluster_id = None
+        o.controller_id, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_metadata_response_topic_v1(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 9, 256, _read_metadata_response_topic_v1)
+            o.topics, pos = read_many(data, pos, n, 9, 256, _read_metadata_response_topic_v1)
         if pos > len(data):
             raise past_end_error()
-        return MetadataResponse(0, brokers, cluster_id, controller_id, topics, -2147483648, 0)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("MetadataResponse v2", problem) from None
 
@@ -735,474 +919,691 @@ def decode_response_v3(data: bytes, pos: int = 0) -> MetadataResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_ii(data, pos)
+        o = new(MetadataResponse)
+        o.cluster_authorized_operations = -2147483648
+        o.error_code = 0
+        o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("brokers")
-        if n <= 8:
-            brokers = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.brokers = items = []
             for _ in range(n):
-                item, pos = _read_metadata_response_broker_v1(data, pos)
-                brokers.append(item)
+                e = new(MetadataResponseBroker)
+                e.node_id, n = _unpack_ih(data, pos)
+                pos += 6
+                if n < 0:
+                    raise null_error("host")
+                end = pos + n
+                e.host = data[pos:end].decode("utf-8", "java")
+                pos = end
+                e.port, n = _unpack_ih(data, pos)
+                pos += 6
+                if n >= 0:
+                    end = pos + n
+                    e.rack = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    check_null(n, "rack")
+                    e.rack = None
+                items.append(e)
         else:
-            brokers, pos = read_many(data, pos, n, 12, 256, _read_metadata_response_broker_v1)
+            o.brokers, pos = read_many(data, pos, n, 12, 256, _read_metadata_response_broker_v1)
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n >= 0:
             end = pos + n
-            cluster_id = data[pos:end].decode("utf-8", "java")
+            o.cluster_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
             check_null(n, "cluster_id")
-            cluster_id = None
-        controller_id, n = _unpack_ii(data, pos)
+            o.cluster_id = None
+        o.controller_id, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_metadata_response_topic_v1(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 9, 256, _read_metadata_response_topic_v1)
+            o.topics, pos = read_many(data, pos, n, 9, 256, _read_metadata_response_topic_v1)
         if pos > len(data):
             raise past_end_error()
-        return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics, -2147483648, 0)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("MetadataResponse v3", problem) from None
 
 
-def _read_metadata_response_partition_v5_2(data: bytes, pos: int) -> tuple[MetadataResponsePartition, int]:
-    error_code, partition_index, leader_id, n = _unpack_hiii(data, pos)
+def _read_metadata_response_partition_v5(data: bytes, pos: int) -> tuple[MetadataResponsePartition, int]:
+    o = new(MetadataResponsePartition)
+    o.leader_epoch = -1
+    o.error_code, o.partition_index, o.leader_id, n = _unpack_hiii(data, pos)
     pos += 14
     if n < 0:
         raise null_error("replica_nodes")
-    replica_nodes, pos = read_ints(data, pos, n, "i")
+    o.replica_nodes, pos = read_ints(data, pos, n, "i")
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("isr_nodes")
-    isr_nodes, pos = read_ints(data, pos, n, "i")
+    o.isr_nodes, pos = read_ints(data, pos, n, "i")
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("offline_replicas")
-    offline_replicas, pos = read_ints(data, pos, n, "i")
-    return MetadataResponsePartition(error_code, partition_index, leader_id, -1, replica_nodes, isr_nodes, offline_replicas), pos
+    o.offline_replicas, pos = read_ints(data, pos, n, "i")
+    return o, pos
 
 
 def _read_metadata_response_topic_v5(data: bytes, pos: int) -> tuple[MetadataResponseTopic, int]:
-    error_code, n = _unpack_hh(data, pos)
+    o = new(MetadataResponseTopic)
+    o.topic_id = NO_UUID
+    o.topic_authorized_operations = -2147483648
+    o.error_code, n = _unpack_hh(data, pos)
     pos += 4
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
-    is_internal, n = _unpack_oi(data, pos)
+    o.is_internal, n = _unpack_oi(data, pos)
     pos += 5
     if n < 0:
         raise null_error("partitions")
-    if n <= 8:
-        partitions = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.partitions = items = []
         for _ in range(n):
-            item, pos = _read_metadata_response_partition_v5_2(data, pos)
-            partitions.append(item)
+            e = new(MetadataResponsePartition)
+            e.leader_epoch = -1
+            e.error_code, e.partition_index, e.leader_id, n = _unpack_hiii(data, pos)
+            pos += 14
+            if n < 0:
+                raise null_error("replica_nodes")
+            e.replica_nodes, pos = read_ints(data, pos, n, "i")
+            (n,) = _unpack_i(data, pos)
+            pos += 4
+            if n < 0:
+                raise null_error("isr_nodes")
+            e.isr_nodes, pos = read_ints(data, pos, n, "i")
+            (n,) = _unpack_i(data, pos)
+            pos += 4
+            if n < 0:
+                raise null_error("offline_replicas")
+            e.offline_replicas, pos = read_ints(data, pos, n, "i")
+            items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 22, 8, _read_metadata_response_partition_v5_2)
-    return MetadataResponseTopic(error_code, name, NO_UUID, is_internal, partitions, -2147483648), pos
+        o.partitions, pos = read_many(data, pos, n, 22, 8, _read_metadata_response_partition_v5)
+    return o, pos
 
 
 def decode_response_v5(data: bytes, pos: int = 0) -> MetadataResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_ii(data, pos)
+        o = new(MetadataResponse)
+        o.cluster_authorized_operations = -2147483648
+        o.error_code = 0
+        o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("brokers")
-        if n <= 8:
-            brokers = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.brokers = items = []
             for _ in range(n):
-                item, pos = _read_metadata_response_broker_v1(data, pos)
-                brokers.append(item)
+                e = new(MetadataResponseBroker)
+                e.node_id, n = _unpack_ih(data, pos)
+                pos += 6
+                if n < 0:
+                    raise null_error("host")
+                end = pos + n
+                e.host = data[pos:end].decode("utf-8", "java")
+                pos = end
+                e.port, n = _unpack_ih(data, pos)
+                pos += 6
+                if n >= 0:
+                    end = pos + n
+                    e.rack = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    check_null(n, "rack")
+                    e.rack = None
+                items.append(e)
         else:
-            brokers, pos = read_many(data, pos, n, 12, 256, _read_metadata_response_broker_v1)
+            o.brokers, pos = read_many(data, pos, n, 12, 256, _read_metadata_response_broker_v1)
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n >= 0:
             end = pos + n
-            cluster_id = data[pos:end].decode("utf-8", "java")
+            o.cluster_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
             check_null(n, "cluster_id")
-            cluster_id = None
-        controller_id, n = _unpack_ii(data, pos)
+            o.cluster_id = None
+        o.controller_id, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_metadata_response_topic_v5(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 9, 256, _read_metadata_response_topic_v5)
+            o.topics, pos = read_many(data, pos, n, 9, 256, _read_metadata_response_topic_v5)
         if pos > len(data):
             raise past_end_error()
-        return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics, -2147483648, 0)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("MetadataResponse v5", problem) from None
 
 
-def _read_metadata_response_partition_v7_2(data: bytes, pos: int) -> tuple[MetadataResponsePartition, int]:
-    error_code, partition_index, leader_id, leader_epoch, n = _unpack_hiiii(data, pos)
+def _read_metadata_response_partition_v7(data: bytes, pos: int) -> tuple[MetadataResponsePartition, int]:
+    o = new(MetadataResponsePartition)
+    o.error_code, o.partition_index, o.leader_id, o.leader_epoch, n = _unpack_hiiii(data, pos)
     pos += 18
     if n < 0:
         raise null_error("replica_nodes")
-    replica_nodes, pos = read_ints(data, pos, n, "i")
+    o.replica_nodes, pos = read_ints(data, pos, n, "i")
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("isr_nodes")
-    isr_nodes, pos = read_ints(data, pos, n, "i")
+    o.isr_nodes, pos = read_ints(data, pos, n, "i")
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("offline_replicas")
-    offline_replicas, pos = read_ints(data, pos, n, "i")
-    return MetadataResponsePartition(error_code, partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes, offline_replicas), pos
+    o.offline_replicas, pos = read_ints(data, pos, n, "i")
+    return o, pos
 
 
 def _read_metadata_response_topic_v7(data: bytes, pos: int) -> tuple[MetadataResponseTopic, int]:
-    error_code, n = _unpack_hh(data, pos)
+    o = new(MetadataResponseTopic)
+    o.topic_id = NO_UUID
+    o.topic_authorized_operations = -2147483648
+    o.error_code, n = _unpack_hh(data, pos)
     pos += 4
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
-    is_internal, n = _unpack_oi(data, pos)
+    o.is_internal, n = _unpack_oi(data, pos)
     pos += 5
     if n < 0:
         raise null_error("partitions")
-    if n <= 8:
-        partitions = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.partitions = items = []
         for _ in range(n):
-            item, pos = _read_metadata_response_partition_v7_2(data, pos)
-            partitions.append(item)
+            e = new(MetadataResponsePartition)
+            e.error_code, e.partition_index, e.leader_id, e.leader_epoch, n = _unpack_hiiii(data, pos)
+            pos += 18
+            if n < 0:
+                raise null_error("replica_nodes")
+            e.replica_nodes, pos = read_ints(data, pos, n, "i")
+            (n,) = _unpack_i(data, pos)
+            pos += 4
+            if n < 0:
+                raise null_error("isr_nodes")
+            e.isr_nodes, pos = read_ints(data, pos, n, "i")
+            (n,) = _unpack_i(data, pos)
+            pos += 4
+            if n < 0:
+                raise null_error("offline_replicas")
+            e.offline_replicas, pos = read_ints(data, pos, n, "i")
+            items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 26, 8, _read_metadata_response_partition_v7_2)
-    return MetadataResponseTopic(error_code, name, NO_UUID, is_internal, partitions, -2147483648), pos
+        o.partitions, pos = read_many(data, pos, n, 26, 8, _read_metadata_response_partition_v7)
+    return o, pos
 
 
 def decode_response_v7(data: bytes, pos: int = 0) -> MetadataResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_ii(data, pos)
+        o = new(MetadataResponse)
+        o.cluster_authorized_operations = -2147483648
+        o.error_code = 0
+        o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("brokers")
-        if n <= 8:
-            brokers = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.brokers = items = []
             for _ in range(n):
-                item, pos = _read_metadata_response_broker_v1(data, pos)
-                brokers.append(item)
+                e = new(MetadataResponseBroker)
+                e.node_id, n = _unpack_ih(data, pos)
+                pos += 6
+                if n < 0:
+                    raise null_error("host")
+                end = pos + n
+                e.host = data[pos:end].decode("utf-8", "java")
+                pos = end
+                e.port, n = _unpack_ih(data, pos)
+                pos += 6
+                if n >= 0:
+                    end = pos + n
+                    e.rack = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    check_null(n, "rack")
+                    e.rack = None
+                items.append(e)
         else:
-            brokers, pos = read_many(data, pos, n, 12, 256, _read_metadata_response_broker_v1)
+            o.brokers, pos = read_many(data, pos, n, 12, 256, _read_metadata_response_broker_v1)
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n >= 0:
             end = pos + n
-            cluster_id = data[pos:end].decode("utf-8", "java")
+            o.cluster_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
             check_null(n, "cluster_id")
-            cluster_id = None
-        controller_id, n = _unpack_ii(data, pos)
+            o.cluster_id = None
+        o.controller_id, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_metadata_response_topic_v7(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 9, 256, _read_metadata_response_topic_v7)
+            o.topics, pos = read_many(data, pos, n, 9, 256, _read_metadata_response_topic_v7)
         if pos > len(data):
             raise past_end_error()
-        return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics, -2147483648, 0)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("MetadataResponse v7", problem) from None
 
 
 def _read_metadata_response_topic_v8(data: bytes, pos: int) -> tuple[MetadataResponseTopic, int]:
-    error_code, n = _unpack_hh(data, pos)
+    o = new(MetadataResponseTopic)
+    o.topic_id = NO_UUID
+    o.error_code, n = _unpack_hh(data, pos)
     pos += 4
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
-    is_internal, n = _unpack_oi(data, pos)
+    o.is_internal, n = _unpack_oi(data, pos)
     pos += 5
     if n < 0:
         raise null_error("partitions")
-    if n <= 8:
-        partitions = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.partitions = items = []
         for _ in range(n):
-            item, pos = _read_metadata_response_partition_v7_2(data, pos)
-            partitions.append(item)
+            e = new(MetadataResponsePartition)
+            e.error_code, e.partition_index, e.leader_id, e.leader_epoch, n = _unpack_hiiii(data, pos)
+            pos += 18
+            if n < 0:
+                raise null_error("replica_nodes")
+            e.replica_nodes, pos = read_ints(data, pos, n, "i")
+            (n,) = _unpack_i(data, pos)
+            pos += 4
+            if n < 0:
+                raise null_error("isr_nodes")
+            e.isr_nodes, pos = read_ints(data, pos, n, "i")
+            (n,) = _unpack_i(data, pos)
+            pos += 4
+            if n < 0:
+                raise null_error("offline_replicas")
+            e.offline_replicas, pos = read_ints(data, pos, n, "i")
+            items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 26, 8, _read_metadata_response_partition_v7_2)
-    (topic_authorized_operations,) = _unpack_i(data, pos)
+        o.partitions, pos = read_many(data, pos, n, 26, 8, _read_metadata_response_partition_v7)
+    (o.topic_authorized_operations,) = _unpack_i(data, pos)
     pos += 4
-    return MetadataResponseTopic(error_code, name, NO_UUID, is_internal, partitions, topic_authorized_operations), pos
+    return o, pos
 
 
 def decode_response_v8(data: bytes, pos: int = 0) -> MetadataResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_ii(data, pos)
+        o = new(MetadataResponse)
+        o.error_code = 0
+        o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("brokers")
-        if n <= 8:
-            brokers = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.brokers = items = []
             for _ in range(n):
-                item, pos = _read_metadata_response_broker_v1(data, pos)
-                brokers.append(item)
+                e = new(MetadataResponseBroker)
+                e.node_id, n = _unpack_ih(data, pos)
+                pos += 6
+                if n < 0:
+                    raise null_error("host")
+                end = pos + n
+                e.host = data[pos:end].decode("utf-8", "java")
+                pos = end
+                e.port, n = _unpack_ih(data, pos)
+                pos += 6
+                if n >= 0:
+                    end = pos + n
+                    e.rack = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    check_null(n, "rack")
+                    e.rack = None
+                items.append(e)
         else:
-            brokers, pos = read_many(data, pos, n, 12, 256, _read_metadata_response_broker_v1)
+            o.brokers, pos = read_many(data, pos, n, 12, 256, _read_metadata_response_broker_v1)
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n >= 0:
             end = pos + n
-            cluster_id = data[pos:end].decode("utf-8", "java")
+            o.cluster_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
             check_null(n, "cluster_id")
-            cluster_id = None
-        controller_id, n = _unpack_ii(data, pos)
+            o.cluster_id = None
+        o.controller_id, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_metadata_response_topic_v8(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 13, 256, _read_metadata_response_topic_v8)
-        (cluster_authorized_operations,) = _unpack_i(data, pos)
+            o.topics, pos = read_many(data, pos, n, 13, 256, _read_metadata_response_topic_v8)
+        (o.cluster_authorized_operations,) = _unpack_i(data, pos)
         pos += 4
         if pos > len(data):
             raise past_end_error()
-        return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics, cluster_authorized_operations, 0)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("MetadataResponse v8", problem) from None
 
 
 def _read_metadata_response_broker_v9(data: bytes, pos: int) -> tuple[MetadataResponseBroker, int]:
-    node_id, n = _unpack_iB(data, pos)
+    o = new(MetadataResponseBroker)
+    o.node_id, n = _unpack_iB(data, pos)
     pos += 5
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "host")
     end = pos + n - 1
-    host = data[pos:end].decode("utf-8", "java")
+    o.host = data[pos:end].decode("utf-8", "java")
     pos = end
-    port, n = _unpack_iB(data, pos)
+    o.port, n = _unpack_iB(data, pos)
     pos += 5
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        rack = data[pos:end].decode("utf-8", "java")
+        o.rack = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        rack = None
+        o.rack = None
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return MetadataResponseBroker(node_id, host, port, rack), pos
+    return o, pos
 
 
-def _read_metadata_response_partition_v9_2(data: bytes, pos: int) -> tuple[MetadataResponsePartition, int]:
-    error_code, partition_index, leader_id, leader_epoch, n = _unpack_hiiiB(data, pos)
+def _read_metadata_response_partition_v9(data: bytes, pos: int) -> tuple[MetadataResponsePartition, int]:
+    o = new(MetadataResponsePartition)
+    o.error_code, o.partition_index, o.leader_id, o.leader_epoch, n = _unpack_hiiiB(data, pos)
     pos += 15
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "replica_nodes")
-    replica_nodes, pos = read_ints(data, pos, n - 1, "i")
+    o.replica_nodes, pos = read_ints(data, pos, n - 1, "i")
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "isr_nodes")
-    isr_nodes, pos = read_ints(data, pos, n - 1, "i")
+    o.isr_nodes, pos = read_ints(data, pos, n - 1, "i")
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "offline_replicas")
-    offline_replicas, pos = read_ints(data, pos, n - 1, "i")
+    o.offline_replicas, pos = read_ints(data, pos, n - 1, "i")
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return MetadataResponsePartition(error_code, partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes, offline_replicas), pos
+    return o, pos
 
 
 def _read_metadata_response_topic_v9(data: bytes, pos: int) -> tuple[MetadataResponseTopic, int]:
-    error_code, n = _unpack_hB(data, pos)
+    o = new(MetadataResponseTopic)
+    o.topic_id = NO_UUID
+    o.error_code, n = _unpack_hB(data, pos)
     pos += 3
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
-    is_internal, n = _unpack_oB(data, pos)
+    o.is_internal, n = _unpack_oB(data, pos)
     pos += 2
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8:
-        partitions = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.partitions = items = []
         for _ in range(n):
-            item, pos = _read_metadata_response_partition_v9_2(data, pos)
-            partitions.append(item)
+            e = new(MetadataResponsePartition)
+            e.error_code, e.partition_index, e.leader_id, e.leader_epoch, n = _unpack_hiiiB(data, pos)
+            pos += 15
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "replica_nodes")
+            e.replica_nodes, pos = read_ints(data, pos, n - 1, "i")
+            n = data[pos]
+            pos += 1
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "isr_nodes")
+            e.isr_nodes, pos = read_ints(data, pos, n - 1, "i")
+            n = data[pos]
+            pos += 1
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "offline_replicas")
+            e.offline_replicas, pos = read_ints(data, pos, n - 1, "i")
+            t = data[pos]
+            pos += 1
+            if t:
+                pos = skip_tags(t, data, pos)
+            items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 18, 8, _read_metadata_response_partition_v9_2)
-    topic_authorized_operations, t = _unpack_iB(data, pos)
+        o.partitions, pos = read_many(data, pos, n, 18, 8, _read_metadata_response_partition_v9)
+    o.topic_authorized_operations, t = _unpack_iB(data, pos)
     pos += 5
     if t:
         pos = skip_tags(t, data, pos)
-    return MetadataResponseTopic(error_code, name, NO_UUID, is_internal, partitions, topic_authorized_operations), pos
+    return o, pos
 
 
 def decode_response_v9(data: bytes, pos: int = 0) -> MetadataResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_iB(data, pos)
+        o = new(MetadataResponse)
+        o.error_code = 0
+        o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "brokers")
         n = n - 1
-        if n <= 8:
-            brokers = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.brokers = items = []
             for _ in range(n):
-                item, pos = _read_metadata_response_broker_v9(data, pos)
-                brokers.append(item)
+                e = new(MetadataResponseBroker)
+                e.node_id, n = _unpack_iB(data, pos)
+                pos += 5
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "host")
+                end = pos + n - 1
+                e.host = data[pos:end].decode("utf-8", "java")
+                pos = end
+                e.port, n = _unpack_iB(data, pos)
+                pos += 5
+                if n:
+                    if n > 127:
+                        n, pos = long_uvarint(n, data, pos)
+                    end = pos + n - 1
+                    e.rack = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    e.rack = None
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            brokers, pos = read_many(data, pos, n, 11, 256, _read_metadata_response_broker_v9)
+            o.brokers, pos = read_many(data, pos, n, 11, 256, _read_metadata_response_broker_v9)
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            cluster_id = data[pos:end].decode("utf-8", "java")
+            o.cluster_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            cluster_id = None
-        controller_id, n = _unpack_iB(data, pos)
+            o.cluster_id = None
+        o.controller_id, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_metadata_response_topic_v9(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 10, 256, _read_metadata_response_topic_v9)
-        cluster_authorized_operations, t = _unpack_iB(data, pos)
+            o.topics, pos = read_many(data, pos, n, 10, 256, _read_metadata_response_topic_v9)
+        o.cluster_authorized_operations, t = _unpack_iB(data, pos)
         pos += 5
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics, cluster_authorized_operations, 0)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("MetadataResponse v9", problem) from None
 
 
 def _read_metadata_response_topic_v10(data: bytes, pos: int) -> tuple[MetadataResponseTopic, int]:
-    error_code, n = _unpack_hB(data, pos)
+    o = new(MetadataResponseTopic)
+    o.error_code, n = _unpack_hB(data, pos)
     pos += 3
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
-    topic_id, is_internal, n = _unpack_uoB(data, pos)
+    o.topic_id, o.is_internal, n = _unpack_uoB(data, pos)
     pos += 18
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8:
-        partitions = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.partitions = items = []
         for _ in range(n):
-            item, pos = _read_metadata_response_partition_v9_2(data, pos)
-            partitions.append(item)
+            e = new(MetadataResponsePartition)
+            e.error_code, e.partition_index, e.leader_id, e.leader_epoch, n = _unpack_hiiiB(data, pos)
+            pos += 15
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "replica_nodes")
+            e.replica_nodes, pos = read_ints(data, pos, n - 1, "i")
+            n = data[pos]
+            pos += 1
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "isr_nodes")
+            e.isr_nodes, pos = read_ints(data, pos, n - 1, "i")
+            n = data[pos]
+            pos += 1
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "offline_replicas")
+            e.offline_replicas, pos = read_ints(data, pos, n - 1, "i")
+            t = data[pos]
+            pos += 1
+            if t:
+                pos = skip_tags(t, data, pos)
+            items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 18, 8, _read_metadata_response_partition_v9_2)
-    topic_authorized_operations, t = _unpack_iB(data, pos)
+        o.partitions, pos = read_many(data, pos, n, 18, 8, _read_metadata_response_partition_v9)
+    o.topic_authorized_operations, t = _unpack_iB(data, pos)
     pos += 5
     if t:
         pos = skip_tags(t, data, pos)
-    return MetadataResponseTopic(error_code, name, topic_id, is_internal, partitions, topic_authorized_operations), pos
+    return o, pos
 
 
 def decode_response_v10(data: bytes, pos: int = 0) -> MetadataResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_iB(data, pos)
+        o = new(MetadataResponse)
+        o.error_code = 0
+        o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "brokers")
         n = n - 1
-        if n <= 8:
-            brokers = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.brokers = items = []
             for _ in range(n):
-                item, pos = _read_metadata_response_broker_v9(data, pos)
-                brokers.append(item)
+                e = new(MetadataResponseBroker)
+                e.node_id, n = _unpack_iB(data, pos)
+                pos += 5
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "host")
+                end = pos + n - 1
+                e.host = data[pos:end].decode("utf-8", "java")
+                pos = end
+                e.port, n = _unpack_iB(data, pos)
+                pos += 5
+                if n:
+                    if n > 127:
+                        n, pos = long_uvarint(n, data, pos)
+                    end = pos + n - 1
+                    e.rack = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    e.rack = None
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            brokers, pos = read_many(data, pos, n, 11, 256, _read_metadata_response_broker_v9)
+            o.brokers, pos = read_many(data, pos, n, 11, 256, _read_metadata_response_broker_v9)
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            cluster_id = data[pos:end].decode("utf-8", "java")
+            o.cluster_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            cluster_id = None
-        controller_id, n = _unpack_iB(data, pos)
+            o.cluster_id = None
+        o.controller_id, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_metadata_response_topic_v10(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 26, 256, _read_metadata_response_topic_v10)
-        cluster_authorized_operations, t = _unpack_iB(data, pos)
+            o.topics, pos = read_many(data, pos, n, 26, 256, _read_metadata_response_topic_v10)
+        o.cluster_authorized_operations, t = _unpack_iB(data, pos)
         pos += 5
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics, cluster_authorized_operations, 0)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("MetadataResponse v10", problem) from None
 
@@ -1211,126 +1612,190 @@ def decode_response_v11(data: bytes, pos: int = 0) -> MetadataResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_iB(data, pos)
+        o = new(MetadataResponse)
+        o.cluster_authorized_operations = -2147483648
+        o.error_code = 0
+        o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "brokers")
         n = n - 1
-        if n <= 8:
-            brokers = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.brokers = items = []
             for _ in range(n):
-                item, pos = _read_metadata_response_broker_v9(data, pos)
-                brokers.append(item)
+                e = new(MetadataResponseBroker)
+                e.node_id, n = _unpack_iB(data, pos)
+                pos += 5
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "host")
+                end = pos + n - 1
+                e.host = data[pos:end].decode("utf-8", "java")
+                pos = end
+                e.port, n = _unpack_iB(data, pos)
+                pos += 5
+                if n:
+                    if n > 127:
+                        n, pos = long_uvarint(n, data, pos)
+                    end = pos + n - 1
+                    e.rack = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    e.rack = None
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            brokers, pos = read_many(data, pos, n, 11, 256, _read_metadata_response_broker_v9)
+            o.brokers, pos = read_many(data, pos, n, 11, 256, _read_metadata_response_broker_v9)
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            cluster_id = data[pos:end].decode("utf-8", "java")
+            o.cluster_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            cluster_id = None
-        controller_id, n = _unpack_iB(data, pos)
+            o.cluster_id = None
+        o.controller_id, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_metadata_response_topic_v10(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 26, 256, _read_metadata_response_topic_v10)
+            o.topics, pos = read_many(data, pos, n, 26, 256, _read_metadata_response_topic_v10)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics, -2147483648, 0)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("MetadataResponse v11", problem) from None
 
 
 def _read_metadata_response_topic_v12(data: bytes, pos: int) -> tuple[MetadataResponseTopic, int]:
-    error_code, n = _unpack_hB(data, pos)
+    o = new(MetadataResponseTopic)
+    o.error_code, n = _unpack_hB(data, pos)
     pos += 3
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        name = data[pos:end].decode("utf-8", "java")
+        o.name = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        name = None
-    topic_id, is_internal, n = _unpack_uoB(data, pos)
+        o.name = None
+    o.topic_id, o.is_internal, n = _unpack_uoB(data, pos)
     pos += 18
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8:
-        partitions = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.partitions = items = []
         for _ in range(n):
-            item, pos = _read_metadata_response_partition_v9_2(data, pos)
-            partitions.append(item)
+            e = new(MetadataResponsePartition)
+            e.error_code, e.partition_index, e.leader_id, e.leader_epoch, n = _unpack_hiiiB(data, pos)
+            pos += 15
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "replica_nodes")
+            e.replica_nodes, pos = read_ints(data, pos, n - 1, "i")
+            n = data[pos]
+            pos += 1
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "isr_nodes")
+            e.isr_nodes, pos = read_ints(data, pos, n - 1, "i")
+            n = data[pos]
+            pos += 1
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "offline_replicas")
+            e.offline_replicas, pos = read_ints(data, pos, n - 1, "i")
+            t = data[pos]
+            pos += 1
+            if t:
+                pos = skip_tags(t, data, pos)
+            items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 18, 8, _read_metadata_response_partition_v9_2)
-    topic_authorized_operations, t = _unpack_iB(data, pos)
+        o.partitions, pos = read_many(data, pos, n, 18, 8, _read_metadata_response_partition_v9)
+    o.topic_authorized_operations, t = _unpack_iB(data, pos)
     pos += 5
     if t:
         pos = skip_tags(t, data, pos)
-    return MetadataResponseTopic(error_code, name, topic_id, is_internal, partitions, topic_authorized_operations), pos
+    return o, pos
 
 
 def decode_response_v12(data: bytes, pos: int = 0) -> MetadataResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_iB(data, pos)
+        o = new(MetadataResponse)
+        o.cluster_authorized_operations = -2147483648
+        o.error_code = 0
+        o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "brokers")
         n = n - 1
-        if n <= 8:
-            brokers = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.brokers = items = []
             for _ in range(n):
-                item, pos = _read_metadata_response_broker_v9(data, pos)
-                brokers.append(item)
+                e = new(MetadataResponseBroker)
+                e.node_id, n = _unpack_iB(data, pos)
+                pos += 5
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "host")
+                end = pos + n - 1
+                e.host = data[pos:end].decode("utf-8", "java")
+                pos = end
+                e.port, n = _unpack_iB(data, pos)
+                pos += 5
+                if n:
+                    if n > 127:
+                        n, pos = long_uvarint(n, data, pos)
+                    end = pos + n - 1
+                    e.rack = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    e.rack = None
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            brokers, pos = read_many(data, pos, n, 11, 256, _read_metadata_response_broker_v9)
+            o.brokers, pos = read_many(data, pos, n, 11, 256, _read_metadata_response_broker_v9)
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            cluster_id = data[pos:end].decode("utf-8", "java")
+            o.cluster_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            cluster_id = None
-        controller_id, n = _unpack_iB(data, pos)
+            o.cluster_id = None
+        o.controller_id, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_metadata_response_topic_v12(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 26, 256, _read_metadata_response_topic_v12)
+            o.topics, pos = read_many(data, pos, n, 26, 256, _read_metadata_response_topic_v12)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics, -2147483648, 0)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("MetadataResponse v12", problem) from None
 
@@ -1339,47 +1804,68 @@ def decode_response_v13(data: bytes, pos: int = 0) -> MetadataResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_iB(data, pos)
+        o = new(MetadataResponse)
+        o.cluster_authorized_operations = -2147483648
+        o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "brokers")
         n = n - 1
-        if n <= 8:
-            brokers = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.brokers = items = []
             for _ in range(n):
-                item, pos = _read_metadata_response_broker_v9(data, pos)
-                brokers.append(item)
+                e = new(MetadataResponseBroker)
+                e.node_id, n = _unpack_iB(data, pos)
+                pos += 5
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "host")
+                end = pos + n - 1
+                e.host = data[pos:end].decode("utf-8", "java")
+                pos = end
+                e.port, n = _unpack_iB(data, pos)
+                pos += 5
+                if n:
+                    if n > 127:
+                        n, pos = long_uvarint(n, data, pos)
+                    end = pos + n - 1
+                    e.rack = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    e.rack = None
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            brokers, pos = read_many(data, pos, n, 11, 256, _read_metadata_response_broker_v9)
+            o.brokers, pos = read_many(data, pos, n, 11, 256, _read_metadata_response_broker_v9)
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            cluster_id = data[pos:end].decode("utf-8", "java")
+            o.cluster_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            cluster_id = None
-        controller_id, n = _unpack_iB(data, pos)
+            o.cluster_id = None
+        o.controller_id, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_metadata_response_topic_v12(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 26, 256, _read_metadata_response_topic_v12)
-        error_code, t = _unpack_hB(data, pos)
+            o.topics, pos = read_many(data, pos, n, 26, 256, _read_metadata_response_topic_v12)
+        o.error_code, t = _unpack_hB(data, pos)
         pos += 3
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return MetadataResponse(throttle_time_ms, brokers, cluster_id, controller_id, topics, -2147483648, error_code)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("MetadataResponse v13", problem) from None
 
@@ -1407,13 +1893,12 @@ def encode_response_v0(m: MetadataResponse) -> bytes:
         w(_pack_i(n))
         for e6 in items5:
             items7 = e6.replica_nodes
+            w(_pack_hii(e6.error_code, e6.partition_index, e6.leader_id))
             n = len(items7)
-            w(_pack_hiii(e6.error_code, e6.partition_index, e6.leader_id, n))
-            w(pack_ints(items7, "i"))
+            w(SHORT_INTS[n](n, *items7) if n < 33 else pack_ints(items7, "i"))
             items8 = e6.isr_nodes
             n = len(items8)
-            w(_pack_i(n))
-            w(pack_ints(items8, "i"))
+            w(SHORT_INTS[n](n, *items8) if n < 33 else pack_ints(items8, "i"))
     return b"".join(out)
 
 
@@ -1446,13 +1931,12 @@ def encode_response_v1(m: MetadataResponse) -> bytes:
         w(_pack_oi(e4.is_internal, n))
         for e6 in items5:
             items7 = e6.replica_nodes
+            w(_pack_hii(e6.error_code, e6.partition_index, e6.leader_id))
             n = len(items7)
-            w(_pack_hiii(e6.error_code, e6.partition_index, e6.leader_id, n))
-            w(pack_ints(items7, "i"))
+            w(SHORT_INTS[n](n, *items7) if n < 33 else pack_ints(items7, "i"))
             items8 = e6.isr_nodes
             n = len(items8)
-            w(_pack_i(n))
-            w(pack_ints(items8, "i"))
+            w(SHORT_INTS[n](n, *items8) if n < 33 else pack_ints(items8, "i"))
     return b"".join(out)
 
 
@@ -1492,13 +1976,12 @@ def encode_response_v2(m: MetadataResponse) -> bytes:
         w(_pack_oi(e4.is_internal, n))
         for e6 in items5:
             items7 = e6.replica_nodes
+            w(_pack_hii(e6.error_code, e6.partition_index, e6.leader_id))
             n = len(items7)
-            w(_pack_hiii(e6.error_code, e6.partition_index, e6.leader_id, n))
-            w(pack_ints(items7, "i"))
+            w(SHORT_INTS[n](n, *items7) if n < 33 else pack_ints(items7, "i"))
             items8 = e6.isr_nodes
             n = len(items8)
-            w(_pack_i(n))
-            w(pack_ints(items8, "i"))
+            w(SHORT_INTS[n](n, *items8) if n < 33 else pack_ints(items8, "i"))
     return b"".join(out)
 
 
@@ -1538,13 +2021,12 @@ def encode_response_v3(m: MetadataResponse) -> bytes:
         w(_pack_oi(e4.is_internal, n))
         for e6 in items5:
             items7 = e6.replica_nodes
+            w(_pack_hii(e6.error_code, e6.partition_index, e6.leader_id))
             n = len(items7)
-            w(_pack_hiii(e6.error_code, e6.partition_index, e6.leader_id, n))
-            w(pack_ints(items7, "i"))
+            w(SHORT_INTS[n](n, *items7) if n < 33 else pack_ints(items7, "i"))
             items8 = e6.isr_nodes
             n = len(items8)
-            w(_pack_i(n))
-            w(pack_ints(items8, "i"))
+            w(SHORT_INTS[n](n, *items8) if n < 33 else pack_ints(items8, "i"))
     return b"".join(out)
 
 
@@ -1584,17 +2066,15 @@ def encode_response_v5(m: MetadataResponse) -> bytes:
         w(_pack_oi(e4.is_internal, n))
         for e6 in items5:
             items7 = e6.replica_nodes
+            w(_pack_hii(e6.error_code, e6.partition_index, e6.leader_id))
             n = len(items7)
-            w(_pack_hiii(e6.error_code, e6.partition_index, e6.leader_id, n))
-            w(pack_ints(items7, "i"))
+            w(SHORT_INTS[n](n, *items7) if n < 33 else pack_ints(items7, "i"))
             items8 = e6.isr_nodes
             n = len(items8)
-            w(_pack_i(n))
-            w(pack_ints(items8, "i"))
+            w(SHORT_INTS[n](n, *items8) if n < 33 else pack_ints(items8, "i"))
             items9 = e6.offline_replicas
             n = len(items9)
-            w(_pack_i(n))
-            w(pack_ints(items9, "i"))
+            w(SHORT_INTS[n](n, *items9) if n < 33 else pack_ints(items9, "i"))
     return b"".join(out)
 
 
@@ -1634,17 +2114,15 @@ def encode_response_v7(m: MetadataResponse) -> bytes:
         w(_pack_oi(e4.is_internal, n))
         for e6 in items5:
             items7 = e6.replica_nodes
+            w(_pack_hiii(e6.error_code, e6.partition_index, e6.leader_id, e6.leader_epoch))
             n = len(items7)
-            w(_pack_hiiii(e6.error_code, e6.partition_index, e6.leader_id, e6.leader_epoch, n))
-            w(pack_ints(items7, "i"))
+            w(SHORT_INTS[n](n, *items7) if n < 33 else pack_ints(items7, "i"))
             items8 = e6.isr_nodes
             n = len(items8)
-            w(_pack_i(n))
-            w(pack_ints(items8, "i"))
+            w(SHORT_INTS[n](n, *items8) if n < 33 else pack_ints(items8, "i"))
             items9 = e6.offline_replicas
             n = len(items9)
-            w(_pack_i(n))
-            w(pack_ints(items9, "i"))
+            w(SHORT_INTS[n](n, *items9) if n < 33 else pack_ints(items9, "i"))
     return b"".join(out)
 
 
@@ -1684,17 +2162,15 @@ def encode_response_v8(m: MetadataResponse) -> bytes:
         w(_pack_oi(e4.is_internal, n))
         for e6 in items5:
             items7 = e6.replica_nodes
+            w(_pack_hiii(e6.error_code, e6.partition_index, e6.leader_id, e6.leader_epoch))
             n = len(items7)
-            w(_pack_hiiii(e6.error_code, e6.partition_index, e6.leader_id, e6.leader_epoch, n))
-            w(pack_ints(items7, "i"))
+            w(SHORT_INTS[n](n, *items7) if n < 33 else pack_ints(items7, "i"))
             items8 = e6.isr_nodes
             n = len(items8)
-            w(_pack_i(n))
-            w(pack_ints(items8, "i"))
+            w(SHORT_INTS[n](n, *items8) if n < 33 else pack_ints(items8, "i"))
             items9 = e6.offline_replicas
             n = len(items9)
-            w(_pack_i(n))
-            w(pack_ints(items9, "i"))
+            w(SHORT_INTS[n](n, *items9) if n < 33 else pack_ints(items9, "i"))
         w(_pack_i(e4.topic_authorized_operations))
     w(_pack_i(m.cluster_authorized_operations))
     return b"".join(out)
@@ -1737,17 +2213,15 @@ def encode_response_v9(m: MetadataResponse) -> bytes:
         w(_pack_oB(e4.is_internal, n) if n < 128 else _pack_o(e4.is_internal) + uvarint(n))
         for e6 in items5:
             items7 = e6.replica_nodes
-            n = len(items7) + 1
-            w(_pack_hiiiB(e6.error_code, e6.partition_index, e6.leader_id, e6.leader_epoch, n) if n < 128 else _pack_hiii(e6.error_code, e6.partition_index, e6.leader_id, e6.leader_epoch) + uvarint(n))
-            w(pack_ints(items7, "i"))
+            w(_pack_hiii(e6.error_code, e6.partition_index, e6.leader_id, e6.leader_epoch))
+            n = len(items7)
+            w(SHORT_COMPACT_INTS[n](n + 1, *items7) if n < 33 else pack_compact_ints(items7, "i"))
             items8 = e6.isr_nodes
-            n = len(items8) + 1
-            w(uvarint(n))
-            w(pack_ints(items8, "i"))
+            n = len(items8)
+            w(SHORT_COMPACT_INTS[n](n + 1, *items8) if n < 33 else pack_compact_ints(items8, "i"))
             items9 = e6.offline_replicas
-            n = len(items9) + 1
-            w(uvarint(n))
-            w(pack_ints(items9, "i"))
+            n = len(items9)
+            w(SHORT_COMPACT_INTS[n](n + 1, *items9) if n < 33 else pack_compact_ints(items9, "i"))
             w(b"\0")
         w(_pack_ix(e4.topic_authorized_operations))
     w(_pack_ix(m.cluster_authorized_operations))
@@ -1791,17 +2265,15 @@ def encode_response_v10(m: MetadataResponse) -> bytes:
         w(_pack_uoB(e4.topic_id, e4.is_internal, n) if n < 128 else _pack_uo(e4.topic_id, e4.is_internal) + uvarint(n))
         for e6 in items5:
             items7 = e6.replica_nodes
-            n = len(items7) + 1
-            w(_pack_hiiiB(e6.error_code, e6.partition_index, e6.leader_id, e6.leader_epoch, n) if n < 128 else _pack_hiii(e6.error_code, e6.partition_index, e6.leader_id, e6.leader_epoch) + uvarint(n))
-            w(pack_ints(items7, "i"))
+            w(_pack_hiii(e6.error_code, e6.partition_index, e6.leader_id, e6.leader_epoch))
+            n = len(items7)
+            w(SHORT_COMPACT_INTS[n](n + 1, *items7) if n < 33 else pack_compact_ints(items7, "i"))
             items8 = e6.isr_nodes
-            n = len(items8) + 1
-            w(uvarint(n))
-            w(pack_ints(items8, "i"))
+            n = len(items8)
+            w(SHORT_COMPACT_INTS[n](n + 1, *items8) if n < 33 else pack_compact_ints(items8, "i"))
             items9 = e6.offline_replicas
-            n = len(items9) + 1
-            w(uvarint(n))
-            w(pack_ints(items9, "i"))
+            n = len(items9)
+            w(SHORT_COMPACT_INTS[n](n + 1, *items9) if n < 33 else pack_compact_ints(items9, "i"))
             w(b"\0")
         w(_pack_ix(e4.topic_authorized_operations))
     w(_pack_ix(m.cluster_authorized_operations))
@@ -1845,17 +2317,15 @@ def encode_response_v11(m: MetadataResponse) -> bytes:
         w(_pack_uoB(e4.topic_id, e4.is_internal, n) if n < 128 else _pack_uo(e4.topic_id, e4.is_internal) + uvarint(n))
         for e6 in items5:
             items7 = e6.replica_nodes
-            n = len(items7) + 1
-            w(_pack_hiiiB(e6.error_code, e6.partition_index, e6.leader_id, e6.leader_epoch, n) if n < 128 else _pack_hiii(e6.error_code, e6.partition_index, e6.leader_id, e6.leader_epoch) + uvarint(n))
-            w(pack_ints(items7, "i"))
+            w(_pack_hiii(e6.error_code, e6.partition_index, e6.leader_id, e6.leader_epoch))
+            n = len(items7)
+            w(SHORT_COMPACT_INTS[n](n + 1, *items7) if n < 33 else pack_compact_ints(items7, "i"))
             items8 = e6.isr_nodes
-            n = len(items8) + 1
-            w(uvarint(n))
-            w(pack_ints(items8, "i"))
+            n = len(items8)
+            w(SHORT_COMPACT_INTS[n](n + 1, *items8) if n < 33 else pack_compact_ints(items8, "i"))
             items9 = e6.offline_replicas
-            n = len(items9) + 1
-            w(uvarint(n))
-            w(pack_ints(items9, "i"))
+            n = len(items9)
+            w(SHORT_COMPACT_INTS[n](n + 1, *items9) if n < 33 else pack_compact_ints(items9, "i"))
             w(b"\0")
         w(_pack_ix(e4.topic_authorized_operations))
     w(b"\0")
@@ -1903,17 +2373,15 @@ def encode_response_v12(m: MetadataResponse) -> bytes:
         w(_pack_uoB(e4.topic_id, e4.is_internal, n) if n < 128 else _pack_uo(e4.topic_id, e4.is_internal) + uvarint(n))
         for e6 in items5:
             items7 = e6.replica_nodes
-            n = len(items7) + 1
-            w(_pack_hiiiB(e6.error_code, e6.partition_index, e6.leader_id, e6.leader_epoch, n) if n < 128 else _pack_hiii(e6.error_code, e6.partition_index, e6.leader_id, e6.leader_epoch) + uvarint(n))
-            w(pack_ints(items7, "i"))
+            w(_pack_hiii(e6.error_code, e6.partition_index, e6.leader_id, e6.leader_epoch))
+            n = len(items7)
+            w(SHORT_COMPACT_INTS[n](n + 1, *items7) if n < 33 else pack_compact_ints(items7, "i"))
             items8 = e6.isr_nodes
-            n = len(items8) + 1
-            w(uvarint(n))
-            w(pack_ints(items8, "i"))
+            n = len(items8)
+            w(SHORT_COMPACT_INTS[n](n + 1, *items8) if n < 33 else pack_compact_ints(items8, "i"))
             items9 = e6.offline_replicas
-            n = len(items9) + 1
-            w(uvarint(n))
-            w(pack_ints(items9, "i"))
+            n = len(items9)
+            w(SHORT_COMPACT_INTS[n](n + 1, *items9) if n < 33 else pack_compact_ints(items9, "i"))
             w(b"\0")
         w(_pack_ix(e4.topic_authorized_operations))
     w(b"\0")
@@ -1961,17 +2429,15 @@ def encode_response_v13(m: MetadataResponse) -> bytes:
         w(_pack_uoB(e4.topic_id, e4.is_internal, n) if n < 128 else _pack_uo(e4.topic_id, e4.is_internal) + uvarint(n))
         for e6 in items5:
             items7 = e6.replica_nodes
-            n = len(items7) + 1
-            w(_pack_hiiiB(e6.error_code, e6.partition_index, e6.leader_id, e6.leader_epoch, n) if n < 128 else _pack_hiii(e6.error_code, e6.partition_index, e6.leader_id, e6.leader_epoch) + uvarint(n))
-            w(pack_ints(items7, "i"))
+            w(_pack_hiii(e6.error_code, e6.partition_index, e6.leader_id, e6.leader_epoch))
+            n = len(items7)
+            w(SHORT_COMPACT_INTS[n](n + 1, *items7) if n < 33 else pack_compact_ints(items7, "i"))
             items8 = e6.isr_nodes
-            n = len(items8) + 1
-            w(uvarint(n))
-            w(pack_ints(items8, "i"))
+            n = len(items8)
+            w(SHORT_COMPACT_INTS[n](n + 1, *items8) if n < 33 else pack_compact_ints(items8, "i"))
             items9 = e6.offline_replicas
-            n = len(items9) + 1
-            w(uvarint(n))
-            w(pack_ints(items9, "i"))
+            n = len(items9)
+            w(SHORT_COMPACT_INTS[n](n + 1, *items9) if n < 33 else pack_compact_ints(items9, "i"))
             w(b"\0")
         w(_pack_ix(e4.topic_authorized_operations))
     w(_pack_hx(m.error_code))

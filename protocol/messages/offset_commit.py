@@ -13,6 +13,7 @@ from protocol.wire import (
     SMALL_FRAME_BYTES,
     check_null,
     long_uvarint,
+    new,
     null_error,
     past_end_error,
     read_many,
@@ -23,6 +24,8 @@ from protocol.wire import (
     uvarint,
 )
 
+_iter_unpack_ih = Struct(">ih").iter_unpack
+_iter_unpack_ihB = Struct(">ihB").iter_unpack
 _pack_h = Struct(">h").pack
 _pack_i = Struct(">i").pack
 _pack_iB = Struct(">iB").pack
@@ -137,73 +140,89 @@ class OffsetCommitResponse(Message):
         self.topics = topics
 
 
-def _read_offset_commit_request_partition_v2_2(data: bytes, pos: int) -> tuple[OffsetCommitRequestPartition, int]:
-    partition_index, committed_offset, n = _unpack_iqh(data, pos)
+def _read_offset_commit_request_partition_v2(data: bytes, pos: int) -> tuple[OffsetCommitRequestPartition, int]:
+    o = new(OffsetCommitRequestPartition)
+    o.committed_leader_epoch = -1
+    o.partition_index, o.committed_offset, n = _unpack_iqh(data, pos)
     pos += 14
     if n >= 0:
         end = pos + n
-        committed_metadata = data[pos:end].decode("utf-8", "java")
+        o.committed_metadata = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
         check_null(n, "committed_metadata")
-        committed_metadata = None
-    return OffsetCommitRequestPartition(partition_index, committed_offset, -1, committed_metadata), pos
+        o.committed_metadata = None
+    return o, pos
 
 
 def _read_offset_commit_request_topic_v2(data: bytes, pos: int) -> tuple[OffsetCommitRequestTopic, int]:
+    o = new(OffsetCommitRequestTopic)
+    o.topic_id = NO_UUID
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8:
-        partitions = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.partitions = items = []
         for _ in range(n):
-            item, pos = _read_offset_commit_request_partition_v2_2(data, pos)
-            partitions.append(item)
+            e = new(OffsetCommitRequestPartition)
+            e.committed_leader_epoch = -1
+            e.partition_index, e.committed_offset, n = _unpack_iqh(data, pos)
+            pos += 14
+            if n >= 0:
+                end = pos + n
+                e.committed_metadata = data[pos:end].decode("utf-8", "java")
+                pos = end
+            else:
+                check_null(n, "committed_metadata")
+                e.committed_metadata = None
+            items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 14, 8, _read_offset_commit_request_partition_v2_2)
-    return OffsetCommitRequestTopic(name, NO_UUID, partitions), pos
+        o.partitions, pos = read_many(data, pos, n, 14, 8, _read_offset_commit_request_partition_v2)
+    return o, pos
 
 
 def decode_request_v2(data: bytes, pos: int = 0) -> OffsetCommitRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(OffsetCommitRequest)
+        o.group_instance_id = None
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("group_id")
         end = pos + n
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
-        generation_id_or_member_epoch, n = _unpack_ih(data, pos)
+        o.generation_id_or_member_epoch, n = _unpack_ih(data, pos)
         pos += 6
         if n < 0:
             raise null_error("member_id")
         end = pos + n
-        member_id = data[pos:end].decode("utf-8", "java")
+        o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
-        retention_time_ms, n = _unpack_qi(data, pos)
+        o.retention_time_ms, n = _unpack_qi(data, pos)
         pos += 12
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_commit_request_topic_v2(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 6, 256, _read_offset_commit_request_topic_v2)
+            o.topics, pos = read_many(data, pos, n, 6, 256, _read_offset_commit_request_topic_v2)
         if pos > len(data):
             raise past_end_error()
-        return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, None, retention_time_ms, topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("OffsetCommitRequest v2", problem) from None
 
@@ -212,105 +231,123 @@ def decode_request_v5(data: bytes, pos: int = 0) -> OffsetCommitRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(OffsetCommitRequest)
+        o.group_instance_id = None
+        o.retention_time_ms = -1
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("group_id")
         end = pos + n
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
-        generation_id_or_member_epoch, n = _unpack_ih(data, pos)
+        o.generation_id_or_member_epoch, n = _unpack_ih(data, pos)
         pos += 6
         if n < 0:
             raise null_error("member_id")
         end = pos + n
-        member_id = data[pos:end].decode("utf-8", "java")
+        o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_commit_request_topic_v2(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 6, 256, _read_offset_commit_request_topic_v2)
+            o.topics, pos = read_many(data, pos, n, 6, 256, _read_offset_commit_request_topic_v2)
         if pos > len(data):
             raise past_end_error()
-        return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, None, -1, topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("OffsetCommitRequest v5", problem) from None
 
 
-def _read_offset_commit_request_partition_v6_2(data: bytes, pos: int) -> tuple[OffsetCommitRequestPartition, int]:
-    partition_index, committed_offset, committed_leader_epoch, n = _unpack_iqih(data, pos)
+def _read_offset_commit_request_partition_v6(data: bytes, pos: int) -> tuple[OffsetCommitRequestPartition, int]:
+    o = new(OffsetCommitRequestPartition)
+    o.partition_index, o.committed_offset, o.committed_leader_epoch, n = _unpack_iqih(data, pos)
     pos += 18
     if n >= 0:
         end = pos + n
-        committed_metadata = data[pos:end].decode("utf-8", "java")
+        o.committed_metadata = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
         check_null(n, "committed_metadata")
-        committed_metadata = None
-    return OffsetCommitRequestPartition(partition_index, committed_offset, committed_leader_epoch, committed_metadata), pos
+        o.committed_metadata = None
+    return o, pos
 
 
 def _read_offset_commit_request_topic_v6(data: bytes, pos: int) -> tuple[OffsetCommitRequestTopic, int]:
+    o = new(OffsetCommitRequestTopic)
+    o.topic_id = NO_UUID
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8:
-        partitions = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.partitions = items = []
         for _ in range(n):
-            item, pos = _read_offset_commit_request_partition_v6_2(data, pos)
-            partitions.append(item)
+            e = new(OffsetCommitRequestPartition)
+            e.partition_index, e.committed_offset, e.committed_leader_epoch, n = _unpack_iqih(data, pos)
+            pos += 18
+            if n >= 0:
+                end = pos + n
+                e.committed_metadata = data[pos:end].decode("utf-8", "java")
+                pos = end
+            else:
+                check_null(n, "committed_metadata")
+                e.committed_metadata = None
+            items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 18, 8, _read_offset_commit_request_partition_v6_2)
-    return OffsetCommitRequestTopic(name, NO_UUID, partitions), pos
+        o.partitions, pos = read_many(data, pos, n, 18, 8, _read_offset_commit_request_partition_v6)
+    return o, pos
 
 
 def decode_request_v6(data: bytes, pos: int = 0) -> OffsetCommitRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(OffsetCommitRequest)
+        o.group_instance_id = None
+        o.retention_time_ms = -1
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("group_id")
         end = pos + n
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
-        generation_id_or_member_epoch, n = _unpack_ih(data, pos)
+        o.generation_id_or_member_epoch, n = _unpack_ih(data, pos)
         pos += 6
         if n < 0:
             raise null_error("member_id")
         end = pos + n
-        member_id = data[pos:end].decode("utf-8", "java")
+        o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_commit_request_topic_v6(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 6, 256, _read_offset_commit_request_topic_v6)
+            o.topics, pos = read_many(data, pos, n, 6, 256, _read_offset_commit_request_topic_v6)
         if pos > len(data):
             raise past_end_error()
-        return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, None, -1, topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("OffsetCommitRequest v6", problem) from None
 
@@ -319,109 +356,130 @@ def decode_request_v7(data: bytes, pos: int = 0) -> OffsetCommitRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(OffsetCommitRequest)
+        o.retention_time_ms = -1
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("group_id")
         end = pos + n
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
-        generation_id_or_member_epoch, n = _unpack_ih(data, pos)
+        o.generation_id_or_member_epoch, n = _unpack_ih(data, pos)
         pos += 6
         if n < 0:
             raise null_error("member_id")
         end = pos + n
-        member_id = data[pos:end].decode("utf-8", "java")
+        o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n >= 0:
             end = pos + n
-            group_instance_id = data[pos:end].decode("utf-8", "java")
+            o.group_instance_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
             check_null(n, "group_instance_id")
-            group_instance_id = None
+            o.group_instance_id = None
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_commit_request_topic_v6(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 6, 256, _read_offset_commit_request_topic_v6)
+            o.topics, pos = read_many(data, pos, n, 6, 256, _read_offset_commit_request_topic_v6)
         if pos > len(data):
             raise past_end_error()
-        return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, group_instance_id, -1, topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("OffsetCommitRequest v7", problem) from None
 
 
-def _read_offset_commit_request_partition_v8_2(data: bytes, pos: int) -> tuple[OffsetCommitRequestPartition, int]:
-    partition_index, committed_offset, committed_leader_epoch, n = _unpack_iqiB(data, pos)
+def _read_offset_commit_request_partition_v8(data: bytes, pos: int) -> tuple[OffsetCommitRequestPartition, int]:
+    o = new(OffsetCommitRequestPartition)
+    o.partition_index, o.committed_offset, o.committed_leader_epoch, n = _unpack_iqiB(data, pos)
     pos += 17
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        committed_metadata = data[pos:end].decode("utf-8", "java")
+        o.committed_metadata = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        committed_metadata = None
+        o.committed_metadata = None
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return OffsetCommitRequestPartition(partition_index, committed_offset, committed_leader_epoch, committed_metadata), pos
+    return o, pos
 
 
 def _read_offset_commit_request_topic_v8(data: bytes, pos: int) -> tuple[OffsetCommitRequestTopic, int]:
+    o = new(OffsetCommitRequestTopic)
+    o.topic_id = NO_UUID
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8:
-        partitions = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.partitions = items = []
         for _ in range(n):
-            item, pos = _read_offset_commit_request_partition_v8_2(data, pos)
-            partitions.append(item)
+            e = new(OffsetCommitRequestPartition)
+            e.partition_index, e.committed_offset, e.committed_leader_epoch, n = _unpack_iqiB(data, pos)
+            pos += 17
+            if n:
+                if n > 127:
+                    n, pos = long_uvarint(n, data, pos)
+                end = pos + n - 1
+                e.committed_metadata = data[pos:end].decode("utf-8", "java")
+                pos = end
+            else:
+                e.committed_metadata = None
+            t = data[pos]
+            pos += 1
+            if t:
+                pos = skip_tags(t, data, pos)
+            items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 18, 8, _read_offset_commit_request_partition_v8_2)
+        o.partitions, pos = read_many(data, pos, n, 18, 8, _read_offset_commit_request_partition_v8)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return OffsetCommitRequestTopic(name, NO_UUID, partitions), pos
+    return o, pos
 
 
 def decode_request_v8(data: bytes, pos: int = 0) -> OffsetCommitRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(OffsetCommitRequest)
+        o.retention_time_ms = -1
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "group_id")
         end = pos + n - 1
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
-        generation_id_or_member_epoch, n = _unpack_iB(data, pos)
+        o.generation_id_or_member_epoch, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "member_id")
         end = pos + n - 1
-        member_id = data[pos:end].decode("utf-8", "java")
+        o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
         n = data[pos]
         pos += 1
@@ -429,70 +487,86 @@ def decode_request_v8(data: bytes, pos: int = 0) -> OffsetCommitRequest:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            group_instance_id = data[pos:end].decode("utf-8", "java")
+            o.group_instance_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            group_instance_id = None
+            o.group_instance_id = None
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_commit_request_topic_v8(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 3, 256, _read_offset_commit_request_topic_v8)
+            o.topics, pos = read_many(data, pos, n, 3, 256, _read_offset_commit_request_topic_v8)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, group_instance_id, -1, topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("OffsetCommitRequest v8", problem) from None
 
 
 def _read_offset_commit_request_topic_v10(data: bytes, pos: int) -> tuple[OffsetCommitRequestTopic, int]:
-    topic_id, n = _unpack_uB(data, pos)
+    o = new(OffsetCommitRequestTopic)
+    o.name = ''
+    o.topic_id, n = _unpack_uB(data, pos)
     pos += 17
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8:
-        partitions = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.partitions = items = []
         for _ in range(n):
-            item, pos = _read_offset_commit_request_partition_v8_2(data, pos)
-            partitions.append(item)
+            e = new(OffsetCommitRequestPartition)
+            e.partition_index, e.committed_offset, e.committed_leader_epoch, n = _unpack_iqiB(data, pos)
+            pos += 17
+            if n:
+                if n > 127:
+                    n, pos = long_uvarint(n, data, pos)
+                end = pos + n - 1
+                e.committed_metadata = data[pos:end].decode("utf-8", "java")
+                pos = end
+            else:
+                e.committed_metadata = None
+            t = data[pos]
+            pos += 1
+            if t:
+                pos = skip_tags(t, data, pos)
+            items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 18, 8, _read_offset_commit_request_partition_v8_2)
+        o.partitions, pos = read_many(data, pos, n, 18, 8, _read_offset_commit_request_partition_v8)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return OffsetCommitRequestTopic('', topic_id, partitions), pos
+    return o, pos
 
 
 def decode_request_v10(data: bytes, pos: int = 0) -> OffsetCommitRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(OffsetCommitRequest)
+        o.retention_time_ms = -1
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "group_id")
         end = pos + n - 1
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
-        generation_id_or_member_epoch, n = _unpack_iB(data, pos)
+        o.generation_id_or_member_epoch, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "member_id")
         end = pos + n - 1
-        member_id = data[pos:end].decode("utf-8", "java")
+        o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
         n = data[pos]
         pos += 1
@@ -500,29 +574,27 @@ def decode_request_v10(data: bytes, pos: int = 0) -> OffsetCommitRequest:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            group_instance_id = data[pos:end].decode("utf-8", "java")
+            o.group_instance_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            group_instance_id = None
+            o.group_instance_id = None
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_commit_request_topic_v10(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 18, 256, _read_offset_commit_request_topic_v10)
+            o.topics, pos = read_many(data, pos, n, 18, 256, _read_offset_commit_request_topic_v10)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, group_instance_id, -1, topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("OffsetCommitRequest v10", problem) from None
 
@@ -731,52 +803,64 @@ def encode_request_v10(m: OffsetCommitRequest) -> bytes:
     return b"".join(out)
 
 
-def _read_offset_commit_response_partition_v2_2(data: bytes, pos: int) -> tuple[OffsetCommitResponsePartition, int]:
-    partition_index, error_code = _unpack_ih(data, pos)
+def _read_offset_commit_response_partition_v2(data: bytes, pos: int) -> tuple[OffsetCommitResponsePartition, int]:
+    o = new(OffsetCommitResponsePartition)
+    o.partition_index, o.error_code = _unpack_ih(data, pos)
     pos += 6
-    return OffsetCommitResponsePartition(partition_index, error_code), pos
+    return o, pos
 
 
 def _read_offset_commit_response_topic_v2(data: bytes, pos: int) -> tuple[OffsetCommitResponseTopic, int]:
+    o = new(OffsetCommitResponseTopic)
+    o.topic_id = NO_UUID
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8:
-        partitions = []
-        for _ in range(n):
-            item, pos = _read_offset_commit_response_partition_v2_2(data, pos)
-            partitions.append(item)
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        end = pos + n * 6
+        if n > 2 and end <= len(data):
+            o.partitions = [OffsetCommitResponsePartition(v0, v1) for v0, v1 in _iter_unpack_ih(data[pos:end])]
+            pos = end
+        else:
+            o.partitions = items = []
+            for _ in range(n):
+                e = new(OffsetCommitResponsePartition)
+                e.partition_index, e.error_code = _unpack_ih(data, pos)
+                pos += 6
+                items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 6, 8, _read_offset_commit_response_partition_v2_2)
-    return OffsetCommitResponseTopic(name, NO_UUID, partitions), pos
+        o.partitions, pos = read_many(data, pos, n, 6, 8, _read_offset_commit_response_partition_v2)
+    return o, pos
 
 
 def decode_response_v2(data: bytes, pos: int = 0) -> OffsetCommitResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(OffsetCommitResponse)
+        o.throttle_time_ms = 0
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_commit_response_topic_v2(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 6, 256, _read_offset_commit_response_topic_v2)
+            o.topics, pos = read_many(data, pos, n, 6, 256, _read_offset_commit_response_topic_v2)
         if pos > len(data):
             raise past_end_error()
-        return OffsetCommitResponse(0, topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("OffsetCommitResponse v2", problem) from None
 
@@ -785,129 +869,151 @@ def decode_response_v3(data: bytes, pos: int = 0) -> OffsetCommitResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_ii(data, pos)
+        o = new(OffsetCommitResponse)
+        o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_commit_response_topic_v2(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 6, 256, _read_offset_commit_response_topic_v2)
+            o.topics, pos = read_many(data, pos, n, 6, 256, _read_offset_commit_response_topic_v2)
         if pos > len(data):
             raise past_end_error()
-        return OffsetCommitResponse(throttle_time_ms, topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("OffsetCommitResponse v3", problem) from None
 
 
-def _read_offset_commit_response_partition_v8_2(data: bytes, pos: int) -> tuple[OffsetCommitResponsePartition, int]:
-    partition_index, error_code, t = _unpack_ihB(data, pos)
+def _read_offset_commit_response_partition_v8(data: bytes, pos: int) -> tuple[OffsetCommitResponsePartition, int]:
+    o = new(OffsetCommitResponsePartition)
+    o.partition_index, o.error_code, t = _unpack_ihB(data, pos)
     pos += 7
     if t:
         pos = skip_tags(t, data, pos)
-    return OffsetCommitResponsePartition(partition_index, error_code), pos
+    return o, pos
 
 
 def _read_offset_commit_response_topic_v8(data: bytes, pos: int) -> tuple[OffsetCommitResponseTopic, int]:
+    o = new(OffsetCommitResponseTopic)
+    o.topic_id = NO_UUID
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8:
-        partitions = []
-        for _ in range(n):
-            item, pos = _read_offset_commit_response_partition_v8_2(data, pos)
-            partitions.append(item)
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        end = pos + n * 7
+        if n > 2 and data[pos + 6 : end : 7].count(0) == n:
+            o.partitions = [OffsetCommitResponsePartition(v0, v1) for v0, v1, _ in _iter_unpack_ihB(data[pos:end])]
+            pos = end
+        else:
+            o.partitions = items = []
+            for _ in range(n):
+                e = new(OffsetCommitResponsePartition)
+                e.partition_index, e.error_code, t = _unpack_ihB(data, pos)
+                pos += 7
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 7, 8, _read_offset_commit_response_partition_v8_2)
+        o.partitions, pos = read_many(data, pos, n, 7, 8, _read_offset_commit_response_partition_v8)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return OffsetCommitResponseTopic(name, NO_UUID, partitions), pos
+    return o, pos
 
 
 def decode_response_v8(data: bytes, pos: int = 0) -> OffsetCommitResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_iB(data, pos)
+        o = new(OffsetCommitResponse)
+        o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_commit_response_topic_v8(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 3, 256, _read_offset_commit_response_topic_v8)
+            o.topics, pos = read_many(data, pos, n, 3, 256, _read_offset_commit_response_topic_v8)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return OffsetCommitResponse(throttle_time_ms, topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("OffsetCommitResponse v8", problem) from None
 
 
 def _read_offset_commit_response_topic_v10(data: bytes, pos: int) -> tuple[OffsetCommitResponseTopic, int]:
-    topic_id, n = _unpack_uB(data, pos)
+    o = new(OffsetCommitResponseTopic)
+    o.name = ''
+    o.topic_id, n = _unpack_uB(data, pos)
     pos += 17
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8:
-        partitions = []
-        for _ in range(n):
-            item, pos = _read_offset_commit_response_partition_v8_2(data, pos)
-            partitions.append(item)
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        end = pos + n * 7
+        if n > 2 and data[pos + 6 : end : 7].count(0) == n:
+            o.partitions = [OffsetCommitResponsePartition(v0, v1) for v0, v1, _ in _iter_unpack_ihB(data[pos:end])]
+            pos = end
+        else:
+            o.partitions = items = []
+            for _ in range(n):
+                e = new(OffsetCommitResponsePartition)
+                e.partition_index, e.error_code, t = _unpack_ihB(data, pos)
+                pos += 7
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 7, 8, _read_offset_commit_response_partition_v8_2)
+        o.partitions, pos = read_many(data, pos, n, 7, 8, _read_offset_commit_response_partition_v8)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return OffsetCommitResponseTopic('', topic_id, partitions), pos
+    return o, pos
 
 
 def decode_response_v10(data: bytes, pos: int = 0) -> OffsetCommitResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_iB(data, pos)
+        o = new(OffsetCommitResponse)
+        o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_commit_response_topic_v10(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 18, 256, _read_offset_commit_response_topic_v10)
+            o.topics, pos = read_many(data, pos, n, 18, 256, _read_offset_commit_response_topic_v10)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return OffsetCommitResponse(throttle_time_ms, topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("OffsetCommitResponse v10", problem) from None
 

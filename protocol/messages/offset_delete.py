@@ -10,6 +10,7 @@ from protocol.wire import (
     Message,
     READ_ERRORS,
     SMALL_FRAME_BYTES,
+    new,
     null_error,
     past_end_error,
     read_many,
@@ -17,6 +18,8 @@ from protocol.wire import (
     unreadable,
 )
 
+_iter_unpack_i = Struct(">i").iter_unpack
+_iter_unpack_ih = Struct(">ih").iter_unpack
 _pack_h = Struct(">h").pack
 _pack_hii = Struct(">hii").pack
 _pack_i = Struct(">i").pack
@@ -99,59 +102,69 @@ class OffsetDeleteResponse(Message):
         self.topics = topics
 
 
-def _read_offset_delete_request_partition_v0_2(data: bytes, pos: int) -> tuple[OffsetDeleteRequestPartition, int]:
-    (partition_index,) = _unpack_i(data, pos)
+def _read_offset_delete_request_partition_v0(data: bytes, pos: int) -> tuple[OffsetDeleteRequestPartition, int]:
+    o = new(OffsetDeleteRequestPartition)
+    (o.partition_index,) = _unpack_i(data, pos)
     pos += 4
-    return OffsetDeleteRequestPartition(partition_index), pos
+    return o, pos
 
 
 def _read_offset_delete_request_topic_v0(data: bytes, pos: int) -> tuple[OffsetDeleteRequestTopic, int]:
+    o = new(OffsetDeleteRequestTopic)
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8:
-        partitions = []
-        for _ in range(n):
-            item, pos = _read_offset_delete_request_partition_v0_2(data, pos)
-            partitions.append(item)
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        end = pos + n * 4
+        if n > 2 and end <= len(data):
+            o.partitions = [OffsetDeleteRequestPartition(v0) for v0, in _iter_unpack_i(data[pos:end])]
+            pos = end
+        else:
+            o.partitions = items = []
+            for _ in range(n):
+                e = new(OffsetDeleteRequestPartition)
+                (e.partition_index,) = _unpack_i(data, pos)
+                pos += 4
+                items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 4, 8, _read_offset_delete_request_partition_v0_2)
-    return OffsetDeleteRequestTopic(name, partitions), pos
+        o.partitions, pos = read_many(data, pos, n, 4, 8, _read_offset_delete_request_partition_v0)
+    return o, pos
 
 
 def decode_request_v0(data: bytes, pos: int = 0) -> OffsetDeleteRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(OffsetDeleteRequest)
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("group_id")
         end = pos + n
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_delete_request_topic_v0(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 6, 256, _read_offset_delete_request_topic_v0)
+            o.topics, pos = read_many(data, pos, n, 6, 256, _read_offset_delete_request_topic_v0)
         if pos > len(data):
             raise past_end_error()
-        return OffsetDeleteRequest(group_id, topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("OffsetDeleteRequest v0", problem) from None
 
@@ -176,52 +189,62 @@ def encode_request_v0(m: OffsetDeleteRequest) -> bytes:
     return b"".join(out)
 
 
-def _read_offset_delete_response_partition_v0_2(data: bytes, pos: int) -> tuple[OffsetDeleteResponsePartition, int]:
-    partition_index, error_code = _unpack_ih(data, pos)
+def _read_offset_delete_response_partition_v0(data: bytes, pos: int) -> tuple[OffsetDeleteResponsePartition, int]:
+    o = new(OffsetDeleteResponsePartition)
+    o.partition_index, o.error_code = _unpack_ih(data, pos)
     pos += 6
-    return OffsetDeleteResponsePartition(partition_index, error_code), pos
+    return o, pos
 
 
 def _read_offset_delete_response_topic_v0(data: bytes, pos: int) -> tuple[OffsetDeleteResponseTopic, int]:
+    o = new(OffsetDeleteResponseTopic)
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8:
-        partitions = []
-        for _ in range(n):
-            item, pos = _read_offset_delete_response_partition_v0_2(data, pos)
-            partitions.append(item)
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        end = pos + n * 6
+        if n > 2 and end <= len(data):
+            o.partitions = [OffsetDeleteResponsePartition(v0, v1) for v0, v1 in _iter_unpack_ih(data[pos:end])]
+            pos = end
+        else:
+            o.partitions = items = []
+            for _ in range(n):
+                e = new(OffsetDeleteResponsePartition)
+                e.partition_index, e.error_code = _unpack_ih(data, pos)
+                pos += 6
+                items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 6, 8, _read_offset_delete_response_partition_v0_2)
-    return OffsetDeleteResponseTopic(name, partitions), pos
+        o.partitions, pos = read_many(data, pos, n, 6, 8, _read_offset_delete_response_partition_v0)
+    return o, pos
 
 
 def decode_response_v0(data: bytes, pos: int = 0) -> OffsetDeleteResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        error_code, throttle_time_ms, n = _unpack_hii(data, pos)
+        o = new(OffsetDeleteResponse)
+        o.error_code, o.throttle_time_ms, n = _unpack_hii(data, pos)
         pos += 10
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_delete_response_topic_v0(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 6, 256, _read_offset_delete_response_topic_v0)
+            o.topics, pos = read_many(data, pos, n, 6, 256, _read_offset_delete_response_topic_v0)
         if pos > len(data):
             raise past_end_error()
-        return OffsetDeleteResponse(error_code, throttle_time_ms, topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("OffsetDeleteResponse v0", problem) from None
 

@@ -10,10 +10,14 @@ from protocol.wire import (
     Message,
     NO_UUID,
     READ_ERRORS,
+    SHORT_COMPACT_INTS,
+    SHORT_INTS,
     SMALL_FRAME_BYTES,
     check_null,
     long_uvarint,
+    new,
     null_error,
+    pack_compact_ints,
     pack_ints,
     past_end_error,
     read_ints,
@@ -200,46 +204,62 @@ class OffsetFetchResponse(Message):
 
 
 def _read_offset_fetch_request_topic_v1(data: bytes, pos: int) -> tuple[OffsetFetchRequestTopic, int]:
+    o = new(OffsetFetchRequestTopic)
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("partition_indexes")
-    partition_indexes, pos = read_ints(data, pos, n, "i")
-    return OffsetFetchRequestTopic(name, partition_indexes), pos
+    o.partition_indexes, pos = read_ints(data, pos, n, "i")
+    return o, pos
 
 
 def decode_request_v1(data: bytes, pos: int = 0) -> OffsetFetchRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(OffsetFetchRequest)
+        o.groups = ()
+        o.require_stable = False
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("group_id")
         end = pos + n
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
-                item, pos = _read_offset_fetch_request_topic_v1(data, pos)
-                topics.append(item)
+                e = new(OffsetFetchRequestTopic)
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n < 0:
+                    raise null_error("name")
+                end = pos + n
+                e.name = data[pos:end].decode("utf-8", "java")
+                pos = end
+                (n,) = _unpack_i(data, pos)
+                pos += 4
+                if n < 0:
+                    raise null_error("partition_indexes")
+                e.partition_indexes, pos = read_ints(data, pos, n, "i")
+                items.append(e)
         else:
-            topics, pos = read_many(data, pos, n, 6, 256, _read_offset_fetch_request_topic_v1)
+            o.topics, pos = read_many(data, pos, n, 6, 256, _read_offset_fetch_request_topic_v1)
         if pos > len(data):
             raise past_end_error()
-        return OffsetFetchRequest(group_id, topics, (), False)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("OffsetFetchRequest v1", problem) from None
 
@@ -248,63 +268,82 @@ def decode_request_v2(data: bytes, pos: int = 0) -> OffsetFetchRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(OffsetFetchRequest)
+        o.groups = ()
+        o.require_stable = False
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("group_id")
         end = pos + n
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n >= 0:
-            if n <= 8:
-                topics = []
+            if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+                o.topics = items = []
                 for _ in range(n):
-                    item, pos = _read_offset_fetch_request_topic_v1(data, pos)
-                    topics.append(item)
+                    e = new(OffsetFetchRequestTopic)
+                    (n,) = _unpack_h(data, pos)
+                    pos += 2
+                    if n < 0:
+                        raise null_error("name")
+                    end = pos + n
+                    e.name = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                    (n,) = _unpack_i(data, pos)
+                    pos += 4
+                    if n < 0:
+                        raise null_error("partition_indexes")
+                    e.partition_indexes, pos = read_ints(data, pos, n, "i")
+                    items.append(e)
             else:
-                topics, pos = read_many(data, pos, n, 6, 256, _read_offset_fetch_request_topic_v1)
+                o.topics, pos = read_many(data, pos, n, 6, 256, _read_offset_fetch_request_topic_v1)
         else:
             check_null(n, "topics")
-            topics = None
+            o.topics = None
         if pos > len(data):
             raise past_end_error()
-        return OffsetFetchRequest(group_id, topics, (), False)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("OffsetFetchRequest v2", problem) from None
 
 
 def _read_offset_fetch_request_topic_v6(data: bytes, pos: int) -> tuple[OffsetFetchRequestTopic, int]:
+    o = new(OffsetFetchRequestTopic)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partition_indexes")
-    partition_indexes, pos = read_ints(data, pos, n - 1, "i")
+    o.partition_indexes, pos = read_ints(data, pos, n - 1, "i")
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return OffsetFetchRequestTopic(name, partition_indexes), pos
+    return o, pos
 
 
 def decode_request_v6(data: bytes, pos: int = 0) -> OffsetFetchRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(OffsetFetchRequest)
+        o.groups = ()
+        o.require_stable = False
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "group_id")
         end = pos + n - 1
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
         n = data[pos]
         pos += 1
@@ -312,22 +351,36 @@ def decode_request_v6(data: bytes, pos: int = 0) -> OffsetFetchRequest:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             n = n - 1
-            if n <= 8:
-                topics = []
+            if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+                o.topics = items = []
                 for _ in range(n):
-                    item, pos = _read_offset_fetch_request_topic_v6(data, pos)
-                    topics.append(item)
+                    e = new(OffsetFetchRequestTopic)
+                    n = data[pos]
+                    pos += 1
+                    if not 0 < n < 128:
+                        n, pos = unusual_length(n, data, pos, "name")
+                    end = pos + n - 1
+                    e.name = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                    n = data[pos]
+                    pos += 1
+                    if not 0 < n < 128:
+                        n, pos = unusual_length(n, data, pos, "partition_indexes")
+                    e.partition_indexes, pos = read_ints(data, pos, n - 1, "i")
+                    t = data[pos]
+                    pos += 1
+                    if t:
+                        pos = skip_tags(t, data, pos)
+                    items.append(e)
             else:
-                topics, pos = read_many(data, pos, n, 3, 256, _read_offset_fetch_request_topic_v6)
+                o.topics, pos = read_many(data, pos, n, 3, 256, _read_offset_fetch_request_topic_v6)
         else:
-            topics = None
+            o.topics = None
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return OffsetFetchRequest(group_id, topics, (), False)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("OffsetFetchRequest v6", problem) from None
 
@@ -336,12 +389,14 @@ def decode_request_v7(data: bytes, pos: int = 0) -> OffsetFetchRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(OffsetFetchRequest)
+        o.groups = ()
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "group_id")
         end = pos + n - 1
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
         n = data[pos]
         pos += 1
@@ -349,53 +404,72 @@ def decode_request_v7(data: bytes, pos: int = 0) -> OffsetFetchRequest:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             n = n - 1
-            if n <= 8:
-                topics = []
+            if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+                o.topics = items = []
                 for _ in range(n):
-                    item, pos = _read_offset_fetch_request_topic_v6(data, pos)
-                    topics.append(item)
+                    e = new(OffsetFetchRequestTopic)
+                    n = data[pos]
+                    pos += 1
+                    if not 0 < n < 128:
+                        n, pos = unusual_length(n, data, pos, "name")
+                    end = pos + n - 1
+                    e.name = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                    n = data[pos]
+                    pos += 1
+                    if not 0 < n < 128:
+                        n, pos = unusual_length(n, data, pos, "partition_indexes")
+                    e.partition_indexes, pos = read_ints(data, pos, n - 1, "i")
+                    t = data[pos]
+                    pos += 1
+                    if t:
+                        pos = skip_tags(t, data, pos)
+                    items.append(e)
             else:
-                topics, pos = read_many(data, pos, n, 3, 256, _read_offset_fetch_request_topic_v6)
+                o.topics, pos = read_many(data, pos, n, 3, 256, _read_offset_fetch_request_topic_v6)
         else:
-            topics = None
-        require_stable, t = _unpack_oB(data, pos)
+            o.topics = None
+        o.require_stable, t = _unpack_oB(data, pos)
         pos += 2
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return OffsetFetchRequest(group_id, topics, (), require_stable)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("OffsetFetchRequest v7", problem) from None
 
 
-def _read_offset_fetch_request_topics_v8_2(data: bytes, pos: int) -> tuple[OffsetFetchRequestTopics, int]:
+def _read_offset_fetch_request_topics_v8(data: bytes, pos: int) -> tuple[OffsetFetchRequestTopics, int]:
+    o = new(OffsetFetchRequestTopics)
+    o.topic_id = NO_UUID
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partition_indexes")
-    partition_indexes, pos = read_ints(data, pos, n - 1, "i")
+    o.partition_indexes, pos = read_ints(data, pos, n - 1, "i")
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return OffsetFetchRequestTopics(name, NO_UUID, partition_indexes), pos
+    return o, pos
 
 
 def _read_offset_fetch_request_group_v8(data: bytes, pos: int) -> tuple[OffsetFetchRequestGroup, int]:
+    o = new(OffsetFetchRequestGroup)
+    o.member_id = None
+    o.member_epoch = -1
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "group_id")
     end = pos + n - 1
-    group_id = data[pos:end].decode("utf-8", "java")
+    o.group_id = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
@@ -403,56 +477,75 @@ def _read_offset_fetch_request_group_v8(data: bytes, pos: int) -> tuple[OffsetFe
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
-                item, pos = _read_offset_fetch_request_topics_v8_2(data, pos)
-                topics.append(item)
+                e = new(OffsetFetchRequestTopics)
+                e.topic_id = NO_UUID
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "name")
+                end = pos + n - 1
+                e.name = data[pos:end].decode("utf-8", "java")
+                pos = end
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "partition_indexes")
+                e.partition_indexes, pos = read_ints(data, pos, n - 1, "i")
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            topics, pos = read_many(data, pos, n, 3, 8, _read_offset_fetch_request_topics_v8_2)
+            o.topics, pos = read_many(data, pos, n, 3, 8, _read_offset_fetch_request_topics_v8)
     else:
-        topics = None
+        o.topics = None
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return OffsetFetchRequestGroup(group_id, None, -1, topics), pos
+    return o, pos
 
 
 def decode_request_v8(data: bytes, pos: int = 0) -> OffsetFetchRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(OffsetFetchRequest)
+        o.group_id = ''
+        o.topics = ()
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "groups")
         n = n - 1
-        if n <= 8:
-            groups = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.groups = items = []
             for _ in range(n):
                 item, pos = _read_offset_fetch_request_group_v8(data, pos)
-                groups.append(item)
+                items.append(item)
         else:
-            groups, pos = read_many(data, pos, n, 3, 256, _read_offset_fetch_request_group_v8)
-        require_stable, t = _unpack_oB(data, pos)
+            o.groups, pos = read_many(data, pos, n, 3, 256, _read_offset_fetch_request_group_v8)
+        o.require_stable, t = _unpack_oB(data, pos)
         pos += 2
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return OffsetFetchRequest('', (), groups, require_stable)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("OffsetFetchRequest v8", problem) from None
 
 
 def _read_offset_fetch_request_group_v9(data: bytes, pos: int) -> tuple[OffsetFetchRequestGroup, int]:
+    o = new(OffsetFetchRequestGroup)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "group_id")
     end = pos + n - 1
-    group_id = data[pos:end].decode("utf-8", "java")
+    o.group_id = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
@@ -460,79 +553,100 @@ def _read_offset_fetch_request_group_v9(data: bytes, pos: int) -> tuple[OffsetFe
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        member_id = data[pos:end].decode("utf-8", "java")
+        o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        member_id = None
-    member_epoch, n = _unpack_iB(data, pos)
+        o.member_id = None
+    o.member_epoch, n = _unpack_iB(data, pos)
     pos += 5
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
-                item, pos = _read_offset_fetch_request_topics_v8_2(data, pos)
-                topics.append(item)
+                e = new(OffsetFetchRequestTopics)
+                e.topic_id = NO_UUID
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "name")
+                end = pos + n - 1
+                e.name = data[pos:end].decode("utf-8", "java")
+                pos = end
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "partition_indexes")
+                e.partition_indexes, pos = read_ints(data, pos, n - 1, "i")
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            topics, pos = read_many(data, pos, n, 3, 8, _read_offset_fetch_request_topics_v8_2)
+            o.topics, pos = read_many(data, pos, n, 3, 8, _read_offset_fetch_request_topics_v8)
     else:
-        topics = None
+        o.topics = None
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return OffsetFetchRequestGroup(group_id, member_id, member_epoch, topics), pos
+    return o, pos
 
 
 def decode_request_v9(data: bytes, pos: int = 0) -> OffsetFetchRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(OffsetFetchRequest)
+        o.group_id = ''
+        o.topics = ()
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "groups")
         n = n - 1
-        if n <= 8:
-            groups = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.groups = items = []
             for _ in range(n):
                 item, pos = _read_offset_fetch_request_group_v9(data, pos)
-                groups.append(item)
+                items.append(item)
         else:
-            groups, pos = read_many(data, pos, n, 8, 256, _read_offset_fetch_request_group_v9)
-        require_stable, t = _unpack_oB(data, pos)
+            o.groups, pos = read_many(data, pos, n, 8, 256, _read_offset_fetch_request_group_v9)
+        o.require_stable, t = _unpack_oB(data, pos)
         pos += 2
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return OffsetFetchRequest('', (), groups, require_stable)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("OffsetFetchRequest v9", problem) from None
 
 
-def _read_offset_fetch_request_topics_v10_2(data: bytes, pos: int) -> tuple[OffsetFetchRequestTopics, int]:
-    topic_id, n = _unpack_uB(data, pos)
+def _read_offset_fetch_request_topics_v10(data: bytes, pos: int) -> tuple[OffsetFetchRequestTopics, int]:
+    o = new(OffsetFetchRequestTopics)
+    o.name = ''
+    o.topic_id, n = _unpack_uB(data, pos)
     pos += 17
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partition_indexes")
-    partition_indexes, pos = read_ints(data, pos, n - 1, "i")
+    o.partition_indexes, pos = read_ints(data, pos, n - 1, "i")
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return OffsetFetchRequestTopics('', topic_id, partition_indexes), pos
+    return o, pos
 
 
 def _read_offset_fetch_request_group_v10(data: bytes, pos: int) -> tuple[OffsetFetchRequestGroup, int]:
+    o = new(OffsetFetchRequestGroup)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "group_id")
     end = pos + n - 1
-    group_id = data[pos:end].decode("utf-8", "java")
+    o.group_id = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
@@ -540,55 +654,66 @@ def _read_offset_fetch_request_group_v10(data: bytes, pos: int) -> tuple[OffsetF
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        member_id = data[pos:end].decode("utf-8", "java")
+        o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        member_id = None
-    member_epoch, n = _unpack_iB(data, pos)
+        o.member_id = None
+    o.member_epoch, n = _unpack_iB(data, pos)
     pos += 5
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
-                item, pos = _read_offset_fetch_request_topics_v10_2(data, pos)
-                topics.append(item)
+                e = new(OffsetFetchRequestTopics)
+                e.name = ''
+                e.topic_id, n = _unpack_uB(data, pos)
+                pos += 17
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "partition_indexes")
+                e.partition_indexes, pos = read_ints(data, pos, n - 1, "i")
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            topics, pos = read_many(data, pos, n, 18, 8, _read_offset_fetch_request_topics_v10_2)
+            o.topics, pos = read_many(data, pos, n, 18, 8, _read_offset_fetch_request_topics_v10)
     else:
-        topics = None
+        o.topics = None
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return OffsetFetchRequestGroup(group_id, member_id, member_epoch, topics), pos
+    return o, pos
 
 
 def decode_request_v10(data: bytes, pos: int = 0) -> OffsetFetchRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(OffsetFetchRequest)
+        o.group_id = ''
+        o.topics = ()
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "groups")
         n = n - 1
-        if n <= 8:
-            groups = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.groups = items = []
             for _ in range(n):
                 item, pos = _read_offset_fetch_request_group_v10(data, pos)
-                groups.append(item)
+                items.append(item)
         else:
-            groups, pos = read_many(data, pos, n, 8, 256, _read_offset_fetch_request_group_v10)
-        require_stable, t = _unpack_oB(data, pos)
+            o.groups, pos = read_many(data, pos, n, 8, 256, _read_offset_fetch_request_group_v10)
+        o.require_stable, t = _unpack_oB(data, pos)
         pos += 2
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return OffsetFetchRequest('', (), groups, require_stable)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("OffsetFetchRequest v10", problem) from None
 
@@ -608,8 +733,7 @@ def encode_request_v1(m: OffsetFetchRequest) -> bytes:
         w(b)
         items3 = e2.partition_indexes
         n = len(items3)
-        w(_pack_i(n))
-        w(pack_ints(items3, "i"))
+        w(SHORT_INTS[n](n, *items3) if n < 33 else pack_ints(items3, "i"))
     return b"".join(out)
 
 
@@ -631,8 +755,7 @@ def encode_request_v2(m: OffsetFetchRequest) -> bytes:
         w(b)
         items3 = e2.partition_indexes
         n = len(items3)
-        w(_pack_i(n))
-        w(pack_ints(items3, "i"))
+        w(SHORT_INTS[n](n, *items3) if n < 33 else pack_ints(items3, "i"))
     return b"".join(out)
 
 
@@ -653,9 +776,8 @@ def encode_request_v6(m: OffsetFetchRequest) -> bytes:
         w(uvarint(n))
         w(b)
         items3 = e2.partition_indexes
-        n = len(items3) + 1
-        w(uvarint(n))
-        w(pack_ints(items3, "i"))
+        n = len(items3)
+        w(SHORT_COMPACT_INTS[n](n + 1, *items3) if n < 33 else pack_compact_ints(items3, "i"))
         w(b"\0")
     w(b"\0")
     return b"".join(out)
@@ -678,9 +800,8 @@ def encode_request_v7(m: OffsetFetchRequest) -> bytes:
         w(uvarint(n))
         w(b)
         items3 = e2.partition_indexes
-        n = len(items3) + 1
-        w(uvarint(n))
-        w(pack_ints(items3, "i"))
+        n = len(items3)
+        w(SHORT_COMPACT_INTS[n](n + 1, *items3) if n < 33 else pack_compact_ints(items3, "i"))
         w(b"\0")
     w(_pack_ox(m.require_stable))
     return b"".join(out)
@@ -707,9 +828,8 @@ def encode_request_v8(m: OffsetFetchRequest) -> bytes:
             w(uvarint(n))
             w(b)
             items5 = e4.partition_indexes
-            n = len(items5) + 1
-            w(uvarint(n))
-            w(pack_ints(items5, "i"))
+            n = len(items5)
+            w(SHORT_COMPACT_INTS[n](n + 1, *items5) if n < 33 else pack_compact_ints(items5, "i"))
             w(b"\0")
         w(b"\0")
     w(_pack_ox(m.require_stable))
@@ -744,9 +864,8 @@ def encode_request_v9(m: OffsetFetchRequest) -> bytes:
             w(uvarint(n))
             w(b)
             items5 = e4.partition_indexes
-            n = len(items5) + 1
-            w(uvarint(n))
-            w(pack_ints(items5, "i"))
+            n = len(items5)
+            w(SHORT_COMPACT_INTS[n](n + 1, *items5) if n < 33 else pack_compact_ints(items5, "i"))
             w(b"\0")
         w(b"\0")
     w(_pack_ox(m.require_stable))
@@ -778,70 +897,89 @@ def encode_request_v10(m: OffsetFetchRequest) -> bytes:
         w(_pack_iB(e2.member_epoch, n) if n < 128 else _pack_i(e2.member_epoch) + uvarint(n))
         for e4 in items3:
             items5 = e4.partition_indexes
-            n = len(items5) + 1
-            w(_pack_uB(e4.topic_id, n) if n < 128 else _pack_u(e4.topic_id) + uvarint(n))
-            w(pack_ints(items5, "i"))
+            w(_pack_u(e4.topic_id))
+            n = len(items5)
+            w(SHORT_COMPACT_INTS[n](n + 1, *items5) if n < 33 else pack_compact_ints(items5, "i"))
             w(b"\0")
         w(b"\0")
     w(_pack_ox(m.require_stable))
     return b"".join(out)
 
 
-def _read_offset_fetch_response_partition_v1_2(data: bytes, pos: int) -> tuple[OffsetFetchResponsePartition, int]:
-    partition_index, committed_offset, n = _unpack_iqh(data, pos)
+def _read_offset_fetch_response_partition_v1(data: bytes, pos: int) -> tuple[OffsetFetchResponsePartition, int]:
+    o = new(OffsetFetchResponsePartition)
+    o.committed_leader_epoch = -1
+    o.partition_index, o.committed_offset, n = _unpack_iqh(data, pos)
     pos += 14
     if n >= 0:
         end = pos + n
-        metadata = data[pos:end].decode("utf-8", "java")
+        o.metadata = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
         check_null(n, "metadata")
-        metadata = None
-    (error_code,) = _unpack_h(data, pos)
+        o.metadata = None
+    (o.error_code,) = _unpack_h(data, pos)
     pos += 2
-    return OffsetFetchResponsePartition(partition_index, committed_offset, -1, metadata, error_code), pos
+    return o, pos
 
 
 def _read_offset_fetch_response_topic_v1(data: bytes, pos: int) -> tuple[OffsetFetchResponseTopic, int]:
+    o = new(OffsetFetchResponseTopic)
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8:
-        partitions = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.partitions = items = []
         for _ in range(n):
-            item, pos = _read_offset_fetch_response_partition_v1_2(data, pos)
-            partitions.append(item)
+            e = new(OffsetFetchResponsePartition)
+            e.committed_leader_epoch = -1
+            e.partition_index, e.committed_offset, n = _unpack_iqh(data, pos)
+            pos += 14
+            if n >= 0:
+                end = pos + n
+                e.metadata = data[pos:end].decode("utf-8", "java")
+                pos = end
+            else:
+                check_null(n, "metadata")
+                e.metadata = None
+            (e.error_code,) = _unpack_h(data, pos)
+            pos += 2
+            items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 16, 8, _read_offset_fetch_response_partition_v1_2)
-    return OffsetFetchResponseTopic(name, partitions), pos
+        o.partitions, pos = read_many(data, pos, n, 16, 8, _read_offset_fetch_response_partition_v1)
+    return o, pos
 
 
 def decode_response_v1(data: bytes, pos: int = 0) -> OffsetFetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(OffsetFetchResponse)
+        o.throttle_time_ms = 0
+        o.error_code = 0
+        o.groups = ()
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_fetch_response_topic_v1(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 6, 256, _read_offset_fetch_response_topic_v1)
+            o.topics, pos = read_many(data, pos, n, 6, 256, _read_offset_fetch_response_topic_v1)
         if pos > len(data):
             raise past_end_error()
-        return OffsetFetchResponse(0, topics, 0, ())
+        return o
     except READ_ERRORS as problem:
         raise unreadable("OffsetFetchResponse v1", problem) from None
 
@@ -850,22 +988,25 @@ def decode_response_v2(data: bytes, pos: int = 0) -> OffsetFetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(OffsetFetchResponse)
+        o.throttle_time_ms = 0
+        o.groups = ()
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_fetch_response_topic_v1(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 6, 256, _read_offset_fetch_response_topic_v1)
-        (error_code,) = _unpack_h(data, pos)
+            o.topics, pos = read_many(data, pos, n, 6, 256, _read_offset_fetch_response_topic_v1)
+        (o.error_code,) = _unpack_h(data, pos)
         pos += 2
         if pos > len(data):
             raise past_end_error()
-        return OffsetFetchResponse(0, topics, error_code, ())
+        return o
     except READ_ERRORS as problem:
         raise unreadable("OffsetFetchResponse v2", problem) from None
 
@@ -874,328 +1015,398 @@ def decode_response_v3(data: bytes, pos: int = 0) -> OffsetFetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_ii(data, pos)
+        o = new(OffsetFetchResponse)
+        o.groups = ()
+        o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_fetch_response_topic_v1(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 6, 256, _read_offset_fetch_response_topic_v1)
-        (error_code,) = _unpack_h(data, pos)
+            o.topics, pos = read_many(data, pos, n, 6, 256, _read_offset_fetch_response_topic_v1)
+        (o.error_code,) = _unpack_h(data, pos)
         pos += 2
         if pos > len(data):
             raise past_end_error()
-        return OffsetFetchResponse(throttle_time_ms, topics, error_code, ())
+        return o
     except READ_ERRORS as problem:
         raise unreadable("OffsetFetchResponse v3", problem) from None
 
 
-def _read_offset_fetch_response_partition_v5_2(data: bytes, pos: int) -> tuple[OffsetFetchResponsePartition, int]:
-    partition_index, committed_offset, committed_leader_epoch, n = _unpack_iqih(data, pos)
+def _read_offset_fetch_response_partition_v5(data: bytes, pos: int) -> tuple[OffsetFetchResponsePartition, int]:
+    o = new(OffsetFetchResponsePartition)
+    o.partition_index, o.committed_offset, o.committed_leader_epoch, n = _unpack_iqih(data, pos)
     pos += 18
     if n >= 0:
         end = pos + n
-        metadata = data[pos:end].decode("utf-8", "java")
+        o.metadata = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
         check_null(n, "metadata")
-        metadata = None
-    (error_code,) = _unpack_h(data, pos)
+        o.metadata = None
+    (o.error_code,) = _unpack_h(data, pos)
     pos += 2
-    return OffsetFetchResponsePartition(partition_index, committed_offset, committed_leader_epoch, metadata, error_code), pos
+    return o, pos
 
 
 def _read_offset_fetch_response_topic_v5(data: bytes, pos: int) -> tuple[OffsetFetchResponseTopic, int]:
+    o = new(OffsetFetchResponseTopic)
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8:
-        partitions = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.partitions = items = []
         for _ in range(n):
-            item, pos = _read_offset_fetch_response_partition_v5_2(data, pos)
-            partitions.append(item)
+            e = new(OffsetFetchResponsePartition)
+            e.partition_index, e.committed_offset, e.committed_leader_epoch, n = _unpack_iqih(data, pos)
+            pos += 18
+            if n >= 0:
+                end = pos + n
+                e.metadata = data[pos:end].decode("utf-8", "java")
+                pos = end
+            else:
+                check_null(n, "metadata")
+                e.metadata = None
+            (e.error_code,) = _unpack_h(data, pos)
+            pos += 2
+            items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 20, 8, _read_offset_fetch_response_partition_v5_2)
-    return OffsetFetchResponseTopic(name, partitions), pos
+        o.partitions, pos = read_many(data, pos, n, 20, 8, _read_offset_fetch_response_partition_v5)
+    return o, pos
 
 
 def decode_response_v5(data: bytes, pos: int = 0) -> OffsetFetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_ii(data, pos)
+        o = new(OffsetFetchResponse)
+        o.groups = ()
+        o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_fetch_response_topic_v5(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 6, 256, _read_offset_fetch_response_topic_v5)
-        (error_code,) = _unpack_h(data, pos)
+            o.topics, pos = read_many(data, pos, n, 6, 256, _read_offset_fetch_response_topic_v5)
+        (o.error_code,) = _unpack_h(data, pos)
         pos += 2
         if pos > len(data):
             raise past_end_error()
-        return OffsetFetchResponse(throttle_time_ms, topics, error_code, ())
+        return o
     except READ_ERRORS as problem:
         raise unreadable("OffsetFetchResponse v5", problem) from None
 
 
-def _read_offset_fetch_response_partition_v6_2(data: bytes, pos: int) -> tuple[OffsetFetchResponsePartition, int]:
-    partition_index, committed_offset, committed_leader_epoch, n = _unpack_iqiB(data, pos)
+def _read_offset_fetch_response_partition_v6(data: bytes, pos: int) -> tuple[OffsetFetchResponsePartition, int]:
+    o = new(OffsetFetchResponsePartition)
+    o.partition_index, o.committed_offset, o.committed_leader_epoch, n = _unpack_iqiB(data, pos)
     pos += 17
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        metadata = data[pos:end].decode("utf-8", "java")
+        o.metadata = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        metadata = None
-    error_code, t = _unpack_hB(data, pos)
+        o.metadata = None
+    o.error_code, t = _unpack_hB(data, pos)
     pos += 3
     if t:
         pos = skip_tags(t, data, pos)
-    return OffsetFetchResponsePartition(partition_index, committed_offset, committed_leader_epoch, metadata, error_code), pos
+    return o, pos
 
 
 def _read_offset_fetch_response_topic_v6(data: bytes, pos: int) -> tuple[OffsetFetchResponseTopic, int]:
+    o = new(OffsetFetchResponseTopic)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8:
-        partitions = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.partitions = items = []
         for _ in range(n):
-            item, pos = _read_offset_fetch_response_partition_v6_2(data, pos)
-            partitions.append(item)
+            e = new(OffsetFetchResponsePartition)
+            e.partition_index, e.committed_offset, e.committed_leader_epoch, n = _unpack_iqiB(data, pos)
+            pos += 17
+            if n:
+                if n > 127:
+                    n, pos = long_uvarint(n, data, pos)
+                end = pos + n - 1
+                e.metadata = data[pos:end].decode("utf-8", "java")
+                pos = end
+            else:
+                e.metadata = None
+            e.error_code, t = _unpack_hB(data, pos)
+            pos += 3
+            if t:
+                pos = skip_tags(t, data, pos)
+            items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 20, 8, _read_offset_fetch_response_partition_v6_2)
+        o.partitions, pos = read_many(data, pos, n, 20, 8, _read_offset_fetch_response_partition_v6)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return OffsetFetchResponseTopic(name, partitions), pos
+    return o, pos
 
 
 def decode_response_v6(data: bytes, pos: int = 0) -> OffsetFetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_iB(data, pos)
+        o = new(OffsetFetchResponse)
+        o.groups = ()
+        o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_fetch_response_topic_v6(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 3, 256, _read_offset_fetch_response_topic_v6)
-        error_code, t = _unpack_hB(data, pos)
+            o.topics, pos = read_many(data, pos, n, 3, 256, _read_offset_fetch_response_topic_v6)
+        o.error_code, t = _unpack_hB(data, pos)
         pos += 3
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return OffsetFetchResponse(throttle_time_ms, topics, error_code, ())
+        return o
     except READ_ERRORS as problem:
         raise unreadable("OffsetFetchResponse v6", problem) from None
 
 
-def _read_offset_fetch_response_partitions_v8_3(data: bytes, pos: int) -> tuple[OffsetFetchResponsePartitions, int]:
-    partition_index, committed_offset, committed_leader_epoch, n = _unpack_iqiB(data, pos)
+def _read_offset_fetch_response_partitions_v8(data: bytes, pos: int) -> tuple[OffsetFetchResponsePartitions, int]:
+    o = new(OffsetFetchResponsePartitions)
+    o.partition_index, o.committed_offset, o.committed_leader_epoch, n = _unpack_iqiB(data, pos)
     pos += 17
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        metadata = data[pos:end].decode("utf-8", "java")
+        o.metadata = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        metadata = None
-    error_code, t = _unpack_hB(data, pos)
+        o.metadata = None
+    o.error_code, t = _unpack_hB(data, pos)
     pos += 3
     if t:
         pos = skip_tags(t, data, pos)
-    return OffsetFetchResponsePartitions(partition_index, committed_offset, committed_leader_epoch, metadata, error_code), pos
+    return o, pos
 
 
-def _read_offset_fetch_response_topics_v8_2(data: bytes, pos: int) -> tuple[OffsetFetchResponseTopics, int]:
+def _read_offset_fetch_response_topics_v8(data: bytes, pos: int) -> tuple[OffsetFetchResponseTopics, int]:
+    o = new(OffsetFetchResponseTopics)
+    o.topic_id = NO_UUID
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8:
-        partitions = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.partitions = items = []
         for _ in range(n):
-            item, pos = _read_offset_fetch_response_partitions_v8_3(data, pos)
-            partitions.append(item)
+            e = new(OffsetFetchResponsePartitions)
+            e.partition_index, e.committed_offset, e.committed_leader_epoch, n = _unpack_iqiB(data, pos)
+            pos += 17
+            if n:
+                if n > 127:
+                    n, pos = long_uvarint(n, data, pos)
+                end = pos + n - 1
+                e.metadata = data[pos:end].decode("utf-8", "java")
+                pos = end
+            else:
+                e.metadata = None
+            e.error_code, t = _unpack_hB(data, pos)
+            pos += 3
+            if t:
+                pos = skip_tags(t, data, pos)
+            items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 20, 8, _read_offset_fetch_response_partitions_v8_3)
+        o.partitions, pos = read_many(data, pos, n, 20, 8, _read_offset_fetch_response_partitions_v8)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return OffsetFetchResponseTopics(name, NO_UUID, partitions), pos
+    return o, pos
 
 
 def _read_offset_fetch_response_group_v8(data: bytes, pos: int) -> tuple[OffsetFetchResponseGroup, int]:
+    o = new(OffsetFetchResponseGroup)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "group_id")
     end = pos + n - 1
-    group_id = data[pos:end].decode("utf-8", "java")
+    o.group_id = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topics")
     n = n - 1
-    if n <= 8:
-        topics = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.topics = items = []
         for _ in range(n):
-            item, pos = _read_offset_fetch_response_topics_v8_2(data, pos)
-            topics.append(item)
+            item, pos = _read_offset_fetch_response_topics_v8(data, pos)
+            items.append(item)
     else:
-        topics, pos = read_many(data, pos, n, 3, 8, _read_offset_fetch_response_topics_v8_2)
-    error_code, t = _unpack_hB(data, pos)
+        o.topics, pos = read_many(data, pos, n, 3, 8, _read_offset_fetch_response_topics_v8)
+    o.error_code, t = _unpack_hB(data, pos)
     pos += 3
     if t:
         pos = skip_tags(t, data, pos)
-    return OffsetFetchResponseGroup(group_id, topics, error_code), pos
+    return o, pos
 
 
 def decode_response_v8(data: bytes, pos: int = 0) -> OffsetFetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_iB(data, pos)
+        o = new(OffsetFetchResponse)
+        o.topics = ()
+        o.error_code = 0
+        o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "groups")
         n = n - 1
-        if n <= 8:
-            groups = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.groups = items = []
             for _ in range(n):
                 item, pos = _read_offset_fetch_response_group_v8(data, pos)
-                groups.append(item)
+                items.append(item)
         else:
-            groups, pos = read_many(data, pos, n, 5, 256, _read_offset_fetch_response_group_v8)
+            o.groups, pos = read_many(data, pos, n, 5, 256, _read_offset_fetch_response_group_v8)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return OffsetFetchResponse(throttle_time_ms, (), 0, groups)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("OffsetFetchResponse v8", problem) from None
 
 
-def _read_offset_fetch_response_topics_v10_2(data: bytes, pos: int) -> tuple[OffsetFetchResponseTopics, int]:
-    topic_id, n = _unpack_uB(data, pos)
+def _read_offset_fetch_response_topics_v10(data: bytes, pos: int) -> tuple[OffsetFetchResponseTopics, int]:
+    o = new(OffsetFetchResponseTopics)
+    o.name = ''
+    o.topic_id, n = _unpack_uB(data, pos)
     pos += 17
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8:
-        partitions = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.partitions = items = []
         for _ in range(n):
-            item, pos = _read_offset_fetch_response_partitions_v8_3(data, pos)
-            partitions.append(item)
+            e = new(OffsetFetchResponsePartitions)
+            e.partition_index, e.committed_offset, e.committed_leader_epoch, n = _unpack_iqiB(data, pos)
+            pos += 17
+            if n:
+                if n > 127:
+                    n, pos = long_uvarint(n, data, pos)
+                end = pos + n - 1
+                e.metadata = data[pos:end].decode("utf-8", "java")
+                pos = end
+            else:
+                e.metadata = None
+            e.error_code, t = _unpack_hB(data, pos)
+            pos += 3
+            if t:
+                pos = skip_tags(t, data, pos)
+            items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 20, 8, _read_offset_fetch_response_partitions_v8_3)
+        o.partitions, pos = read_many(data, pos, n, 20, 8, _read_offset_fetch_response_partitions_v8)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return OffsetFetchResponseTopics('', topic_id, partitions), pos
+    return o, pos
 
 
 def _read_offset_fetch_response_group_v10(data: bytes, pos: int) -> tuple[OffsetFetchResponseGroup, int]:
+    o = new(OffsetFetchResponseGroup)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "group_id")
     end = pos + n - 1
-    group_id = data[pos:end].decode("utf-8", "java")
+    o.group_id = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topics")
     n = n - 1
-    if n <= 8:
-        topics = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.topics = items = []
         for _ in range(n):
-            item, pos = _read_offset_fetch_response_topics_v10_2(data, pos)
-            topics.append(item)
+            item, pos = _read_offset_fetch_response_topics_v10(data, pos)
+            items.append(item)
     else:
-        topics, pos = read_many(data, pos, n, 18, 8, _read_offset_fetch_response_topics_v10_2)
-    error_code, t = _unpack_hB(data, pos)
+        o.topics, pos = read_many(data, pos, n, 18, 8, _read_offset_fetch_response_topics_v10)
+    o.error_code, t = _unpack_hB(data, pos)
     pos += 3
     if t:
         pos = skip_tags(t, data, pos)
-    return OffsetFetchResponseGroup(group_id, topics, error_code), pos
+    return o, pos
 
 
 def decode_response_v10(data: bytes, pos: int = 0) -> OffsetFetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_iB(data, pos)
+        o = new(OffsetFetchResponse)
+        o.topics = ()
+        o.error_code = 0
+        o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "groups")
         n = n - 1
-        if n <= 8:
-            groups = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.groups = items = []
             for _ in range(n):
                 item, pos = _read_offset_fetch_response_group_v10(data, pos)
-                groups.append(item)
+                items.append(item)
         else:
-            groups, pos = read_many(data, pos, n, 5, 256, _read_offset_fetch_response_group_v10)
+            o.groups, pos = read_many(data, pos, n, 5, 256, _read_offset_fetch_response_group_v10)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return OffsetFetchResponse(throttle_time_ms, (), 0, groups)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("OffsetFetchResponse v10", problem) from None
 

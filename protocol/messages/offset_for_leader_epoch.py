@@ -10,7 +10,7 @@ from protocol.wire import (
     Message,
     READ_ERRORS,
     SMALL_FRAME_BYTES,
-    long_uvarint,
+    new,
     null_error,
     past_end_error,
     read_many,
@@ -21,6 +21,10 @@ from protocol.wire import (
     uvarint,
 )
 
+_iter_unpack_hiiq = Struct(">hiiq").iter_unpack
+_iter_unpack_hiiqB = Struct(">hiiqB").iter_unpack
+_iter_unpack_iii = Struct(">iii").iter_unpack
+_iter_unpack_iiiB = Struct(">iiiB").iter_unpack
 _pack_h = Struct(">h").pack
 _pack_hiiq = Struct(">hiiq").pack
 _pack_hiiqx = Struct(">hiiqx").pack
@@ -117,52 +121,63 @@ class OffsetForLeaderEpochResponse(Message):
         self.topics = topics
 
 
-def _read_offset_for_leader_partition_v2_2(data: bytes, pos: int) -> tuple[OffsetForLeaderPartition, int]:
-    partition, current_leader_epoch, leader_epoch = _unpack_iii(data, pos)
+def _read_offset_for_leader_partition_v2(data: bytes, pos: int) -> tuple[OffsetForLeaderPartition, int]:
+    o = new(OffsetForLeaderPartition)
+    o.partition, o.current_leader_epoch, o.leader_epoch = _unpack_iii(data, pos)
     pos += 12
-    return OffsetForLeaderPartition(partition, current_leader_epoch, leader_epoch), pos
+    return o, pos
 
 
 def _read_offset_for_leader_topic_v2(data: bytes, pos: int) -> tuple[OffsetForLeaderTopic, int]:
+    o = new(OffsetForLeaderTopic)
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("topic")
     end = pos + n
-    topic = data[pos:end].decode("utf-8", "java")
+    o.topic = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8:
-        partitions = []
-        for _ in range(n):
-            item, pos = _read_offset_for_leader_partition_v2_2(data, pos)
-            partitions.append(item)
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        end = pos + n * 12
+        if n > 2 and end <= len(data):
+            o.partitions = [OffsetForLeaderPartition(v0, v1, v2) for v0, v1, v2 in _iter_unpack_iii(data[pos:end])]
+            pos = end
+        else:
+            o.partitions = items = []
+            for _ in range(n):
+                e = new(OffsetForLeaderPartition)
+                e.partition, e.current_leader_epoch, e.leader_epoch = _unpack_iii(data, pos)
+                pos += 12
+                items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 12, 8, _read_offset_for_leader_partition_v2_2)
-    return OffsetForLeaderTopic(topic, partitions), pos
+        o.partitions, pos = read_many(data, pos, n, 12, 8, _read_offset_for_leader_partition_v2)
+    return o, pos
 
 
 def decode_request_v2(data: bytes, pos: int = 0) -> OffsetForLeaderEpochRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(OffsetForLeaderEpochRequest)
+        o.replica_id = -2
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_for_leader_topic_v2(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 6, 256, _read_offset_for_leader_topic_v2)
+            o.topics, pos = read_many(data, pos, n, 6, 256, _read_offset_for_leader_topic_v2)
         if pos > len(data):
             raise past_end_error()
-        return OffsetForLeaderEpochRequest(-2, topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("OffsetForLeaderEpochRequest v2", problem) from None
 
@@ -171,82 +186,93 @@ def decode_request_v3(data: bytes, pos: int = 0) -> OffsetForLeaderEpochRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        replica_id, n = _unpack_ii(data, pos)
+        o = new(OffsetForLeaderEpochRequest)
+        o.replica_id, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_for_leader_topic_v2(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 6, 256, _read_offset_for_leader_topic_v2)
+            o.topics, pos = read_many(data, pos, n, 6, 256, _read_offset_for_leader_topic_v2)
         if pos > len(data):
             raise past_end_error()
-        return OffsetForLeaderEpochRequest(replica_id, topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("OffsetForLeaderEpochRequest v3", problem) from None
 
 
-def _read_offset_for_leader_partition_v4_2(data: bytes, pos: int) -> tuple[OffsetForLeaderPartition, int]:
-    partition, current_leader_epoch, leader_epoch, t = _unpack_iiiB(data, pos)
+def _read_offset_for_leader_partition_v4(data: bytes, pos: int) -> tuple[OffsetForLeaderPartition, int]:
+    o = new(OffsetForLeaderPartition)
+    o.partition, o.current_leader_epoch, o.leader_epoch, t = _unpack_iiiB(data, pos)
     pos += 13
     if t:
         pos = skip_tags(t, data, pos)
-    return OffsetForLeaderPartition(partition, current_leader_epoch, leader_epoch), pos
+    return o, pos
 
 
 def _read_offset_for_leader_topic_v4(data: bytes, pos: int) -> tuple[OffsetForLeaderTopic, int]:
+    o = new(OffsetForLeaderTopic)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topic")
     end = pos + n - 1
-    topic = data[pos:end].decode("utf-8", "java")
+    o.topic = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8:
-        partitions = []
-        for _ in range(n):
-            item, pos = _read_offset_for_leader_partition_v4_2(data, pos)
-            partitions.append(item)
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        end = pos + n * 13
+        if n > 2 and data[pos + 12 : end : 13].count(0) == n:
+            o.partitions = [OffsetForLeaderPartition(v0, v1, v2) for v0, v1, v2, _ in _iter_unpack_iiiB(data[pos:end])]
+            pos = end
+        else:
+            o.partitions = items = []
+            for _ in range(n):
+                e = new(OffsetForLeaderPartition)
+                e.partition, e.current_leader_epoch, e.leader_epoch, t = _unpack_iiiB(data, pos)
+                pos += 13
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 13, 8, _read_offset_for_leader_partition_v4_2)
+        o.partitions, pos = read_many(data, pos, n, 13, 8, _read_offset_for_leader_partition_v4)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return OffsetForLeaderTopic(topic, partitions), pos
+    return o, pos
 
 
 def decode_request_v4(data: bytes, pos: int = 0) -> OffsetForLeaderEpochRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        replica_id, n = _unpack_iB(data, pos)
+        o = new(OffsetForLeaderEpochRequest)
+        o.replica_id, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_for_leader_topic_v4(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 3, 256, _read_offset_for_leader_topic_v4)
+            o.topics, pos = read_many(data, pos, n, 3, 256, _read_offset_for_leader_topic_v4)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return OffsetForLeaderEpochRequest(replica_id, topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("OffsetForLeaderEpochRequest v4", problem) from None
 
@@ -304,114 +330,134 @@ def encode_request_v4(m: OffsetForLeaderEpochRequest) -> bytes:
     return b"".join(out)
 
 
-def _read_epoch_end_offset_v2_2(data: bytes, pos: int) -> tuple[EpochEndOffset, int]:
-    error_code, partition, leader_epoch, end_offset = _unpack_hiiq(data, pos)
+def _read_epoch_end_offset_v2(data: bytes, pos: int) -> tuple[EpochEndOffset, int]:
+    o = new(EpochEndOffset)
+    o.error_code, o.partition, o.leader_epoch, o.end_offset = _unpack_hiiq(data, pos)
     pos += 18
-    return EpochEndOffset(error_code, partition, leader_epoch, end_offset), pos
+    return o, pos
 
 
 def _read_offset_for_leader_topic_result_v2(data: bytes, pos: int) -> tuple[OffsetForLeaderTopicResult, int]:
+    o = new(OffsetForLeaderTopicResult)
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("topic")
     end = pos + n
-    topic = data[pos:end].decode("utf-8", "java")
+    o.topic = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8:
-        partitions = []
-        for _ in range(n):
-            item, pos = _read_epoch_end_offset_v2_2(data, pos)
-            partitions.append(item)
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        end = pos + n * 18
+        if n > 2 and end <= len(data):
+            o.partitions = [EpochEndOffset(v0, v1, v2, v3) for v0, v1, v2, v3 in _iter_unpack_hiiq(data[pos:end])]
+            pos = end
+        else:
+            o.partitions = items = []
+            for _ in range(n):
+                e = new(EpochEndOffset)
+                e.error_code, e.partition, e.leader_epoch, e.end_offset = _unpack_hiiq(data, pos)
+                pos += 18
+                items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 18, 8, _read_epoch_end_offset_v2_2)
-    return OffsetForLeaderTopicResult(topic, partitions), pos
+        o.partitions, pos = read_many(data, pos, n, 18, 8, _read_epoch_end_offset_v2)
+    return o, pos
 
 
 def decode_response_v2(data: bytes, pos: int = 0) -> OffsetForLeaderEpochResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_ii(data, pos)
+        o = new(OffsetForLeaderEpochResponse)
+        o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_for_leader_topic_result_v2(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 6, 256, _read_offset_for_leader_topic_result_v2)
+            o.topics, pos = read_many(data, pos, n, 6, 256, _read_offset_for_leader_topic_result_v2)
         if pos > len(data):
             raise past_end_error()
-        return OffsetForLeaderEpochResponse(throttle_time_ms, topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("OffsetForLeaderEpochResponse v2", problem) from None
 
 
-def _read_epoch_end_offset_v4_2(data: bytes, pos: int) -> tuple[EpochEndOffset, int]:
-    error_code, partition, leader_epoch, end_offset, t = _unpack_hiiqB(data, pos)
+def _read_epoch_end_offset_v4(data: bytes, pos: int) -> tuple[EpochEndOffset, int]:
+    o = new(EpochEndOffset)
+    o.error_code, o.partition, o.leader_epoch, o.end_offset, t = _unpack_hiiqB(data, pos)
     pos += 19
     if t:
         pos = skip_tags(t, data, pos)
-    return EpochEndOffset(error_code, partition, leader_epoch, end_offset), pos
+    return o, pos
 
 
 def _read_offset_for_leader_topic_result_v4(data: bytes, pos: int) -> tuple[OffsetForLeaderTopicResult, int]:
+    o = new(OffsetForLeaderTopicResult)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topic")
     end = pos + n - 1
-    topic = data[pos:end].decode("utf-8", "java")
+    o.topic = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8:
-        partitions = []
-        for _ in range(n):
-            item, pos = _read_epoch_end_offset_v4_2(data, pos)
-            partitions.append(item)
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        end = pos + n * 19
+        if n > 2 and data[pos + 18 : end : 19].count(0) == n:
+            o.partitions = [EpochEndOffset(v0, v1, v2, v3) for v0, v1, v2, v3, _ in _iter_unpack_hiiqB(data[pos:end])]
+            pos = end
+        else:
+            o.partitions = items = []
+            for _ in range(n):
+                e = new(EpochEndOffset)
+                e.error_code, e.partition, e.leader_epoch, e.end_offset, t = _unpack_hiiqB(data, pos)
+                pos += 19
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 19, 8, _read_epoch_end_offset_v4_2)
+        o.partitions, pos = read_many(data, pos, n, 19, 8, _read_epoch_end_offset_v4)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return OffsetForLeaderTopicResult(topic, partitions), pos
+    return o, pos
 
 
 def decode_response_v4(data: bytes, pos: int = 0) -> OffsetForLeaderEpochResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_iB(data, pos)
+        o = new(OffsetForLeaderEpochResponse)
+        o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_for_leader_topic_result_v4(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 3, 256, _read_offset_for_leader_topic_result_v4)
+            o.topics, pos = read_many(data, pos, n, 3, 256, _read_offset_for_leader_topic_result_v4)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return OffsetForLeaderEpochResponse(throttle_time_ms, topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("OffsetForLeaderEpochResponse v4", problem) from None
 

@@ -14,6 +14,7 @@ from protocol.wire import (
     SMALL_FRAME_BYTES,
     check_null,
     long_uvarint,
+    new,
     null_error,
     pack_tags,
     past_end_error,
@@ -27,6 +28,8 @@ from protocol.wire import (
     uvarint,
 )
 
+_iter_unpack_ihqq = Struct(">ihqq").iter_unpack
+_iter_unpack_ihqqq = Struct(">ihqqq").iter_unpack
 _pack_h = Struct(">h").pack
 _pack_hi = Struct(">hi").pack
 _pack_hiB = Struct(">hiB").pack
@@ -192,207 +195,251 @@ class ProduceResponse(Message):
         self.node_endpoints = node_endpoints
 
 
-def _read_partition_produce_data_v3_2(data: bytes, pos: int) -> tuple[PartitionProduceData, int]:
-    index, n = _unpack_ii(data, pos)
+def _read_partition_produce_data_v3(data: bytes, pos: int) -> tuple[PartitionProduceData, int]:
+    o = new(PartitionProduceData)
+    o.index, n = _unpack_ii(data, pos)
     pos += 8
     if n >= 0:
         end = pos + n
-        records = memoryview(data)[pos:end]
+        o.records = memoryview(data)[pos:end]
         pos = end
     else:
         check_null(n, "records")
-        records = None
-    return PartitionProduceData(index, records), pos
+        o.records = None
+    return o, pos
 
 
 def _read_topic_produce_data_v3(data: bytes, pos: int) -> tuple[TopicProduceData, int]:
+    o = new(TopicProduceData)
+    o.topic_id = NO_UUID
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("partition_data")
-    if n <= 8:
-        partition_data = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.partition_data = items = []
         for _ in range(n):
-            item, pos = _read_partition_produce_data_v3_2(data, pos)
-            partition_data.append(item)
+            e = new(PartitionProduceData)
+            e.index, n = _unpack_ii(data, pos)
+            pos += 8
+            if n >= 0:
+                end = pos + n
+                e.records = memoryview(data)[pos:end]
+                pos = end
+            else:
+                check_null(n, "records")
+                e.records = None
+            items.append(e)
     else:
-        partition_data, pos = read_many(data, pos, n, 8, 8, _read_partition_produce_data_v3_2)
-    return TopicProduceData(name, NO_UUID, partition_data), pos
+        o.partition_data, pos = read_many(data, pos, n, 8, 8, _read_partition_produce_data_v3)
+    return o, pos
 
 
 def decode_request_v3(data: bytes, pos: int = 0) -> ProduceRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(ProduceRequest)
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n >= 0:
             end = pos + n
-            transactional_id = data[pos:end].decode("utf-8", "java")
+            o.transactional_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
             check_null(n, "transactional_id")
-            transactional_id = None
-        acks, timeout_ms, n = _unpack_hii(data, pos)
+            o.transactional_id = None
+        o.acks, o.timeout_ms, n = _unpack_hii(data, pos)
         pos += 10
         if n < 0:
             raise null_error("topic_data")
-        if n <= 8:
-            topic_data = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topic_data = items = []
             for _ in range(n):
                 item, pos = _read_topic_produce_data_v3(data, pos)
-                topic_data.append(item)
+                items.append(item)
         else:
-            topic_data, pos = read_many(data, pos, n, 6, 256, _read_topic_produce_data_v3)
+            o.topic_data, pos = read_many(data, pos, n, 6, 256, _read_topic_produce_data_v3)
         if pos > len(data):
             raise past_end_error()
-        return ProduceRequest(transactional_id, acks, timeout_ms, topic_data)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ProduceRequest v3", problem) from None
 
 
-def _read_partition_produce_data_v9_2(data: bytes, pos: int) -> tuple[PartitionProduceData, int]:
-    index, n = _unpack_iB(data, pos)
+def _read_partition_produce_data_v9(data: bytes, pos: int) -> tuple[PartitionProduceData, int]:
+    o = new(PartitionProduceData)
+    o.index, n = _unpack_iB(data, pos)
     pos += 5
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        records = memoryview(data)[pos:end]
+        o.records = memoryview(data)[pos:end]
         pos = end
     else:
-        records = None
+        o.records = None
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return PartitionProduceData(index, records), pos
+    return o, pos
 
 
 def _read_topic_produce_data_v9(data: bytes, pos: int) -> tuple[TopicProduceData, int]:
+    o = new(TopicProduceData)
+    o.topic_id = NO_UUID
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partition_data")
     n = n - 1
-    if n <= 8:
-        partition_data = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.partition_data = items = []
         for _ in range(n):
-            item, pos = _read_partition_produce_data_v9_2(data, pos)
-            partition_data.append(item)
+            e = new(PartitionProduceData)
+            e.index, n = _unpack_iB(data, pos)
+            pos += 5
+            if n:
+                if n > 127:
+                    n, pos = long_uvarint(n, data, pos)
+                end = pos + n - 1
+                e.records = memoryview(data)[pos:end]
+                pos = end
+            else:
+                e.records = None
+            t = data[pos]
+            pos += 1
+            if t:
+                pos = skip_tags(t, data, pos)
+            items.append(e)
     else:
-        partition_data, pos = read_many(data, pos, n, 6, 8, _read_partition_produce_data_v9_2)
+        o.partition_data, pos = read_many(data, pos, n, 6, 8, _read_partition_produce_data_v9)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return TopicProduceData(name, NO_UUID, partition_data), pos
+    return o, pos
 
 
 def decode_request_v9(data: bytes, pos: int = 0) -> ProduceRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(ProduceRequest)
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            transactional_id = data[pos:end].decode("utf-8", "java")
+            o.transactional_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            transactional_id = None
-        acks, timeout_ms, n = _unpack_hiB(data, pos)
+            o.transactional_id = None
+        o.acks, o.timeout_ms, n = _unpack_hiB(data, pos)
         pos += 7
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topic_data")
         n = n - 1
-        if n <= 8:
-            topic_data = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topic_data = items = []
             for _ in range(n):
                 item, pos = _read_topic_produce_data_v9(data, pos)
-                topic_data.append(item)
+                items.append(item)
         else:
-            topic_data, pos = read_many(data, pos, n, 3, 256, _read_topic_produce_data_v9)
+            o.topic_data, pos = read_many(data, pos, n, 3, 256, _read_topic_produce_data_v9)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ProduceRequest(transactional_id, acks, timeout_ms, topic_data)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ProduceRequest v9", problem) from None
 
 
 def _read_topic_produce_data_v13(data: bytes, pos: int) -> tuple[TopicProduceData, int]:
-    topic_id, n = _unpack_uB(data, pos)
+    o = new(TopicProduceData)
+    o.name = ''
+    o.topic_id, n = _unpack_uB(data, pos)
     pos += 17
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partition_data")
     n = n - 1
-    if n <= 8:
-        partition_data = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.partition_data = items = []
         for _ in range(n):
-            item, pos = _read_partition_produce_data_v9_2(data, pos)
-            partition_data.append(item)
+            e = new(PartitionProduceData)
+            e.index, n = _unpack_iB(data, pos)
+            pos += 5
+            if n:
+                if n > 127:
+                    n, pos = long_uvarint(n, data, pos)
+                end = pos + n - 1
+                e.records = memoryview(data)[pos:end]
+                pos = end
+            else:
+                e.records = None
+            t = data[pos]
+            pos += 1
+            if t:
+                pos = skip_tags(t, data, pos)
+            items.append(e)
     else:
-        partition_data, pos = read_many(data, pos, n, 6, 8, _read_partition_produce_data_v9_2)
+        o.partition_data, pos = read_many(data, pos, n, 6, 8, _read_partition_produce_data_v9)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return TopicProduceData('', topic_id, partition_data), pos
+    return o, pos
 
 
 def decode_request_v13(data: bytes, pos: int = 0) -> ProduceRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(ProduceRequest)
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            transactional_id = data[pos:end].decode("utf-8", "java")
+            o.transactional_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            transactional_id = None
-        acks, timeout_ms, n = _unpack_hiB(data, pos)
+            o.transactional_id = None
+        o.acks, o.timeout_ms, n = _unpack_hiB(data, pos)
         pos += 7
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topic_data")
         n = n - 1
-        if n <= 8:
-            topic_data = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topic_data = items = []
             for _ in range(n):
                 item, pos = _read_topic_produce_data_v13(data, pos)
-                topic_data.append(item)
+                items.append(item)
         else:
-            topic_data, pos = read_many(data, pos, n, 18, 256, _read_topic_produce_data_v13)
+            o.topic_data, pos = read_many(data, pos, n, 18, 256, _read_topic_produce_data_v13)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ProduceRequest(transactional_id, acks, timeout_ms, topic_data)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ProduceRequest v13", problem) from None
 
@@ -493,391 +540,483 @@ def encode_request_v13(m: ProduceRequest) -> list[Any]:
     return out
 
 
-def _read_partition_produce_response_v3_2(data: bytes, pos: int) -> tuple[PartitionProduceResponse, int]:
-    index, error_code, base_offset, log_append_time_ms = _unpack_ihqq(data, pos)
+def _read_partition_produce_response_v3(data: bytes, pos: int) -> tuple[PartitionProduceResponse, int]:
+    o = new(PartitionProduceResponse)
+    o.log_start_offset = -1
+    o.record_errors = ()
+    o.error_message = None
+    o.current_leader = None
+    o.index, o.error_code, o.base_offset, o.log_append_time_ms = _unpack_ihqq(data, pos)
     pos += 22
-    return PartitionProduceResponse(index, error_code, base_offset, log_append_time_ms, -1, (), None, None), pos
+    return o, pos
 
 
 def _read_topic_produce_response_v3(data: bytes, pos: int) -> tuple[TopicProduceResponse, int]:
+    o = new(TopicProduceResponse)
+    o.topic_id = NO_UUID
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("partition_responses")
-    if n <= 8:
-        partition_responses = []
-        for _ in range(n):
-            item, pos = _read_partition_produce_response_v3_2(data, pos)
-            partition_responses.append(item)
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        end = pos + n * 22
+        if n > 2 and end <= len(data):
+            o.partition_responses = [PartitionProduceResponse(v0, v1, v2, v3, -1, (), None, None) for v0, v1, v2, v3 in _iter_unpack_ihqq(data[pos:end])]
+            pos = end
+        else:
+            o.partition_responses = items = []
+            for _ in range(n):
+                e = new(PartitionProduceResponse)
+                e.log_start_offset = -1
+                e.record_errors = ()
+                e.error_message = None
+                e.current_leader = None
+                e.index, e.error_code, e.base_offset, e.log_append_time_ms = _unpack_ihqq(data, pos)
+                pos += 22
+                items.append(e)
     else:
-        partition_responses, pos = read_many(data, pos, n, 22, 8, _read_partition_produce_response_v3_2)
-    return TopicProduceResponse(name, NO_UUID, partition_responses), pos
+        o.partition_responses, pos = read_many(data, pos, n, 22, 8, _read_partition_produce_response_v3)
+    return o, pos
 
 
 def decode_response_v3(data: bytes, pos: int = 0) -> ProduceResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(ProduceResponse)
+        o.node_endpoints = ()
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("responses")
-        if n <= 8:
-            responses = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.responses = items = []
             for _ in range(n):
                 item, pos = _read_topic_produce_response_v3(data, pos)
-                responses.append(item)
+                items.append(item)
         else:
-            responses, pos = read_many(data, pos, n, 6, 256, _read_topic_produce_response_v3)
-        (throttle_time_ms,) = _unpack_i(data, pos)
+            o.responses, pos = read_many(data, pos, n, 6, 256, _read_topic_produce_response_v3)
+        (o.throttle_time_ms,) = _unpack_i(data, pos)
         pos += 4
         if pos > len(data):
             raise past_end_error()
-        return ProduceResponse(responses, throttle_time_ms, ())
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ProduceResponse v3", problem) from None
 
 
-def _read_partition_produce_response_v5_2(data: bytes, pos: int) -> tuple[PartitionProduceResponse, int]:
-    index, error_code, base_offset, log_append_time_ms, log_start_offset = _unpack_ihqqq(data, pos)
+def _read_partition_produce_response_v5(data: bytes, pos: int) -> tuple[PartitionProduceResponse, int]:
+    o = new(PartitionProduceResponse)
+    o.record_errors = ()
+    o.error_message = None
+    o.current_leader = None
+    o.index, o.error_code, o.base_offset, o.log_append_time_ms, o.log_start_offset = _unpack_ihqqq(data, pos)
     pos += 30
-    return PartitionProduceResponse(index, error_code, base_offset, log_append_time_ms, log_start_offset, (), None, None), pos
+    return o, pos
 
 
 def _read_topic_produce_response_v5(data: bytes, pos: int) -> tuple[TopicProduceResponse, int]:
+    o = new(TopicProduceResponse)
+    o.topic_id = NO_UUID
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("partition_responses")
-    if n <= 8:
-        partition_responses = []
-        for _ in range(n):
-            item, pos = _read_partition_produce_response_v5_2(data, pos)
-            partition_responses.append(item)
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        end = pos + n * 30
+        if n > 2 and end <= len(data):
+            o.partition_responses = [PartitionProduceResponse(v0, v1, v2, v3, v4, (), None, None) for v0, v1, v2, v3, v4 in _iter_unpack_ihqqq(data[pos:end])]
+            pos = end
+        else:
+            o.partition_responses = items = []
+            for _ in range(n):
+                e = new(PartitionProduceResponse)
+                e.record_errors = ()
+                e.error_message = None
+                e.current_leader = None
+                e.index, e.error_code, e.base_offset, e.log_append_time_ms, e.log_start_offset = _unpack_ihqqq(data, pos)
+                pos += 30
+                items.append(e)
     else:
-        partition_responses, pos = read_many(data, pos, n, 30, 8, _read_partition_produce_response_v5_2)
-    return TopicProduceResponse(name, NO_UUID, partition_responses), pos
+        o.partition_responses, pos = read_many(data, pos, n, 30, 8, _read_partition_produce_response_v5)
+    return o, pos
 
 
 def decode_response_v5(data: bytes, pos: int = 0) -> ProduceResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(ProduceResponse)
+        o.node_endpoints = ()
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("responses")
-        if n <= 8:
-            responses = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.responses = items = []
             for _ in range(n):
                 item, pos = _read_topic_produce_response_v5(data, pos)
-                responses.append(item)
+                items.append(item)
         else:
-            responses, pos = read_many(data, pos, n, 6, 256, _read_topic_produce_response_v5)
-        (throttle_time_ms,) = _unpack_i(data, pos)
+            o.responses, pos = read_many(data, pos, n, 6, 256, _read_topic_produce_response_v5)
+        (o.throttle_time_ms,) = _unpack_i(data, pos)
         pos += 4
         if pos > len(data):
             raise past_end_error()
-        return ProduceResponse(responses, throttle_time_ms, ())
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ProduceResponse v5", problem) from None
 
 
-def _read_batch_index_and_error_message_v8_3(data: bytes, pos: int) -> tuple[BatchIndexAndErrorMessage, int]:
-    batch_index, n = _unpack_ih(data, pos)
+def _read_batch_index_and_error_message_v8(data: bytes, pos: int) -> tuple[BatchIndexAndErrorMessage, int]:
+    o = new(BatchIndexAndErrorMessage)
+    o.batch_index, n = _unpack_ih(data, pos)
     pos += 6
     if n >= 0:
         end = pos + n
-        batch_index_error_message = data[pos:end].decode("utf-8", "java")
+        o.batch_index_error_message = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
         check_null(n, "batch_index_error_message")
-        batch_index_error_message = None
-    return BatchIndexAndErrorMessage(batch_index, batch_index_error_message), pos
+        o.batch_index_error_message = None
+    return o, pos
 
 
-def _read_partition_produce_response_v8_2(data: bytes, pos: int) -> tuple[PartitionProduceResponse, int]:
-    index, error_code, base_offset, log_append_time_ms, log_start_offset, n = _unpack_ihqqqi(data, pos)
+def _read_partition_produce_response_v8(data: bytes, pos: int) -> tuple[PartitionProduceResponse, int]:
+    o = new(PartitionProduceResponse)
+    o.current_leader = None
+    o.index, o.error_code, o.base_offset, o.log_append_time_ms, o.log_start_offset, n = _unpack_ihqqqi(data, pos)
     pos += 34
     if n < 0:
         raise null_error("record_errors")
-    if n <= 8:
-        record_errors = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.record_errors = items = []
         for _ in range(n):
-            item, pos = _read_batch_index_and_error_message_v8_3(data, pos)
-            record_errors.append(item)
+            e = new(BatchIndexAndErrorMessage)
+            e.batch_index, n = _unpack_ih(data, pos)
+            pos += 6
+            if n >= 0:
+                end = pos + n
+                e.batch_index_error_message = data[pos:end].decode("utf-8", "java")
+                pos = end
+            else:
+                check_null(n, "batch_index_error_message")
+                e.batch_index_error_message = None
+            items.append(e)
     else:
-        record_errors, pos = read_many(data, pos, n, 6, 8, _read_batch_index_and_error_message_v8_3)
+        o.record_errors, pos = read_many(data, pos, n, 6, 8, _read_batch_index_and_error_message_v8)
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n >= 0:
         end = pos + n
-        error_message = data[pos:end].decode("utf-8", "java")
+        o.error_message = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
         check_null(n, "error_message")
-        error_message = None
-    return PartitionProduceResponse(index, error_code, base_offset, log_append_time_ms, log_start_offset, record_errors, error_message, None), pos
+        o.error_message = None
+    return o, pos
 
 
 def _read_topic_produce_response_v8(data: bytes, pos: int) -> tuple[TopicProduceResponse, int]:
+    o = new(TopicProduceResponse)
+    o.topic_id = NO_UUID
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("partition_responses")
-    if n <= 8:
-        partition_responses = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.partition_responses = items = []
         for _ in range(n):
-            item, pos = _read_partition_produce_response_v8_2(data, pos)
-            partition_responses.append(item)
+            item, pos = _read_partition_produce_response_v8(data, pos)
+            items.append(item)
     else:
-        partition_responses, pos = read_many(data, pos, n, 36, 8, _read_partition_produce_response_v8_2)
-    return TopicProduceResponse(name, NO_UUID, partition_responses), pos
+        o.partition_responses, pos = read_many(data, pos, n, 36, 8, _read_partition_produce_response_v8)
+    return o, pos
 
 
 def decode_response_v8(data: bytes, pos: int = 0) -> ProduceResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(ProduceResponse)
+        o.node_endpoints = ()
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("responses")
-        if n <= 8:
-            responses = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.responses = items = []
             for _ in range(n):
                 item, pos = _read_topic_produce_response_v8(data, pos)
-                responses.append(item)
+                items.append(item)
         else:
-            responses, pos = read_many(data, pos, n, 6, 256, _read_topic_produce_response_v8)
-        (throttle_time_ms,) = _unpack_i(data, pos)
+            o.responses, pos = read_many(data, pos, n, 6, 256, _read_topic_produce_response_v8)
+        (o.throttle_time_ms,) = _unpack_i(data, pos)
         pos += 4
         if pos > len(data):
             raise past_end_error()
-        return ProduceResponse(responses, throttle_time_ms, ())
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ProduceResponse v8", problem) from None
 
 
-def _read_batch_index_and_error_message_v9_3(data: bytes, pos: int) -> tuple[BatchIndexAndErrorMessage, int]:
-    batch_index, n = _unpack_iB(data, pos)
+def _read_batch_index_and_error_message_v9(data: bytes, pos: int) -> tuple[BatchIndexAndErrorMessage, int]:
+    o = new(BatchIndexAndErrorMessage)
+    o.batch_index, n = _unpack_iB(data, pos)
     pos += 5
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        batch_index_error_message = data[pos:end].decode("utf-8", "java")
+        o.batch_index_error_message = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        batch_index_error_message = None
+        o.batch_index_error_message = None
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return BatchIndexAndErrorMessage(batch_index, batch_index_error_message), pos
+    return o, pos
 
 
-def _read_partition_produce_response_v9_2(data: bytes, pos: int) -> tuple[PartitionProduceResponse, int]:
-    index, error_code, base_offset, log_append_time_ms, log_start_offset, n = _unpack_ihqqqB(data, pos)
+def _read_partition_produce_response_v9(data: bytes, pos: int) -> tuple[PartitionProduceResponse, int]:
+    o = new(PartitionProduceResponse)
+    o.current_leader = None
+    o.index, o.error_code, o.base_offset, o.log_append_time_ms, o.log_start_offset, n = _unpack_ihqqqB(data, pos)
     pos += 31
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "record_errors")
     n = n - 1
-    if n <= 8:
-        record_errors = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.record_errors = items = []
         for _ in range(n):
-            item, pos = _read_batch_index_and_error_message_v9_3(data, pos)
-            record_errors.append(item)
+            e = new(BatchIndexAndErrorMessage)
+            e.batch_index, n = _unpack_iB(data, pos)
+            pos += 5
+            if n:
+                if n > 127:
+                    n, pos = long_uvarint(n, data, pos)
+                end = pos + n - 1
+                e.batch_index_error_message = data[pos:end].decode("utf-8", "java")
+                pos = end
+            else:
+                e.batch_index_error_message = None
+            t = data[pos]
+            pos += 1
+            if t:
+                pos = skip_tags(t, data, pos)
+            items.append(e)
     else:
-        record_errors, pos = read_many(data, pos, n, 6, 8, _read_batch_index_and_error_message_v9_3)
+        o.record_errors, pos = read_many(data, pos, n, 6, 8, _read_batch_index_and_error_message_v9)
     n = data[pos]
     pos += 1
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        error_message = data[pos:end].decode("utf-8", "java")
+        o.error_message = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        error_message = None
+        o.error_message = None
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return PartitionProduceResponse(index, error_code, base_offset, log_append_time_ms, log_start_offset, record_errors, error_message, None), pos
+    return o, pos
 
 
 def _read_topic_produce_response_v9(data: bytes, pos: int) -> tuple[TopicProduceResponse, int]:
+    o = new(TopicProduceResponse)
+    o.topic_id = NO_UUID
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partition_responses")
     n = n - 1
-    if n <= 8:
-        partition_responses = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.partition_responses = items = []
         for _ in range(n):
-            item, pos = _read_partition_produce_response_v9_2(data, pos)
-            partition_responses.append(item)
+            item, pos = _read_partition_produce_response_v9(data, pos)
+            items.append(item)
     else:
-        partition_responses, pos = read_many(data, pos, n, 33, 8, _read_partition_produce_response_v9_2)
+        o.partition_responses, pos = read_many(data, pos, n, 33, 8, _read_partition_produce_response_v9)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return TopicProduceResponse(name, NO_UUID, partition_responses), pos
+    return o, pos
 
 
 def decode_response_v9(data: bytes, pos: int = 0) -> ProduceResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(ProduceResponse)
+        o.node_endpoints = ()
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if n <= 8:
-            responses = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.responses = items = []
             for _ in range(n):
                 item, pos = _read_topic_produce_response_v9(data, pos)
-                responses.append(item)
+                items.append(item)
         else:
-            responses, pos = read_many(data, pos, n, 3, 256, _read_topic_produce_response_v9)
-        throttle_time_ms, t = _unpack_iB(data, pos)
+            o.responses, pos = read_many(data, pos, n, 3, 256, _read_topic_produce_response_v9)
+        o.throttle_time_ms, t = _unpack_iB(data, pos)
         pos += 5
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ProduceResponse(responses, throttle_time_ms, ())
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ProduceResponse v9", problem) from None
 
 
-def _read_leader_id_and_epoch_v10_2(data: bytes, pos: int) -> tuple[LeaderIdAndEpoch, int]:
-    leader_id, leader_epoch, t = _unpack_iiB(data, pos)
+def _read_leader_id_and_epoch_v10(data: bytes, pos: int) -> tuple[LeaderIdAndEpoch, int]:
+    o = new(LeaderIdAndEpoch)
+    o.leader_id, o.leader_epoch, t = _unpack_iiB(data, pos)
     pos += 9
     if t:
         pos = skip_tags(t, data, pos)
-    return LeaderIdAndEpoch(leader_id, leader_epoch), pos
+    return o, pos
 
 
 def _read_partition_produce_response_current_leader_v10(data: bytes, pos: int) -> tuple[Any, int]:
-    current_leader, pos = _read_leader_id_and_epoch_v10_2(data, pos)
-    return current_leader, pos
+    value, pos = _read_leader_id_and_epoch_v10(data, pos)
+    return value, pos
 
 
-def _read_partition_produce_response_v10_2(data: bytes, pos: int) -> tuple[PartitionProduceResponse, int]:
-    index, error_code, base_offset, log_append_time_ms, log_start_offset, n = _unpack_ihqqqB(data, pos)
+def _read_partition_produce_response_v10(data: bytes, pos: int) -> tuple[PartitionProduceResponse, int]:
+    o = new(PartitionProduceResponse)
+    o.index, o.error_code, o.base_offset, o.log_append_time_ms, o.log_start_offset, n = _unpack_ihqqqB(data, pos)
     pos += 31
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "record_errors")
     n = n - 1
-    if n <= 8:
-        record_errors = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.record_errors = items = []
         for _ in range(n):
-            item, pos = _read_batch_index_and_error_message_v9_3(data, pos)
-            record_errors.append(item)
+            e = new(BatchIndexAndErrorMessage)
+            e.batch_index, n = _unpack_iB(data, pos)
+            pos += 5
+            if n:
+                if n > 127:
+                    n, pos = long_uvarint(n, data, pos)
+                end = pos + n - 1
+                e.batch_index_error_message = data[pos:end].decode("utf-8", "java")
+                pos = end
+            else:
+                e.batch_index_error_message = None
+            t = data[pos]
+            pos += 1
+            if t:
+                pos = skip_tags(t, data, pos)
+            items.append(e)
     else:
-        record_errors, pos = read_many(data, pos, n, 6, 8, _read_batch_index_and_error_message_v9_3)
+        o.record_errors, pos = read_many(data, pos, n, 6, 8, _read_batch_index_and_error_message_v9)
     n = data[pos]
     pos += 1
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        error_message = data[pos:end].decode("utf-8", "java")
+        o.error_message = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        error_message = None
+        o.error_message = None
     t = data[pos]
     pos += 1
-    current_leader = None
+    o.current_leader = None
     if t:
         tags, pos = read_tags(t, data, pos, 1)
         if 0 in tags:
-            current_leader = read_tag(data, tags[0], _read_partition_produce_response_current_leader_v10)
-    return PartitionProduceResponse(index, error_code, base_offset, log_append_time_ms, log_start_offset, record_errors, error_message, current_leader), pos
+            o.current_leader = read_tag(data, tags[0], _read_partition_produce_response_current_leader_v10)
+    return o, pos
 
 
 def _read_topic_produce_response_v10(data: bytes, pos: int) -> tuple[TopicProduceResponse, int]:
+    o = new(TopicProduceResponse)
+    o.topic_id = NO_UUID
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partition_responses")
     n = n - 1
-    if n <= 8:
-        partition_responses = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.partition_responses = items = []
         for _ in range(n):
-            item, pos = _read_partition_produce_response_v10_2(data, pos)
-            partition_responses.append(item)
+            item, pos = _read_partition_produce_response_v10(data, pos)
+            items.append(item)
     else:
-        partition_responses, pos = read_many(data, pos, n, 33, 8, _read_partition_produce_response_v10_2)
+        o.partition_responses, pos = read_many(data, pos, n, 33, 8, _read_partition_produce_response_v10)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return TopicProduceResponse(name, NO_UUID, partition_responses), pos
+    return o, pos
 
 
 def _read_node_endpoint_v10(data: bytes, pos: int) -> tuple[NodeEndpoint, int]:
-    node_id, n = _unpack_iB(data, pos)
+    o = new(NodeEndpoint)
+    o.node_id, n = _unpack_iB(data, pos)
     pos += 5
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "host")
     end = pos + n - 1
-    host = data[pos:end].decode("utf-8", "java")
+    o.host = data[pos:end].decode("utf-8", "java")
     pos = end
-    port, n = _unpack_iB(data, pos)
+    o.port, n = _unpack_iB(data, pos)
     pos += 5
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        rack = data[pos:end].decode("utf-8", "java")
+        o.rack = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        rack = None
+        o.rack = None
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return NodeEndpoint(node_id, host, port, rack), pos
+    return o, pos
 
 
 def _read_produce_response_node_endpoints_v10(data: bytes, pos: int) -> tuple[Any, int]:
@@ -886,64 +1025,86 @@ def _read_produce_response_node_endpoints_v10(data: bytes, pos: int) -> tuple[An
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "node_endpoints")
     n = n - 1
-    if n <= 8:
-        node_endpoints = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        value = items = []
         for _ in range(n):
-            item, pos = _read_node_endpoint_v10(data, pos)
-            node_endpoints.append(item)
+            e = new(NodeEndpoint)
+            e.node_id, n = _unpack_iB(data, pos)
+            pos += 5
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "host")
+            end = pos + n - 1
+            e.host = data[pos:end].decode("utf-8", "java")
+            pos = end
+            e.port, n = _unpack_iB(data, pos)
+            pos += 5
+            if n:
+                if n > 127:
+                    n, pos = long_uvarint(n, data, pos)
+                end = pos + n - 1
+                e.rack = data[pos:end].decode("utf-8", "java")
+                pos = end
+            else:
+                e.rack = None
+            t = data[pos]
+            pos += 1
+            if t:
+                pos = skip_tags(t, data, pos)
+            items.append(e)
     else:
-        node_endpoints, pos = read_many(data, pos, n, 11, 256, _read_node_endpoint_v10)
-    return node_endpoints, pos
+        value, pos = read_many(data, pos, n, 11, 256, _read_node_endpoint_v10)
+    return value, pos
 
 
 def decode_response_v10(data: bytes, pos: int = 0) -> ProduceResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(ProduceResponse)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if n <= 8:
-            responses = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.responses = items = []
             for _ in range(n):
                 item, pos = _read_topic_produce_response_v10(data, pos)
-                responses.append(item)
+                items.append(item)
         else:
-            responses, pos = read_many(data, pos, n, 3, 256, _read_topic_produce_response_v10)
-        throttle_time_ms, t = _unpack_iB(data, pos)
+            o.responses, pos = read_many(data, pos, n, 3, 256, _read_topic_produce_response_v10)
+        o.throttle_time_ms, t = _unpack_iB(data, pos)
         pos += 5
-        node_endpoints = ()
+        o.node_endpoints = ()
         if t:
             tags, pos = read_tags(t, data, pos, 1)
             if 0 in tags:
-                node_endpoints = read_tag(data, tags[0], _read_produce_response_node_endpoints_v10)
-        if pos > len(data):
-            raise past_end_error()
-        return ProduceResponse(responses, throttle_time_ms, node_endpoints)
+                o.node_endpoints = read_tag(data, tags[0], _read_produce_response_node_endpoints_v10)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ProduceResponse v10", problem) from None
 
 
 def _read_topic_produce_response_v13(data: bytes, pos: int) -> tuple[TopicProduceResponse, int]:
-    topic_id, n = _unpack_uB(data, pos)
+    o = new(TopicProduceResponse)
+    o.name = ''
+    o.topic_id, n = _unpack_uB(data, pos)
     pos += 17
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partition_responses")
     n = n - 1
-    if n <= 8:
-        partition_responses = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.partition_responses = items = []
         for _ in range(n):
-            item, pos = _read_partition_produce_response_v10_2(data, pos)
-            partition_responses.append(item)
+            item, pos = _read_partition_produce_response_v10(data, pos)
+            items.append(item)
     else:
-        partition_responses, pos = read_many(data, pos, n, 33, 8, _read_partition_produce_response_v10_2)
+        o.partition_responses, pos = read_many(data, pos, n, 33, 8, _read_partition_produce_response_v10)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return TopicProduceResponse('', topic_id, partition_responses), pos
+    return o, pos
 
 
 def _read_produce_response_node_endpoints_v13(data: bytes, pos: int) -> tuple[Any, int]:
@@ -952,42 +1113,62 @@ def _read_produce_response_node_endpoints_v13(data: bytes, pos: int) -> tuple[An
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "node_endpoints")
     n = n - 1
-    if n <= 8:
-        node_endpoints = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        value = items = []
         for _ in range(n):
-            item, pos = _read_node_endpoint_v10(data, pos)
-            node_endpoints.append(item)
+            e = new(NodeEndpoint)
+            e.node_id, n = _unpack_iB(data, pos)
+            pos += 5
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "host")
+            end = pos + n - 1
+            e.host = data[pos:end].decode("utf-8", "java")
+            pos = end
+            e.port, n = _unpack_iB(data, pos)
+            pos += 5
+            if n:
+                if n > 127:
+                    n, pos = long_uvarint(n, data, pos)
+                end = pos + n - 1
+                e.rack = data[pos:end].decode("utf-8", "java")
+                pos = end
+            else:
+                e.rack = None
+            t = data[pos]
+            pos += 1
+            if t:
+                pos = skip_tags(t, data, pos)
+            items.append(e)
     else:
-        node_endpoints, pos = read_many(data, pos, n, 11, 256, _read_node_endpoint_v10)
-    return node_endpoints, pos
+        value, pos = read_many(data, pos, n, 11, 256, _read_node_endpoint_v10)
+    return value, pos
 
 
 def decode_response_v13(data: bytes, pos: int = 0) -> ProduceResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(ProduceResponse)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if n <= 8:
-            responses = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.responses = items = []
             for _ in range(n):
                 item, pos = _read_topic_produce_response_v13(data, pos)
-                responses.append(item)
+                items.append(item)
         else:
-            responses, pos = read_many(data, pos, n, 18, 256, _read_topic_produce_response_v13)
-        throttle_time_ms, t = _unpack_iB(data, pos)
+            o.responses, pos = read_many(data, pos, n, 18, 256, _read_topic_produce_response_v13)
+        o.throttle_time_ms, t = _unpack_iB(data, pos)
         pos += 5
-        node_endpoints = ()
+        o.node_endpoints = ()
         if t:
             tags, pos = read_tags(t, data, pos, 1)
             if 0 in tags:
-                node_endpoints = read_tag(data, tags[0], _read_produce_response_node_endpoints_v13)
-        if pos > len(data):
-            raise past_end_error()
-        return ProduceResponse(responses, throttle_time_ms, node_endpoints)
+                o.node_endpoints = read_tag(data, tags[0], _read_produce_response_node_endpoints_v13)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ProduceResponse v13", problem) from None
 

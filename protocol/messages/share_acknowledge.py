@@ -12,8 +12,8 @@ from protocol.wire import (
     READ_ERRORS,
     SMALL_FRAME_BYTES,
     long_uvarint,
-    pack_ints,
-    past_end_error,
+    new,
+    pack_compact_ints,
     read_ints,
     read_many,
     skip_tags,
@@ -31,7 +31,6 @@ _pack_iixx = Struct(">iixx").pack
 _pack_io = Struct(">i?").pack
 _pack_ioB = Struct(">i?B").pack
 _pack_qq = Struct(">qq").pack
-_pack_qqB = Struct(">qqB").pack
 _pack_u = Struct(">16s").pack
 _pack_uB = Struct(">16sB").pack
 _unpack_iB = Struct(">iB").unpack_from
@@ -174,102 +173,114 @@ class ShareAcknowledgeResponse(Message):
         self.node_endpoints = node_endpoints
 
 
-def _read_acknowledgement_batch_v1_3(data: bytes, pos: int) -> tuple[AcknowledgementBatch, int]:
-    first_offset, last_offset, n = _unpack_qqB(data, pos)
+def _read_acknowledgement_batch_v1(data: bytes, pos: int) -> tuple[AcknowledgementBatch, int]:
+    o = new(AcknowledgementBatch)
+    o.first_offset, o.last_offset, n = _unpack_qqB(data, pos)
     pos += 17
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "acknowledge_types")
-    acknowledge_types, pos = read_ints(data, pos, n - 1, "b")
+    o.acknowledge_types, pos = read_ints(data, pos, n - 1, "b")
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return AcknowledgementBatch(first_offset, last_offset, acknowledge_types), pos
+    return o, pos
 
 
-def _read_acknowledge_partition_v1_2(data: bytes, pos: int) -> tuple[AcknowledgePartition, int]:
-    partition_index, n = _unpack_iB(data, pos)
+def _read_acknowledge_partition_v1(data: bytes, pos: int) -> tuple[AcknowledgePartition, int]:
+    o = new(AcknowledgePartition)
+    o.partition_index, n = _unpack_iB(data, pos)
     pos += 5
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "acknowledgement_batches")
     n = n - 1
-    if n <= 8:
-        acknowledgement_batches = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.acknowledgement_batches = items = []
         for _ in range(n):
-            item, pos = _read_acknowledgement_batch_v1_3(data, pos)
-            acknowledgement_batches.append(item)
+            e = new(AcknowledgementBatch)
+            e.first_offset, e.last_offset, n = _unpack_qqB(data, pos)
+            pos += 17
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "acknowledge_types")
+            e.acknowledge_types, pos = read_ints(data, pos, n - 1, "b")
+            t = data[pos]
+            pos += 1
+            if t:
+                pos = skip_tags(t, data, pos)
+            items.append(e)
     else:
-        acknowledgement_batches, pos = read_many(data, pos, n, 18, 8, _read_acknowledgement_batch_v1_3)
+        o.acknowledgement_batches, pos = read_many(data, pos, n, 18, 8, _read_acknowledgement_batch_v1)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return AcknowledgePartition(partition_index, acknowledgement_batches), pos
+    return o, pos
 
 
 def _read_acknowledge_topic_v1(data: bytes, pos: int) -> tuple[AcknowledgeTopic, int]:
-    topic_id, n = _unpack_uB(data, pos)
+    o = new(AcknowledgeTopic)
+    o.topic_id, n = _unpack_uB(data, pos)
     pos += 17
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8:
-        partitions = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.partitions = items = []
         for _ in range(n):
-            item, pos = _read_acknowledge_partition_v1_2(data, pos)
-            partitions.append(item)
+            item, pos = _read_acknowledge_partition_v1(data, pos)
+            items.append(item)
     else:
-        partitions, pos = read_many(data, pos, n, 6, 8, _read_acknowledge_partition_v1_2)
+        o.partitions, pos = read_many(data, pos, n, 6, 8, _read_acknowledge_partition_v1)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return AcknowledgeTopic(topic_id, partitions), pos
+    return o, pos
 
 
 def decode_request_v1(data: bytes, pos: int = 0) -> ShareAcknowledgeRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(ShareAcknowledgeRequest)
+        o.is_renew_ack = False
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            group_id = data[pos:end].decode("utf-8", "java")
+            o.group_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            group_id = None
+            o.group_id = None
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            member_id = data[pos:end].decode("utf-8", "java")
+            o.member_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            member_id = None
-        share_session_epoch, n = _unpack_iB(data, pos)
+            o.member_id = None
+        o.share_session_epoch, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_acknowledge_topic_v1(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 18, 256, _read_acknowledge_topic_v1)
+            o.topics, pos = read_many(data, pos, n, 18, 256, _read_acknowledge_topic_v1)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ShareAcknowledgeRequest(group_id, member_id, share_session_epoch, False, topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ShareAcknowledgeRequest v1", problem) from None
 
@@ -278,45 +289,44 @@ def decode_request_v2(data: bytes, pos: int = 0) -> ShareAcknowledgeRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(ShareAcknowledgeRequest)
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            group_id = data[pos:end].decode("utf-8", "java")
+            o.group_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            group_id = None
+            o.group_id = None
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            member_id = data[pos:end].decode("utf-8", "java")
+            o.member_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            member_id = None
-        share_session_epoch, is_renew_ack, n = _unpack_ioB(data, pos)
+            o.member_id = None
+        o.share_session_epoch, o.is_renew_ack, n = _unpack_ioB(data, pos)
         pos += 6
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_acknowledge_topic_v1(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 18, 256, _read_acknowledge_topic_v1)
+            o.topics, pos = read_many(data, pos, n, 18, 256, _read_acknowledge_topic_v1)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ShareAcknowledgeRequest(group_id, member_id, share_session_epoch, is_renew_ack, topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ShareAcknowledgeRequest v2", problem) from None
 
@@ -351,9 +361,8 @@ def encode_request_v1(m: ShareAcknowledgeRequest) -> bytes:
             w(_pack_iB(e4.partition_index, n) if n < 128 else _pack_i(e4.partition_index) + uvarint(n))
             for e6 in items5:
                 items7 = e6.acknowledge_types
-                n = len(items7) + 1
-                w(_pack_qqB(e6.first_offset, e6.last_offset, n) if n < 128 else _pack_qq(e6.first_offset, e6.last_offset) + uvarint(n))
-                w(pack_ints(items7, "b"))
+                w(_pack_qq(e6.first_offset, e6.last_offset))
+                w(pack_compact_ints(items7, "b"))
                 w(b"\0")
             w(b"\0")
         w(b"\0")
@@ -391,9 +400,8 @@ def encode_request_v2(m: ShareAcknowledgeRequest) -> bytes:
             w(_pack_iB(e4.partition_index, n) if n < 128 else _pack_i(e4.partition_index) + uvarint(n))
             for e6 in items5:
                 items7 = e6.acknowledge_types
-                n = len(items7) + 1
-                w(_pack_qqB(e6.first_offset, e6.last_offset, n) if n < 128 else _pack_qq(e6.first_offset, e6.last_offset) + uvarint(n))
-                w(pack_ints(items7, "b"))
+                w(_pack_qq(e6.first_offset, e6.last_offset))
+                w(pack_compact_ints(items7, "b"))
                 w(b"\0")
             w(b"\0")
         w(b"\0")
@@ -401,123 +409,148 @@ def encode_request_v2(m: ShareAcknowledgeRequest) -> bytes:
     return b"".join(out)
 
 
-def _read_leader_id_and_epoch_v1_2(data: bytes, pos: int) -> tuple[LeaderIdAndEpoch, int]:
-    leader_id, leader_epoch, t = _unpack_iiB(data, pos)
+def _read_leader_id_and_epoch_v1(data: bytes, pos: int) -> tuple[LeaderIdAndEpoch, int]:
+    o = new(LeaderIdAndEpoch)
+    o.leader_id, o.leader_epoch, t = _unpack_iiB(data, pos)
     pos += 9
     if t:
         pos = skip_tags(t, data, pos)
-    return LeaderIdAndEpoch(leader_id, leader_epoch), pos
+    return o, pos
 
 
-def _read_partition_data_v1_2(data: bytes, pos: int) -> tuple[PartitionData, int]:
-    partition_index, error_code, n = _unpack_ihB(data, pos)
+def _read_partition_data_v1(data: bytes, pos: int) -> tuple[PartitionData, int]:
+    o = new(PartitionData)
+    o.partition_index, o.error_code, n = _unpack_ihB(data, pos)
     pos += 7
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        error_message = data[pos:end].decode("utf-8", "java")
+        o.error_message = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        error_message = None
-    current_leader, pos = _read_leader_id_and_epoch_v1_2(data, pos)
+        o.error_message = None
+    o.current_leader, pos = _read_leader_id_and_epoch_v1(data, pos)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return PartitionData(partition_index, error_code, error_message, current_leader), pos
+    return o, pos
 
 
 def _read_share_acknowledge_topic_response_v1(data: bytes, pos: int) -> tuple[ShareAcknowledgeTopicResponse, int]:
-    topic_id, n = _unpack_uB(data, pos)
+    o = new(ShareAcknowledgeTopicResponse)
+    o.topic_id, n = _unpack_uB(data, pos)
     pos += 17
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8:
-        partitions = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.partitions = items = []
         for _ in range(n):
-            item, pos = _read_partition_data_v1_2(data, pos)
-            partitions.append(item)
+            item, pos = _read_partition_data_v1(data, pos)
+            items.append(item)
     else:
-        partitions, pos = read_many(data, pos, n, 17, 8, _read_partition_data_v1_2)
+        o.partitions, pos = read_many(data, pos, n, 17, 8, _read_partition_data_v1)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return ShareAcknowledgeTopicResponse(topic_id, partitions), pos
+    return o, pos
 
 
 def _read_node_endpoint_v1(data: bytes, pos: int) -> tuple[NodeEndpoint, int]:
-    node_id, n = _unpack_iB(data, pos)
+    o = new(NodeEndpoint)
+    o.node_id, n = _unpack_iB(data, pos)
     pos += 5
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "host")
     end = pos + n - 1
-    host = data[pos:end].decode("utf-8", "java")
+    o.host = data[pos:end].decode("utf-8", "java")
     pos = end
-    port, n = _unpack_iB(data, pos)
+    o.port, n = _unpack_iB(data, pos)
     pos += 5
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        rack = data[pos:end].decode("utf-8", "java")
+        o.rack = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        rack = None
+        o.rack = None
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return NodeEndpoint(node_id, host, port, rack), pos
+    return o, pos
 
 
 def decode_response_v1(data: bytes, pos: int = 0) -> ShareAcknowledgeResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, error_code, n = _unpack_ihB(data, pos)
+        o = new(ShareAcknowledgeResponse)
+        o.acquisition_lock_timeout_ms = 0
+        o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            error_message = data[pos:end].decode("utf-8", "java")
+            o.error_message = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            error_message = None
+            o.error_message = None
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if n <= 8:
-            responses = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.responses = items = []
             for _ in range(n):
                 item, pos = _read_share_acknowledge_topic_response_v1(data, pos)
-                responses.append(item)
+                items.append(item)
         else:
-            responses, pos = read_many(data, pos, n, 18, 256, _read_share_acknowledge_topic_response_v1)
+            o.responses, pos = read_many(data, pos, n, 18, 256, _read_share_acknowledge_topic_response_v1)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "node_endpoints")
         n = n - 1
-        if n <= 8:
-            node_endpoints = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.node_endpoints = items = []
             for _ in range(n):
-                item, pos = _read_node_endpoint_v1(data, pos)
-                node_endpoints.append(item)
+                e = new(NodeEndpoint)
+                e.node_id, n = _unpack_iB(data, pos)
+                pos += 5
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "host")
+                end = pos + n - 1
+                e.host = data[pos:end].decode("utf-8", "java")
+                pos = end
+                e.port, n = _unpack_iB(data, pos)
+                pos += 5
+                if n:
+                    if n > 127:
+                        n, pos = long_uvarint(n, data, pos)
+                    end = pos + n - 1
+                    e.rack = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    e.rack = None
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            node_endpoints, pos = read_many(data, pos, n, 11, 256, _read_node_endpoint_v1)
+            o.node_endpoints, pos = read_many(data, pos, n, 11, 256, _read_node_endpoint_v1)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ShareAcknowledgeResponse(throttle_time_ms, error_code, error_message, 0, responses, node_endpoints)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ShareAcknowledgeResponse v1", problem) from None
 
@@ -526,47 +559,67 @@ def decode_response_v2(data: bytes, pos: int = 0) -> ShareAcknowledgeResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, error_code, n = _unpack_ihB(data, pos)
+        o = new(ShareAcknowledgeResponse)
+        o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            error_message = data[pos:end].decode("utf-8", "java")
+            o.error_message = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            error_message = None
-        acquisition_lock_timeout_ms, n = _unpack_iB(data, pos)
+            o.error_message = None
+        o.acquisition_lock_timeout_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if n <= 8:
-            responses = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.responses = items = []
             for _ in range(n):
                 item, pos = _read_share_acknowledge_topic_response_v1(data, pos)
-                responses.append(item)
+                items.append(item)
         else:
-            responses, pos = read_many(data, pos, n, 18, 256, _read_share_acknowledge_topic_response_v1)
+            o.responses, pos = read_many(data, pos, n, 18, 256, _read_share_acknowledge_topic_response_v1)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "node_endpoints")
         n = n - 1
-        if n <= 8:
-            node_endpoints = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.node_endpoints = items = []
             for _ in range(n):
-                item, pos = _read_node_endpoint_v1(data, pos)
-                node_endpoints.append(item)
+                e = new(NodeEndpoint)
+                e.node_id, n = _unpack_iB(data, pos)
+                pos += 5
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "host")
+                end = pos + n - 1
+                e.host = data[pos:end].decode("utf-8", "java")
+                pos = end
+                e.port, n = _unpack_iB(data, pos)
+                pos += 5
+                if n:
+                    if n > 127:
+                        n, pos = long_uvarint(n, data, pos)
+                    end = pos + n - 1
+                    e.rack = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    e.rack = None
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            node_endpoints, pos = read_many(data, pos, n, 11, 256, _read_node_endpoint_v1)
+            o.node_endpoints, pos = read_many(data, pos, n, 11, 256, _read_node_endpoint_v1)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ShareAcknowledgeResponse(throttle_time_ms, error_code, error_message, acquisition_lock_timeout_ms, responses, node_endpoints)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ShareAcknowledgeResponse v2", problem) from None
 

@@ -11,10 +11,11 @@ from protocol.wire import (
     NO_UUID,
     READ_ERRORS,
     Records,
+    SHORT_COMPACT_INTS,
     SMALL_FRAME_BYTES,
     long_uvarint,
-    pack_ints,
-    past_end_error,
+    new,
+    pack_compact_ints,
     read_ints,
     read_many,
     skip_tags,
@@ -24,6 +25,7 @@ from protocol.wire import (
     uvarint,
 )
 
+_iter_unpack_qqhB = Struct(">qqhB").iter_unpack
 _pack_h = Struct(">h").pack
 _pack_hB = Struct(">hB").pack
 _pack_i = Struct(">i").pack
@@ -37,7 +39,6 @@ _pack_iiiiiiboB = Struct(">iiiiiib?B").pack
 _pack_iix = Struct(">iix").pack
 _pack_iixB = Struct(">iixB").pack
 _pack_qq = Struct(">qq").pack
-_pack_qqB = Struct(">qqB").pack
 _pack_qqhx = Struct(">qqhx").pack
 _pack_u = Struct(">16s").pack
 _pack_uB = Struct(">16sB").pack
@@ -232,127 +233,150 @@ class ShareFetchResponse(Message):
         self.node_endpoints = node_endpoints
 
 
-def _read_acknowledgement_batch_v1_3(data: bytes, pos: int) -> tuple[AcknowledgementBatch, int]:
-    first_offset, last_offset, n = _unpack_qqB(data, pos)
+def _read_acknowledgement_batch_v1(data: bytes, pos: int) -> tuple[AcknowledgementBatch, int]:
+    o = new(AcknowledgementBatch)
+    o.first_offset, o.last_offset, n = _unpack_qqB(data, pos)
     pos += 17
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "acknowledge_types")
-    acknowledge_types, pos = read_ints(data, pos, n - 1, "b")
+    o.acknowledge_types, pos = read_ints(data, pos, n - 1, "b")
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return AcknowledgementBatch(first_offset, last_offset, acknowledge_types), pos
+    return o, pos
 
 
-def _read_fetch_partition_v1_2(data: bytes, pos: int) -> tuple[FetchPartition, int]:
-    partition_index, n = _unpack_iB(data, pos)
+def _read_fetch_partition_v1(data: bytes, pos: int) -> tuple[FetchPartition, int]:
+    o = new(FetchPartition)
+    o.partition_index, n = _unpack_iB(data, pos)
     pos += 5
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "acknowledgement_batches")
     n = n - 1
-    if n <= 8:
-        acknowledgement_batches = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.acknowledgement_batches = items = []
         for _ in range(n):
-            item, pos = _read_acknowledgement_batch_v1_3(data, pos)
-            acknowledgement_batches.append(item)
+            e = new(AcknowledgementBatch)
+            e.first_offset, e.last_offset, n = _unpack_qqB(data, pos)
+            pos += 17
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "acknowledge_types")
+            e.acknowledge_types, pos = read_ints(data, pos, n - 1, "b")
+            t = data[pos]
+            pos += 1
+            if t:
+                pos = skip_tags(t, data, pos)
+            items.append(e)
     else:
-        acknowledgement_batches, pos = read_many(data, pos, n, 18, 8, _read_acknowledgement_batch_v1_3)
+        o.acknowledgement_batches, pos = read_many(data, pos, n, 18, 8, _read_acknowledgement_batch_v1)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return FetchPartition(partition_index, acknowledgement_batches), pos
+    return o, pos
 
 
 def _read_fetch_topic_v1(data: bytes, pos: int) -> tuple[FetchTopic, int]:
-    topic_id, n = _unpack_uB(data, pos)
+    o = new(FetchTopic)
+    o.topic_id, n = _unpack_uB(data, pos)
     pos += 17
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8:
-        partitions = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.partitions = items = []
         for _ in range(n):
-            item, pos = _read_fetch_partition_v1_2(data, pos)
-            partitions.append(item)
+            item, pos = _read_fetch_partition_v1(data, pos)
+            items.append(item)
     else:
-        partitions, pos = read_many(data, pos, n, 6, 8, _read_fetch_partition_v1_2)
+        o.partitions, pos = read_many(data, pos, n, 6, 8, _read_fetch_partition_v1)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return FetchTopic(topic_id, partitions), pos
+    return o, pos
 
 
 def _read_forgotten_topic_v1(data: bytes, pos: int) -> tuple[ForgottenTopic, int]:
-    topic_id, n = _unpack_uB(data, pos)
+    o = new(ForgottenTopic)
+    o.topic_id, n = _unpack_uB(data, pos)
     pos += 17
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
-    partitions, pos = read_ints(data, pos, n - 1, "i")
+    o.partitions, pos = read_ints(data, pos, n - 1, "i")
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return ForgottenTopic(topic_id, partitions), pos
+    return o, pos
 
 
 def decode_request_v1(data: bytes, pos: int = 0) -> ShareFetchRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(ShareFetchRequest)
+        o.share_acquire_mode = 0
+        o.is_renew_ack = False
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            group_id = data[pos:end].decode("utf-8", "java")
+            o.group_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            group_id = None
+            o.group_id = None
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            member_id = data[pos:end].decode("utf-8", "java")
+            o.member_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            member_id = None
-        share_session_epoch, max_wait_ms, min_bytes, max_bytes, max_records, batch_size, n = _unpack_iiiiiiB(data, pos)
+            o.member_id = None
+        o.share_session_epoch, o.max_wait_ms, o.min_bytes, o.max_bytes, o.max_records, o.batch_size, n = _unpack_iiiiiiB(data, pos)
         pos += 25
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_fetch_topic_v1(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 18, 256, _read_fetch_topic_v1)
+            o.topics, pos = read_many(data, pos, n, 18, 256, _read_fetch_topic_v1)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "forgotten_topics_data")
         n = n - 1
-        if n <= 8:
-            forgotten_topics_data = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.forgotten_topics_data = items = []
             for _ in range(n):
-                item, pos = _read_forgotten_topic_v1(data, pos)
-                forgotten_topics_data.append(item)
+                e = new(ForgottenTopic)
+                e.topic_id, n = _unpack_uB(data, pos)
+                pos += 17
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "partitions")
+                e.partitions, pos = read_ints(data, pos, n - 1, "i")
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            forgotten_topics_data, pos = read_many(data, pos, n, 18, 256, _read_forgotten_topic_v1)
+            o.forgotten_topics_data, pos = read_many(data, pos, n, 18, 256, _read_forgotten_topic_v1)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ShareFetchRequest(group_id, member_id, share_session_epoch, max_wait_ms, min_bytes, max_bytes, max_records, batch_size, 0, False, topics, forgotten_topics_data)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ShareFetchRequest v1", problem) from None
 
@@ -361,57 +385,65 @@ def decode_request_v2(data: bytes, pos: int = 0) -> ShareFetchRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(ShareFetchRequest)
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            group_id = data[pos:end].decode("utf-8", "java")
+            o.group_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            group_id = None
+            o.group_id = None
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            member_id = data[pos:end].decode("utf-8", "java")
+            o.member_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            member_id = None
-        share_session_epoch, max_wait_ms, min_bytes, max_bytes, max_records, batch_size, share_acquire_mode, is_renew_ack, n = _unpack_iiiiiiboB(data, pos)
+            o.member_id = None
+        o.share_session_epoch, o.max_wait_ms, o.min_bytes, o.max_bytes, o.max_records, o.batch_size, o.share_acquire_mode, o.is_renew_ack, n = _unpack_iiiiiiboB(data, pos)
         pos += 27
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_fetch_topic_v1(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 18, 256, _read_fetch_topic_v1)
+            o.topics, pos = read_many(data, pos, n, 18, 256, _read_fetch_topic_v1)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "forgotten_topics_data")
         n = n - 1
-        if n <= 8:
-            forgotten_topics_data = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.forgotten_topics_data = items = []
             for _ in range(n):
-                item, pos = _read_forgotten_topic_v1(data, pos)
-                forgotten_topics_data.append(item)
+                e = new(ForgottenTopic)
+                e.topic_id, n = _unpack_uB(data, pos)
+                pos += 17
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "partitions")
+                e.partitions, pos = read_ints(data, pos, n - 1, "i")
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            forgotten_topics_data, pos = read_many(data, pos, n, 18, 256, _read_forgotten_topic_v1)
+            o.forgotten_topics_data, pos = read_many(data, pos, n, 18, 256, _read_forgotten_topic_v1)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ShareFetchRequest(group_id, member_id, share_session_epoch, max_wait_ms, min_bytes, max_bytes, max_records, batch_size, share_acquire_mode, is_renew_ack, topics, forgotten_topics_data)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ShareFetchRequest v2", problem) from None
 
@@ -446,9 +478,8 @@ def encode_request_v1(m: ShareFetchRequest) -> bytes:
             w(_pack_iB(e4.partition_index, n) if n < 128 else _pack_i(e4.partition_index) + uvarint(n))
             for e6 in items5:
                 items7 = e6.acknowledge_types
-                n = len(items7) + 1
-                w(_pack_qqB(e6.first_offset, e6.last_offset, n) if n < 128 else _pack_qq(e6.first_offset, e6.last_offset) + uvarint(n))
-                w(pack_ints(items7, "b"))
+                w(_pack_qq(e6.first_offset, e6.last_offset))
+                w(pack_compact_ints(items7, "b"))
                 w(b"\0")
             w(b"\0")
         w(b"\0")
@@ -457,9 +488,9 @@ def encode_request_v1(m: ShareFetchRequest) -> bytes:
     w(uvarint(n))
     for e9 in items8:
         items10 = e9.partitions
-        n = len(items10) + 1
-        w(_pack_uB(e9.topic_id, n) if n < 128 else _pack_u(e9.topic_id) + uvarint(n))
-        w(pack_ints(items10, "i"))
+        w(_pack_u(e9.topic_id))
+        n = len(items10)
+        w(SHORT_COMPACT_INTS[n](n + 1, *items10) if n < 33 else pack_compact_ints(items10, "i"))
         w(b"\0")
     w(b"\0")
     return b"".join(out)
@@ -495,9 +526,8 @@ def encode_request_v2(m: ShareFetchRequest) -> bytes:
             w(_pack_iB(e4.partition_index, n) if n < 128 else _pack_i(e4.partition_index) + uvarint(n))
             for e6 in items5:
                 items7 = e6.acknowledge_types
-                n = len(items7) + 1
-                w(_pack_qqB(e6.first_offset, e6.last_offset, n) if n < 128 else _pack_qq(e6.first_offset, e6.last_offset) + uvarint(n))
-                w(pack_ints(items7, "b"))
+                w(_pack_qq(e6.first_offset, e6.last_offset))
+                w(pack_compact_ints(items7, "b"))
                 w(b"\0")
             w(b"\0")
         w(b"\0")
@@ -506,168 +536,202 @@ def encode_request_v2(m: ShareFetchRequest) -> bytes:
     w(uvarint(n))
     for e9 in items8:
         items10 = e9.partitions
-        n = len(items10) + 1
-        w(_pack_uB(e9.topic_id, n) if n < 128 else _pack_u(e9.topic_id) + uvarint(n))
-        w(pack_ints(items10, "i"))
+        w(_pack_u(e9.topic_id))
+        n = len(items10)
+        w(SHORT_COMPACT_INTS[n](n + 1, *items10) if n < 33 else pack_compact_ints(items10, "i"))
         w(b"\0")
     w(b"\0")
     return b"".join(out)
 
 
-def _read_leader_id_and_epoch_v1_2(data: bytes, pos: int) -> tuple[LeaderIdAndEpoch, int]:
-    leader_id, leader_epoch, t = _unpack_iiB(data, pos)
+def _read_leader_id_and_epoch_v1(data: bytes, pos: int) -> tuple[LeaderIdAndEpoch, int]:
+    o = new(LeaderIdAndEpoch)
+    o.leader_id, o.leader_epoch, t = _unpack_iiB(data, pos)
     pos += 9
     if t:
         pos = skip_tags(t, data, pos)
-    return LeaderIdAndEpoch(leader_id, leader_epoch), pos
+    return o, pos
 
 
-def _read_acquired_records_v1_3(data: bytes, pos: int) -> tuple[AcquiredRecords, int]:
-    first_offset, last_offset, delivery_count, t = _unpack_qqhB(data, pos)
+def _read_acquired_records_v1(data: bytes, pos: int) -> tuple[AcquiredRecords, int]:
+    o = new(AcquiredRecords)
+    o.first_offset, o.last_offset, o.delivery_count, t = _unpack_qqhB(data, pos)
     pos += 19
     if t:
         pos = skip_tags(t, data, pos)
-    return AcquiredRecords(first_offset, last_offset, delivery_count), pos
+    return o, pos
 
 
-def _read_partition_data_v1_2(data: bytes, pos: int) -> tuple[PartitionData, int]:
-    partition_index, error_code, n = _unpack_ihB(data, pos)
+def _read_partition_data_v1(data: bytes, pos: int) -> tuple[PartitionData, int]:
+    o = new(PartitionData)
+    o.partition_index, o.error_code, n = _unpack_ihB(data, pos)
     pos += 7
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        error_message = data[pos:end].decode("utf-8", "java")
+        o.error_message = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        error_message = None
-    acknowledge_error_code, n = _unpack_hB(data, pos)
+        o.error_message = None
+    o.acknowledge_error_code, n = _unpack_hB(data, pos)
     pos += 3
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        acknowledge_error_message = data[pos:end].decode("utf-8", "java")
+        o.acknowledge_error_message = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        acknowledge_error_message = None
-    current_leader, pos = _read_leader_id_and_epoch_v1_2(data, pos)
+        o.acknowledge_error_message = None
+    o.current_leader, pos = _read_leader_id_and_epoch_v1(data, pos)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "records")
     end = pos + n - 1
-    records = memoryview(data)[pos:end]
+    o.records = memoryview(data)[pos:end]
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "acquired_records")
     n = n - 1
-    if n <= 8:
-        acquired_records = []
-        for _ in range(n):
-            item, pos = _read_acquired_records_v1_3(data, pos)
-            acquired_records.append(item)
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        end = pos + n * 19
+        if n > 2 and data[pos + 18 : end : 19].count(0) == n:
+            o.acquired_records = [AcquiredRecords(v0, v1, v2) for v0, v1, v2, _ in _iter_unpack_qqhB(data[pos:end])]
+            pos = end
+        else:
+            o.acquired_records = items = []
+            for _ in range(n):
+                e = new(AcquiredRecords)
+                e.first_offset, e.last_offset, e.delivery_count, t = _unpack_qqhB(data, pos)
+                pos += 19
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
     else:
-        acquired_records, pos = read_many(data, pos, n, 19, 8, _read_acquired_records_v1_3)
+        o.acquired_records, pos = read_many(data, pos, n, 19, 8, _read_acquired_records_v1)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return PartitionData(partition_index, error_code, error_message, acknowledge_error_code, acknowledge_error_message, current_leader, records, acquired_records), pos
+    return o, pos
 
 
 def _read_share_fetchable_topic_response_v1(data: bytes, pos: int) -> tuple[ShareFetchableTopicResponse, int]:
-    topic_id, n = _unpack_uB(data, pos)
+    o = new(ShareFetchableTopicResponse)
+    o.topic_id, n = _unpack_uB(data, pos)
     pos += 17
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8:
-        partitions = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.partitions = items = []
         for _ in range(n):
-            item, pos = _read_partition_data_v1_2(data, pos)
-            partitions.append(item)
+            item, pos = _read_partition_data_v1(data, pos)
+            items.append(item)
     else:
-        partitions, pos = read_many(data, pos, n, 22, 8, _read_partition_data_v1_2)
+        o.partitions, pos = read_many(data, pos, n, 22, 8, _read_partition_data_v1)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return ShareFetchableTopicResponse(topic_id, partitions), pos
+    return o, pos
 
 
 def _read_node_endpoint_v1(data: bytes, pos: int) -> tuple[NodeEndpoint, int]:
-    node_id, n = _unpack_iB(data, pos)
+    o = new(NodeEndpoint)
+    o.node_id, n = _unpack_iB(data, pos)
     pos += 5
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "host")
     end = pos + n - 1
-    host = data[pos:end].decode("utf-8", "java")
+    o.host = data[pos:end].decode("utf-8", "java")
     pos = end
-    port, n = _unpack_iB(data, pos)
+    o.port, n = _unpack_iB(data, pos)
     pos += 5
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        rack = data[pos:end].decode("utf-8", "java")
+        o.rack = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        rack = None
+        o.rack = None
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return NodeEndpoint(node_id, host, port, rack), pos
+    return o, pos
 
 
 def decode_response_v1(data: bytes, pos: int = 0) -> ShareFetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, error_code, n = _unpack_ihB(data, pos)
+        o = new(ShareFetchResponse)
+        o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            error_message = data[pos:end].decode("utf-8", "java")
+            o.error_message = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            error_message = None
-        acquisition_lock_timeout_ms, n = _unpack_iB(data, pos)
+            o.error_message = None
+        o.acquisition_lock_timeout_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if n <= 8:
-            responses = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.responses = items = []
             for _ in range(n):
                 item, pos = _read_share_fetchable_topic_response_v1(data, pos)
-                responses.append(item)
+                items.append(item)
         else:
-            responses, pos = read_many(data, pos, n, 18, 256, _read_share_fetchable_topic_response_v1)
+            o.responses, pos = read_many(data, pos, n, 18, 256, _read_share_fetchable_topic_response_v1)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "node_endpoints")
         n = n - 1
-        if n <= 8:
-            node_endpoints = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.node_endpoints = items = []
             for _ in range(n):
-                item, pos = _read_node_endpoint_v1(data, pos)
-                node_endpoints.append(item)
+                e = new(NodeEndpoint)
+                e.node_id, n = _unpack_iB(data, pos)
+                pos += 5
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "host")
+                end = pos + n - 1
+                e.host = data[pos:end].decode("utf-8", "java")
+                pos = end
+                e.port, n = _unpack_iB(data, pos)
+                pos += 5
+                if n:
+                    if n > 127:
+                        n, pos = long_uvarint(n, data, pos)
+                    end = pos + n - 1
+                    e.rack = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    e.rack = None
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            node_endpoints, pos = read_many(data, pos, n, 11, 256, _read_node_endpoint_v1)
+            o.node_endpoints, pos = read_many(data, pos, n, 11, 256, _read_node_endpoint_v1)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ShareFetchResponse(throttle_time_ms, error_code, error_message, acquisition_lock_timeout_ms, responses, node_endpoints)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ShareFetchResponse v1", problem) from None
 

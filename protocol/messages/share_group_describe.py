@@ -10,11 +10,12 @@ from protocol.wire import (
     Message,
     NO_UUID,
     READ_ERRORS,
+    SHORT_COMPACT_INTS,
     SMALL_FRAME_BYTES,
     long_uvarint,
+    new,
+    pack_compact_ints,
     pack_compact_string,
-    pack_ints,
-    past_end_error,
     read_compact_string,
     read_ints,
     read_many,
@@ -142,25 +143,24 @@ def decode_request_v1(data: bytes, pos: int = 0) -> ShareGroupDescribeRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(ShareGroupDescribeRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "group_ids")
         n = n - 1
-        if n <= 8:
-            group_ids = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.group_ids = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
-                group_ids.append(item)
+                items.append(item)
         else:
-            group_ids, pos = read_many(data, pos, n, 1, 256, read_compact_string)
-        include_authorized_operations, t = _unpack_oB(data, pos)
+            o.group_ids, pos = read_many(data, pos, n, 1, 256, read_compact_string)
+        o.include_authorized_operations, t = _unpack_oB(data, pos)
         pos += 2
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ShareGroupDescribeRequest(group_ids, include_authorized_operations)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ShareGroupDescribeRequest v1", problem) from None
 
@@ -176,53 +176,72 @@ def encode_request_v1(m: ShareGroupDescribeRequest) -> bytes:
     return b"".join(out)
 
 
-def _read_topic_partitions_v1_3(data: bytes, pos: int) -> tuple[TopicPartitions, int]:
-    topic_id, n = _unpack_uB(data, pos)
+def _read_topic_partitions_v1(data: bytes, pos: int) -> tuple[TopicPartitions, int]:
+    o = new(TopicPartitions)
+    o.topic_id, n = _unpack_uB(data, pos)
     pos += 17
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topic_name")
     end = pos + n - 1
-    topic_name = data[pos:end].decode("utf-8", "java")
+    o.topic_name = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
-    partitions, pos = read_ints(data, pos, n - 1, "i")
+    o.partitions, pos = read_ints(data, pos, n - 1, "i")
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return TopicPartitions(topic_id, topic_name, partitions), pos
+    return o, pos
 
 
-def _read_assignment_v1_2(data: bytes, pos: int) -> tuple[Assignment, int]:
+def _read_assignment_v1(data: bytes, pos: int) -> tuple[Assignment, int]:
+    o = new(Assignment)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topic_partitions")
     n = n - 1
-    if n <= 8:
-        topic_partitions = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.topic_partitions = items = []
         for _ in range(n):
-            item, pos = _read_topic_partitions_v1_3(data, pos)
-            topic_partitions.append(item)
+            e = new(TopicPartitions)
+            e.topic_id, n = _unpack_uB(data, pos)
+            pos += 17
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "topic_name")
+            end = pos + n - 1
+            e.topic_name = data[pos:end].decode("utf-8", "java")
+            pos = end
+            n = data[pos]
+            pos += 1
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "partitions")
+            e.partitions, pos = read_ints(data, pos, n - 1, "i")
+            t = data[pos]
+            pos += 1
+            if t:
+                pos = skip_tags(t, data, pos)
+            items.append(e)
     else:
-        topic_partitions, pos = read_many(data, pos, n, 19, 8, _read_topic_partitions_v1_3)
+        o.topic_partitions, pos = read_many(data, pos, n, 19, 8, _read_topic_partitions_v1)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return Assignment(topic_partitions), pos
+    return o, pos
 
 
-def _read_member_v1_2(data: bytes, pos: int) -> tuple[Member, int]:
+def _read_member_v1(data: bytes, pos: int) -> tuple[Member, int]:
+    o = new(Member)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "member_id")
     end = pos + n - 1
-    member_id = data[pos:end].decode("utf-8", "java")
+    o.member_id = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
@@ -230,118 +249,118 @@ def _read_member_v1_2(data: bytes, pos: int) -> tuple[Member, int]:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        rack_id = data[pos:end].decode("utf-8", "java")
+        o.rack_id = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        rack_id = None
-    member_epoch, n = _unpack_iB(data, pos)
+        o.rack_id = None
+    o.member_epoch, n = _unpack_iB(data, pos)
     pos += 5
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "client_id")
     end = pos + n - 1
-    client_id = data[pos:end].decode("utf-8", "java")
+    o.client_id = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "client_host")
     end = pos + n - 1
-    client_host = data[pos:end].decode("utf-8", "java")
+    o.client_host = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "subscribed_topic_names")
     n = n - 1
-    if n <= 8:
-        subscribed_topic_names = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.subscribed_topic_names = items = []
         for _ in range(n):
             item, pos = read_compact_string(data, pos)
-            subscribed_topic_names.append(item)
+            items.append(item)
     else:
-        subscribed_topic_names, pos = read_many(data, pos, n, 1, 8, read_compact_string)
-    assignment, pos = _read_assignment_v1_2(data, pos)
+        o.subscribed_topic_names, pos = read_many(data, pos, n, 1, 8, read_compact_string)
+    o.assignment, pos = _read_assignment_v1(data, pos)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return Member(member_id, rack_id, member_epoch, client_id, client_host, subscribed_topic_names, assignment), pos
+    return o, pos
 
 
 def _read_described_group_v1(data: bytes, pos: int) -> tuple[DescribedGroup, int]:
-    error_code, n = _unpack_hB(data, pos)
+    o = new(DescribedGroup)
+    o.error_code, n = _unpack_hB(data, pos)
     pos += 3
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        error_message = data[pos:end].decode("utf-8", "java")
+        o.error_message = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        error_message = None
+        o.error_message = None
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "group_id")
     end = pos + n - 1
-    group_id = data[pos:end].decode("utf-8", "java")
+    o.group_id = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "group_state")
     end = pos + n - 1
-    group_state = data[pos:end].decode("utf-8", "java")
+    o.group_state = data[pos:end].decode("utf-8", "java")
     pos = end
-    group_epoch, assignment_epoch, n = _unpack_iiB(data, pos)
+    o.group_epoch, o.assignment_epoch, n = _unpack_iiB(data, pos)
     pos += 9
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "assignor_name")
     end = pos + n - 1
-    assignor_name = data[pos:end].decode("utf-8", "java")
+    o.assignor_name = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "members")
     n = n - 1
-    if n <= 8:
-        members = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.members = items = []
         for _ in range(n):
-            item, pos = _read_member_v1_2(data, pos)
-            members.append(item)
+            item, pos = _read_member_v1(data, pos)
+            items.append(item)
     else:
-        members, pos = read_many(data, pos, n, 12, 8, _read_member_v1_2)
-    authorized_operations, t = _unpack_iB(data, pos)
+        o.members, pos = read_many(data, pos, n, 12, 8, _read_member_v1)
+    o.authorized_operations, t = _unpack_iB(data, pos)
     pos += 5
     if t:
         pos = skip_tags(t, data, pos)
-    return DescribedGroup(error_code, error_message, group_id, group_state, group_epoch, assignment_epoch, assignor_name, members, authorized_operations), pos
+    return o, pos
 
 
 def decode_response_v1(data: bytes, pos: int = 0) -> ShareGroupDescribeResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_iB(data, pos)
+        o = new(ShareGroupDescribeResponse)
+        o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "groups")
         n = n - 1
-        if n <= 8:
-            groups = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.groups = items = []
             for _ in range(n):
                 item, pos = _read_described_group_v1(data, pos)
-                groups.append(item)
+                items.append(item)
         else:
-            groups, pos = read_many(data, pos, n, 20, 256, _read_described_group_v1)
+            o.groups, pos = read_many(data, pos, n, 20, 256, _read_described_group_v1)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return ShareGroupDescribeResponse(throttle_time_ms, groups)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("ShareGroupDescribeResponse v1", problem) from None
 
@@ -402,9 +421,8 @@ def encode_response_v1(m: ShareGroupDescribeResponse) -> bytes:
                 w(_pack_uB(e8.topic_id, n) if n < 128 else _pack_u(e8.topic_id) + uvarint(n))
                 w(b)
                 items9 = e8.partitions
-                n = len(items9) + 1
-                w(uvarint(n))
-                w(pack_ints(items9, "i"))
+                n = len(items9)
+                w(SHORT_COMPACT_INTS[n](n + 1, *items9) if n < 33 else pack_compact_ints(items9, "i"))
                 w(b"\0")
             w(b"\0\0")
         w(_pack_ix(e2.authorized_operations))

@@ -12,6 +12,7 @@ from protocol.wire import (
     SMALL_FRAME_BYTES,
     check_null,
     long_uvarint,
+    new,
     null_error,
     past_end_error,
     read_many,
@@ -91,55 +92,74 @@ class SyncGroupResponse(Message):
 
 
 def _read_sync_group_request_assignment_v0(data: bytes, pos: int) -> tuple[SyncGroupRequestAssignment, int]:
+    o = new(SyncGroupRequestAssignment)
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("member_id")
     end = pos + n
-    member_id = data[pos:end].decode("utf-8", "java")
+    o.member_id = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("assignment")
     end = pos + n
-    assignment = data[pos:end]
+    o.assignment = data[pos:end]
     pos = end
-    return SyncGroupRequestAssignment(member_id, assignment), pos
+    return o, pos
 
 
 def decode_request_v0(data: bytes, pos: int = 0) -> SyncGroupRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(SyncGroupRequest)
+        o.group_instance_id = None
+        o.protocol_type = None
+        o.protocol_name = None
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("group_id")
         end = pos + n
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
-        generation_id, n = _unpack_ih(data, pos)
+        o.generation_id, n = _unpack_ih(data, pos)
         pos += 6
         if n < 0:
             raise null_error("member_id")
         end = pos + n
-        member_id = data[pos:end].decode("utf-8", "java")
+        o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("assignments")
-        if n <= 8:
-            assignments = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.assignments = items = []
             for _ in range(n):
-                item, pos = _read_sync_group_request_assignment_v0(data, pos)
-                assignments.append(item)
+                e = new(SyncGroupRequestAssignment)
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n < 0:
+                    raise null_error("member_id")
+                end = pos + n
+                e.member_id = data[pos:end].decode("utf-8", "java")
+                pos = end
+                (n,) = _unpack_i(data, pos)
+                pos += 4
+                if n < 0:
+                    raise null_error("assignment")
+                end = pos + n
+                e.assignment = data[pos:end]
+                pos = end
+                items.append(e)
         else:
-            assignments, pos = read_many(data, pos, n, 6, 256, _read_sync_group_request_assignment_v0)
+            o.assignments, pos = read_many(data, pos, n, 6, 256, _read_sync_group_request_assignment_v0)
         if pos > len(data):
             raise past_end_error()
-        return SyncGroupRequest(group_id, generation_id, member_id, None, None, None, assignments)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("SyncGroupRequest v0", problem) from None
 
@@ -148,86 +168,107 @@ def decode_request_v3(data: bytes, pos: int = 0) -> SyncGroupRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(SyncGroupRequest)
+        o.protocol_type = None
+        o.protocol_name = None
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("group_id")
         end = pos + n
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
-        generation_id, n = _unpack_ih(data, pos)
+        o.generation_id, n = _unpack_ih(data, pos)
         pos += 6
         if n < 0:
             raise null_error("member_id")
         end = pos + n
-        member_id = data[pos:end].decode("utf-8", "java")
+        o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n >= 0:
             end = pos + n
-            group_instance_id = data[pos:end].decode("utf-8", "java")
+            o.group_instance_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
             check_null(n, "group_instance_id")
-            group_instance_id = None
+            o.group_instance_id = None
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("assignments")
-        if n <= 8:
-            assignments = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.assignments = items = []
             for _ in range(n):
-                item, pos = _read_sync_group_request_assignment_v0(data, pos)
-                assignments.append(item)
+                e = new(SyncGroupRequestAssignment)
+                (n,) = _unpack_h(data, pos)
+                pos += 2
+                if n < 0:
+                    raise null_error("member_id")
+                end = pos + n
+                e.member_id = data[pos:end].decode("utf-8", "java")
+                pos = end
+                (n,) = _unpack_i(data, pos)
+                pos += 4
+                if n < 0:
+                    raise null_error("assignment")
+                end = pos + n
+                e.assignment = data[pos:end]
+                pos = end
+                items.append(e)
         else:
-            assignments, pos = read_many(data, pos, n, 6, 256, _read_sync_group_request_assignment_v0)
+            o.assignments, pos = read_many(data, pos, n, 6, 256, _read_sync_group_request_assignment_v0)
         if pos > len(data):
             raise past_end_error()
-        return SyncGroupRequest(group_id, generation_id, member_id, group_instance_id, None, None, assignments)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("SyncGroupRequest v3", problem) from None
 
 
 def _read_sync_group_request_assignment_v4(data: bytes, pos: int) -> tuple[SyncGroupRequestAssignment, int]:
+    o = new(SyncGroupRequestAssignment)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "member_id")
     end = pos + n - 1
-    member_id = data[pos:end].decode("utf-8", "java")
+    o.member_id = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "assignment")
     end = pos + n - 1
-    assignment = data[pos:end]
+    o.assignment = data[pos:end]
     pos = end
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return SyncGroupRequestAssignment(member_id, assignment), pos
+    return o, pos
 
 
 def decode_request_v4(data: bytes, pos: int = 0) -> SyncGroupRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(SyncGroupRequest)
+        o.protocol_type = None
+        o.protocol_name = None
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "group_id")
         end = pos + n - 1
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
-        generation_id, n = _unpack_iB(data, pos)
+        o.generation_id, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "member_id")
         end = pos + n - 1
-        member_id = data[pos:end].decode("utf-8", "java")
+        o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
         n = data[pos]
         pos += 1
@@ -235,29 +276,45 @@ def decode_request_v4(data: bytes, pos: int = 0) -> SyncGroupRequest:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            group_instance_id = data[pos:end].decode("utf-8", "java")
+            o.group_instance_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            group_instance_id = None
+            o.group_instance_id = None
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "assignments")
         n = n - 1
-        if n <= 8:
-            assignments = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.assignments = items = []
             for _ in range(n):
-                item, pos = _read_sync_group_request_assignment_v4(data, pos)
-                assignments.append(item)
+                e = new(SyncGroupRequestAssignment)
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "member_id")
+                end = pos + n - 1
+                e.member_id = data[pos:end].decode("utf-8", "java")
+                pos = end
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "assignment")
+                end = pos + n - 1
+                e.assignment = data[pos:end]
+                pos = end
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            assignments, pos = read_many(data, pos, n, 3, 256, _read_sync_group_request_assignment_v4)
+            o.assignments, pos = read_many(data, pos, n, 3, 256, _read_sync_group_request_assignment_v4)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return SyncGroupRequest(group_id, generation_id, member_id, group_instance_id, None, None, assignments)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("SyncGroupRequest v4", problem) from None
 
@@ -266,19 +323,20 @@ def decode_request_v5(data: bytes, pos: int = 0) -> SyncGroupRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(SyncGroupRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "group_id")
         end = pos + n - 1
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
-        generation_id, n = _unpack_iB(data, pos)
+        o.generation_id, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "member_id")
         end = pos + n - 1
-        member_id = data[pos:end].decode("utf-8", "java")
+        o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
         n = data[pos]
         pos += 1
@@ -286,49 +344,65 @@ def decode_request_v5(data: bytes, pos: int = 0) -> SyncGroupRequest:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            group_instance_id = data[pos:end].decode("utf-8", "java")
+            o.group_instance_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            group_instance_id = None
+            o.group_instance_id = None
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            protocol_type = data[pos:end].decode("utf-8", "java")
+            o.protocol_type = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            protocol_type = None
+            o.protocol_type = None
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            protocol_name = data[pos:end].decode("utf-8", "java")
+            o.protocol_name = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            protocol_name = None
+            o.protocol_name = None
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "assignments")
         n = n - 1
-        if n <= 8:
-            assignments = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.assignments = items = []
             for _ in range(n):
-                item, pos = _read_sync_group_request_assignment_v4(data, pos)
-                assignments.append(item)
+                e = new(SyncGroupRequestAssignment)
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "member_id")
+                end = pos + n - 1
+                e.member_id = data[pos:end].decode("utf-8", "java")
+                pos = end
+                n = data[pos]
+                pos += 1
+                if not 0 < n < 128:
+                    n, pos = unusual_length(n, data, pos, "assignment")
+                end = pos + n - 1
+                e.assignment = data[pos:end]
+                pos = end
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
         else:
-            assignments, pos = read_many(data, pos, n, 3, 256, _read_sync_group_request_assignment_v4)
+            o.assignments, pos = read_many(data, pos, n, 3, 256, _read_sync_group_request_assignment_v4)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return SyncGroupRequest(group_id, generation_id, member_id, group_instance_id, protocol_type, protocol_name, assignments)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("SyncGroupRequest v5", problem) from None
 
@@ -462,92 +536,99 @@ def encode_request_v5(m: SyncGroupRequest) -> bytes:
 
 def decode_response_v0(data: bytes, pos: int = 0) -> SyncGroupResponse:
     try:
-        error_code, n = _unpack_hi(data, pos)
+        o = new(SyncGroupResponse)
+        o.throttle_time_ms = 0
+        o.protocol_type = None
+        o.protocol_name = None
+        o.error_code, n = _unpack_hi(data, pos)
         pos += 6
         if n < 0:
             raise null_error("assignment")
         end = pos + n
-        assignment = data[pos:end]
+        o.assignment = data[pos:end]
         pos = end
         if pos > len(data):
             raise past_end_error()
-        return SyncGroupResponse(0, error_code, None, None, assignment)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("SyncGroupResponse v0", problem) from None
 
 
 def decode_response_v1(data: bytes, pos: int = 0) -> SyncGroupResponse:
     try:
-        throttle_time_ms, error_code, n = _unpack_ihi(data, pos)
+        o = new(SyncGroupResponse)
+        o.protocol_type = None
+        o.protocol_name = None
+        o.throttle_time_ms, o.error_code, n = _unpack_ihi(data, pos)
         pos += 10
         if n < 0:
             raise null_error("assignment")
         end = pos + n
-        assignment = data[pos:end]
+        o.assignment = data[pos:end]
         pos = end
         if pos > len(data):
             raise past_end_error()
-        return SyncGroupResponse(throttle_time_ms, error_code, None, None, assignment)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("SyncGroupResponse v1", problem) from None
 
 
 def decode_response_v4(data: bytes, pos: int = 0) -> SyncGroupResponse:
     try:
-        throttle_time_ms, error_code, n = _unpack_ihB(data, pos)
+        o = new(SyncGroupResponse)
+        o.protocol_type = None
+        o.protocol_name = None
+        o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "assignment")
         end = pos + n - 1
-        assignment = data[pos:end]
+        o.assignment = data[pos:end]
         pos = end
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return SyncGroupResponse(throttle_time_ms, error_code, None, None, assignment)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("SyncGroupResponse v4", problem) from None
 
 
 def decode_response_v5(data: bytes, pos: int = 0) -> SyncGroupResponse:
     try:
-        throttle_time_ms, error_code, n = _unpack_ihB(data, pos)
+        o = new(SyncGroupResponse)
+        o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            protocol_type = data[pos:end].decode("utf-8", "java")
+            o.protocol_type = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            protocol_type = None
+            o.protocol_type = None
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            protocol_name = data[pos:end].decode("utf-8", "java")
+            o.protocol_name = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            protocol_name = None
+            o.protocol_name = None
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "assignment")
         end = pos + n - 1
-        assignment = data[pos:end]
+        o.assignment = data[pos:end]
         pos = end
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return SyncGroupResponse(throttle_time_ms, error_code, protocol_type, protocol_name, assignment)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("SyncGroupResponse v5", problem) from None
 

@@ -12,6 +12,7 @@ from protocol.wire import (
     SMALL_FRAME_BYTES,
     check_null,
     long_uvarint,
+    new,
     null_error,
     past_end_error,
     read_many,
@@ -22,6 +23,8 @@ from protocol.wire import (
     uvarint,
 )
 
+_iter_unpack_ih = Struct(">ih").iter_unpack
+_iter_unpack_ihB = Struct(">ihB").iter_unpack
 _pack_h = Struct(">h").pack
 _pack_i = Struct(">i").pack
 _pack_iB = Struct(">iB").pack
@@ -135,217 +138,266 @@ class TxnOffsetCommitResponse(Message):
         self.topics = topics
 
 
-def _read_txn_offset_commit_request_partition_v0_2(data: bytes, pos: int) -> tuple[TxnOffsetCommitRequestPartition, int]:
-    partition_index, committed_offset, n = _unpack_iqh(data, pos)
+def _read_txn_offset_commit_request_partition_v0(data: bytes, pos: int) -> tuple[TxnOffsetCommitRequestPartition, int]:
+    o = new(TxnOffsetCommitRequestPartition)
+    o.committed_leader_epoch = -1
+    o.partition_index, o.committed_offset, n = _unpack_iqh(data, pos)
     pos += 14
     if n >= 0:
         end = pos + n
-        committed_metadata = data[pos:end].decode("utf-8", "java")
+        o.committed_metadata = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
         check_null(n, "committed_metadata")
-        committed_metadata = None
-    return TxnOffsetCommitRequestPartition(partition_index, committed_offset, -1, committed_metadata), pos
+        o.committed_metadata = None
+    return o, pos
 
 
 def _read_txn_offset_commit_request_topic_v0(data: bytes, pos: int) -> tuple[TxnOffsetCommitRequestTopic, int]:
+    o = new(TxnOffsetCommitRequestTopic)
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8:
-        partitions = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.partitions = items = []
         for _ in range(n):
-            item, pos = _read_txn_offset_commit_request_partition_v0_2(data, pos)
-            partitions.append(item)
+            e = new(TxnOffsetCommitRequestPartition)
+            e.committed_leader_epoch = -1
+            e.partition_index, e.committed_offset, n = _unpack_iqh(data, pos)
+            pos += 14
+            if n >= 0:
+                end = pos + n
+                e.committed_metadata = data[pos:end].decode("utf-8", "java")
+                pos = end
+            else:
+                check_null(n, "committed_metadata")
+                e.committed_metadata = None
+            items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 14, 8, _read_txn_offset_commit_request_partition_v0_2)
-    return TxnOffsetCommitRequestTopic(name, partitions), pos
+        o.partitions, pos = read_many(data, pos, n, 14, 8, _read_txn_offset_commit_request_partition_v0)
+    return o, pos
 
 
 def decode_request_v0(data: bytes, pos: int = 0) -> TxnOffsetCommitRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(TxnOffsetCommitRequest)
+        o.generation_id = -1
+        o.member_id = ''
+        o.group_instance_id = None
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("transactional_id")
         end = pos + n
-        transactional_id = data[pos:end].decode("utf-8", "java")
+        o.transactional_id = data[pos:end].decode("utf-8", "java")
         pos = end
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("group_id")
         end = pos + n
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
-        producer_id, producer_epoch, n = _unpack_qhi(data, pos)
+        o.producer_id, o.producer_epoch, n = _unpack_qhi(data, pos)
         pos += 14
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_txn_offset_commit_request_topic_v0(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 6, 256, _read_txn_offset_commit_request_topic_v0)
+            o.topics, pos = read_many(data, pos, n, 6, 256, _read_txn_offset_commit_request_topic_v0)
         if pos > len(data):
             raise past_end_error()
-        return TxnOffsetCommitRequest(transactional_id, group_id, producer_id, producer_epoch, -1, '', None, topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("TxnOffsetCommitRequest v0", problem) from None
 
 
-def _read_txn_offset_commit_request_partition_v2_2(data: bytes, pos: int) -> tuple[TxnOffsetCommitRequestPartition, int]:
-    partition_index, committed_offset, committed_leader_epoch, n = _unpack_iqih(data, pos)
+def _read_txn_offset_commit_request_partition_v2(data: bytes, pos: int) -> tuple[TxnOffsetCommitRequestPartition, int]:
+    o = new(TxnOffsetCommitRequestPartition)
+    o.partition_index, o.committed_offset, o.committed_leader_epoch, n = _unpack_iqih(data, pos)
     pos += 18
     if n >= 0:
         end = pos + n
-        committed_metadata = data[pos:end].decode("utf-8", "java")
+        o.committed_metadata = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
         check_null(n, "committed_metadata")
-        committed_metadata = None
-    return TxnOffsetCommitRequestPartition(partition_index, committed_offset, committed_leader_epoch, committed_metadata), pos
+        o.committed_metadata = None
+    return o, pos
 
 
 def _read_txn_offset_commit_request_topic_v2(data: bytes, pos: int) -> tuple[TxnOffsetCommitRequestTopic, int]:
+    o = new(TxnOffsetCommitRequestTopic)
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8:
-        partitions = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.partitions = items = []
         for _ in range(n):
-            item, pos = _read_txn_offset_commit_request_partition_v2_2(data, pos)
-            partitions.append(item)
+            e = new(TxnOffsetCommitRequestPartition)
+            e.partition_index, e.committed_offset, e.committed_leader_epoch, n = _unpack_iqih(data, pos)
+            pos += 18
+            if n >= 0:
+                end = pos + n
+                e.committed_metadata = data[pos:end].decode("utf-8", "java")
+                pos = end
+            else:
+                check_null(n, "committed_metadata")
+                e.committed_metadata = None
+            items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 18, 8, _read_txn_offset_commit_request_partition_v2_2)
-    return TxnOffsetCommitRequestTopic(name, partitions), pos
+        o.partitions, pos = read_many(data, pos, n, 18, 8, _read_txn_offset_commit_request_partition_v2)
+    return o, pos
 
 
 def decode_request_v2(data: bytes, pos: int = 0) -> TxnOffsetCommitRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(TxnOffsetCommitRequest)
+        o.generation_id = -1
+        o.member_id = ''
+        o.group_instance_id = None
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("transactional_id")
         end = pos + n
-        transactional_id = data[pos:end].decode("utf-8", "java")
+        o.transactional_id = data[pos:end].decode("utf-8", "java")
         pos = end
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
             raise null_error("group_id")
         end = pos + n
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
-        producer_id, producer_epoch, n = _unpack_qhi(data, pos)
+        o.producer_id, o.producer_epoch, n = _unpack_qhi(data, pos)
         pos += 14
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_txn_offset_commit_request_topic_v2(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 6, 256, _read_txn_offset_commit_request_topic_v2)
+            o.topics, pos = read_many(data, pos, n, 6, 256, _read_txn_offset_commit_request_topic_v2)
         if pos > len(data):
             raise past_end_error()
-        return TxnOffsetCommitRequest(transactional_id, group_id, producer_id, producer_epoch, -1, '', None, topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("TxnOffsetCommitRequest v2", problem) from None
 
 
-def _read_txn_offset_commit_request_partition_v3_2(data: bytes, pos: int) -> tuple[TxnOffsetCommitRequestPartition, int]:
-    partition_index, committed_offset, committed_leader_epoch, n = _unpack_iqiB(data, pos)
+def _read_txn_offset_commit_request_partition_v3(data: bytes, pos: int) -> tuple[TxnOffsetCommitRequestPartition, int]:
+    o = new(TxnOffsetCommitRequestPartition)
+    o.partition_index, o.committed_offset, o.committed_leader_epoch, n = _unpack_iqiB(data, pos)
     pos += 17
     if n:
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         end = pos + n - 1
-        committed_metadata = data[pos:end].decode("utf-8", "java")
+        o.committed_metadata = data[pos:end].decode("utf-8", "java")
         pos = end
     else:
-        committed_metadata = None
+        o.committed_metadata = None
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return TxnOffsetCommitRequestPartition(partition_index, committed_offset, committed_leader_epoch, committed_metadata), pos
+    return o, pos
 
 
 def _read_txn_offset_commit_request_topic_v3(data: bytes, pos: int) -> tuple[TxnOffsetCommitRequestTopic, int]:
+    o = new(TxnOffsetCommitRequestTopic)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8:
-        partitions = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.partitions = items = []
         for _ in range(n):
-            item, pos = _read_txn_offset_commit_request_partition_v3_2(data, pos)
-            partitions.append(item)
+            e = new(TxnOffsetCommitRequestPartition)
+            e.partition_index, e.committed_offset, e.committed_leader_epoch, n = _unpack_iqiB(data, pos)
+            pos += 17
+            if n:
+                if n > 127:
+                    n, pos = long_uvarint(n, data, pos)
+                end = pos + n - 1
+                e.committed_metadata = data[pos:end].decode("utf-8", "java")
+                pos = end
+            else:
+                e.committed_metadata = None
+            t = data[pos]
+            pos += 1
+            if t:
+                pos = skip_tags(t, data, pos)
+            items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 18, 8, _read_txn_offset_commit_request_partition_v3_2)
+        o.partitions, pos = read_many(data, pos, n, 18, 8, _read_txn_offset_commit_request_partition_v3)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return TxnOffsetCommitRequestTopic(name, partitions), pos
+    return o, pos
 
 
 def decode_request_v3(data: bytes, pos: int = 0) -> TxnOffsetCommitRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(TxnOffsetCommitRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "transactional_id")
         end = pos + n - 1
-        transactional_id = data[pos:end].decode("utf-8", "java")
+        o.transactional_id = data[pos:end].decode("utf-8", "java")
         pos = end
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "group_id")
         end = pos + n - 1
-        group_id = data[pos:end].decode("utf-8", "java")
+        o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
-        producer_id, producer_epoch, generation_id, n = _unpack_qhiB(data, pos)
+        o.producer_id, o.producer_epoch, o.generation_id, n = _unpack_qhiB(data, pos)
         pos += 15
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "member_id")
         end = pos + n - 1
-        member_id = data[pos:end].decode("utf-8", "java")
+        o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
         n = data[pos]
         pos += 1
@@ -353,29 +405,27 @@ def decode_request_v3(data: bytes, pos: int = 0) -> TxnOffsetCommitRequest:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             end = pos + n - 1
-            group_instance_id = data[pos:end].decode("utf-8", "java")
+            o.group_instance_id = data[pos:end].decode("utf-8", "java")
             pos = end
         else:
-            group_instance_id = None
+            o.group_instance_id = None
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_txn_offset_commit_request_topic_v3(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 3, 256, _read_txn_offset_commit_request_topic_v3)
+            o.topics, pos = read_many(data, pos, n, 3, 256, _read_txn_offset_commit_request_topic_v3)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return TxnOffsetCommitRequest(transactional_id, group_id, producer_id, producer_epoch, generation_id, member_id, group_instance_id, topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("TxnOffsetCommitRequest v3", problem) from None
 
@@ -483,114 +533,134 @@ def encode_request_v3(m: TxnOffsetCommitRequest) -> bytes:
     return b"".join(out)
 
 
-def _read_txn_offset_commit_response_partition_v0_2(data: bytes, pos: int) -> tuple[TxnOffsetCommitResponsePartition, int]:
-    partition_index, error_code = _unpack_ih(data, pos)
+def _read_txn_offset_commit_response_partition_v0(data: bytes, pos: int) -> tuple[TxnOffsetCommitResponsePartition, int]:
+    o = new(TxnOffsetCommitResponsePartition)
+    o.partition_index, o.error_code = _unpack_ih(data, pos)
     pos += 6
-    return TxnOffsetCommitResponsePartition(partition_index, error_code), pos
+    return o, pos
 
 
 def _read_txn_offset_commit_response_topic_v0(data: bytes, pos: int) -> tuple[TxnOffsetCommitResponseTopic, int]:
+    o = new(TxnOffsetCommitResponseTopic)
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n < 0:
         raise null_error("name")
     end = pos + n
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8:
-        partitions = []
-        for _ in range(n):
-            item, pos = _read_txn_offset_commit_response_partition_v0_2(data, pos)
-            partitions.append(item)
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        end = pos + n * 6
+        if n > 2 and end <= len(data):
+            o.partitions = [TxnOffsetCommitResponsePartition(v0, v1) for v0, v1 in _iter_unpack_ih(data[pos:end])]
+            pos = end
+        else:
+            o.partitions = items = []
+            for _ in range(n):
+                e = new(TxnOffsetCommitResponsePartition)
+                e.partition_index, e.error_code = _unpack_ih(data, pos)
+                pos += 6
+                items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 6, 8, _read_txn_offset_commit_response_partition_v0_2)
-    return TxnOffsetCommitResponseTopic(name, partitions), pos
+        o.partitions, pos = read_many(data, pos, n, 6, 8, _read_txn_offset_commit_response_partition_v0)
+    return o, pos
 
 
 def decode_response_v0(data: bytes, pos: int = 0) -> TxnOffsetCommitResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_ii(data, pos)
+        o = new(TxnOffsetCommitResponse)
+        o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_txn_offset_commit_response_topic_v0(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 6, 256, _read_txn_offset_commit_response_topic_v0)
+            o.topics, pos = read_many(data, pos, n, 6, 256, _read_txn_offset_commit_response_topic_v0)
         if pos > len(data):
             raise past_end_error()
-        return TxnOffsetCommitResponse(throttle_time_ms, topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("TxnOffsetCommitResponse v0", problem) from None
 
 
-def _read_txn_offset_commit_response_partition_v3_2(data: bytes, pos: int) -> tuple[TxnOffsetCommitResponsePartition, int]:
-    partition_index, error_code, t = _unpack_ihB(data, pos)
+def _read_txn_offset_commit_response_partition_v3(data: bytes, pos: int) -> tuple[TxnOffsetCommitResponsePartition, int]:
+    o = new(TxnOffsetCommitResponsePartition)
+    o.partition_index, o.error_code, t = _unpack_ihB(data, pos)
     pos += 7
     if t:
         pos = skip_tags(t, data, pos)
-    return TxnOffsetCommitResponsePartition(partition_index, error_code), pos
+    return o, pos
 
 
 def _read_txn_offset_commit_response_topic_v3(data: bytes, pos: int) -> tuple[TxnOffsetCommitResponseTopic, int]:
+    o = new(TxnOffsetCommitResponseTopic)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8:
-        partitions = []
-        for _ in range(n):
-            item, pos = _read_txn_offset_commit_response_partition_v3_2(data, pos)
-            partitions.append(item)
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        end = pos + n * 7
+        if n > 2 and data[pos + 6 : end : 7].count(0) == n:
+            o.partitions = [TxnOffsetCommitResponsePartition(v0, v1) for v0, v1, _ in _iter_unpack_ihB(data[pos:end])]
+            pos = end
+        else:
+            o.partitions = items = []
+            for _ in range(n):
+                e = new(TxnOffsetCommitResponsePartition)
+                e.partition_index, e.error_code, t = _unpack_ihB(data, pos)
+                pos += 7
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 7, 8, _read_txn_offset_commit_response_partition_v3_2)
+        o.partitions, pos = read_many(data, pos, n, 7, 8, _read_txn_offset_commit_response_partition_v3)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return TxnOffsetCommitResponseTopic(name, partitions), pos
+    return o, pos
 
 
 def decode_response_v3(data: bytes, pos: int = 0) -> TxnOffsetCommitResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
-        throttle_time_ms, n = _unpack_iB(data, pos)
+        o = new(TxnOffsetCommitResponse)
+        o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8:
-            topics = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.topics = items = []
             for _ in range(n):
                 item, pos = _read_txn_offset_commit_response_topic_v3(data, pos)
-                topics.append(item)
+                items.append(item)
         else:
-            topics, pos = read_many(data, pos, n, 3, 256, _read_txn_offset_commit_response_topic_v3)
+            o.topics, pos = read_many(data, pos, n, 3, 256, _read_txn_offset_commit_response_topic_v3)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return TxnOffsetCommitResponse(throttle_time_ms, topics)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("TxnOffsetCommitResponse v3", problem) from None
 

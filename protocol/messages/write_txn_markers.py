@@ -9,10 +9,10 @@ from typing import Any
 from protocol.wire import (
     Message,
     READ_ERRORS,
+    SHORT_COMPACT_INTS,
     SMALL_FRAME_BYTES,
-    long_uvarint,
-    pack_ints,
-    past_end_error,
+    new,
+    pack_compact_ints,
     read_ints,
     read_many,
     skip_tags,
@@ -22,6 +22,7 @@ from protocol.wire import (
     uvarint,
 )
 
+_iter_unpack_ihB = Struct(">ihB").iter_unpack
 _pack_ibx = Struct(">ibx").pack
 _pack_ihx = Struct(">ihx").pack
 _pack_ix = Struct(">ix").pack
@@ -124,116 +125,150 @@ class WriteTxnMarkersResponse(Message):
         self.markers = markers
 
 
-def _read_writable_txn_marker_topic_v1_2(data: bytes, pos: int) -> tuple[WritableTxnMarkerTopic, int]:
+def _read_writable_txn_marker_topic_v1(data: bytes, pos: int) -> tuple[WritableTxnMarkerTopic, int]:
+    o = new(WritableTxnMarkerTopic)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partition_indexes")
-    partition_indexes, pos = read_ints(data, pos, n - 1, "i")
+    o.partition_indexes, pos = read_ints(data, pos, n - 1, "i")
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return WritableTxnMarkerTopic(name, partition_indexes), pos
+    return o, pos
 
 
 def _read_writable_txn_marker_v1(data: bytes, pos: int) -> tuple[WritableTxnMarker, int]:
-    producer_id, producer_epoch, transaction_result, n = _unpack_qhoB(data, pos)
+    o = new(WritableTxnMarker)
+    o.transaction_version = 0
+    o.producer_id, o.producer_epoch, o.transaction_result, n = _unpack_qhoB(data, pos)
     pos += 12
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topics")
     n = n - 1
-    if n <= 8:
-        topics = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.topics = items = []
         for _ in range(n):
-            item, pos = _read_writable_txn_marker_topic_v1_2(data, pos)
-            topics.append(item)
+            e = new(WritableTxnMarkerTopic)
+            n = data[pos]
+            pos += 1
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "name")
+            end = pos + n - 1
+            e.name = data[pos:end].decode("utf-8", "java")
+            pos = end
+            n = data[pos]
+            pos += 1
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "partition_indexes")
+            e.partition_indexes, pos = read_ints(data, pos, n - 1, "i")
+            t = data[pos]
+            pos += 1
+            if t:
+                pos = skip_tags(t, data, pos)
+            items.append(e)
     else:
-        topics, pos = read_many(data, pos, n, 3, 8, _read_writable_txn_marker_topic_v1_2)
-    coordinator_epoch, t = _unpack_iB(data, pos)
+        o.topics, pos = read_many(data, pos, n, 3, 8, _read_writable_txn_marker_topic_v1)
+    o.coordinator_epoch, t = _unpack_iB(data, pos)
     pos += 5
     if t:
         pos = skip_tags(t, data, pos)
-    return WritableTxnMarker(producer_id, producer_epoch, transaction_result, topics, coordinator_epoch, 0), pos
+    return o, pos
 
 
 def decode_request_v1(data: bytes, pos: int = 0) -> WriteTxnMarkersRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(WriteTxnMarkersRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "markers")
         n = n - 1
-        if n <= 8:
-            markers = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.markers = items = []
             for _ in range(n):
                 item, pos = _read_writable_txn_marker_v1(data, pos)
-                markers.append(item)
+                items.append(item)
         else:
-            markers, pos = read_many(data, pos, n, 17, 256, _read_writable_txn_marker_v1)
+            o.markers, pos = read_many(data, pos, n, 17, 256, _read_writable_txn_marker_v1)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return WriteTxnMarkersRequest(markers)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("WriteTxnMarkersRequest v1", problem) from None
 
 
 def _read_writable_txn_marker_v2(data: bytes, pos: int) -> tuple[WritableTxnMarker, int]:
-    producer_id, producer_epoch, transaction_result, n = _unpack_qhoB(data, pos)
+    o = new(WritableTxnMarker)
+    o.producer_id, o.producer_epoch, o.transaction_result, n = _unpack_qhoB(data, pos)
     pos += 12
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topics")
     n = n - 1
-    if n <= 8:
-        topics = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.topics = items = []
         for _ in range(n):
-            item, pos = _read_writable_txn_marker_topic_v1_2(data, pos)
-            topics.append(item)
+            e = new(WritableTxnMarkerTopic)
+            n = data[pos]
+            pos += 1
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "name")
+            end = pos + n - 1
+            e.name = data[pos:end].decode("utf-8", "java")
+            pos = end
+            n = data[pos]
+            pos += 1
+            if not 0 < n < 128:
+                n, pos = unusual_length(n, data, pos, "partition_indexes")
+            e.partition_indexes, pos = read_ints(data, pos, n - 1, "i")
+            t = data[pos]
+            pos += 1
+            if t:
+                pos = skip_tags(t, data, pos)
+            items.append(e)
     else:
-        topics, pos = read_many(data, pos, n, 3, 8, _read_writable_txn_marker_topic_v1_2)
-    coordinator_epoch, transaction_version, t = _unpack_ibB(data, pos)
+        o.topics, pos = read_many(data, pos, n, 3, 8, _read_writable_txn_marker_topic_v1)
+    o.coordinator_epoch, o.transaction_version, t = _unpack_ibB(data, pos)
     pos += 6
     if t:
         pos = skip_tags(t, data, pos)
-    return WritableTxnMarker(producer_id, producer_epoch, transaction_result, topics, coordinator_epoch, transaction_version), pos
+    return o, pos
 
 
 def decode_request_v2(data: bytes, pos: int = 0) -> WriteTxnMarkersRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(WriteTxnMarkersRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "markers")
         n = n - 1
-        if n <= 8:
-            markers = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.markers = items = []
             for _ in range(n):
                 item, pos = _read_writable_txn_marker_v2(data, pos)
-                markers.append(item)
+                items.append(item)
         else:
-            markers, pos = read_many(data, pos, n, 18, 256, _read_writable_txn_marker_v2)
+            o.markers, pos = read_many(data, pos, n, 18, 256, _read_writable_txn_marker_v2)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return WriteTxnMarkersRequest(markers)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("WriteTxnMarkersRequest v2", problem) from None
 
@@ -253,9 +288,8 @@ def encode_request_v1(m: WriteTxnMarkersRequest) -> bytes:
             w(uvarint(n))
             w(b)
             items5 = e4.partition_indexes
-            n = len(items5) + 1
-            w(uvarint(n))
-            w(pack_ints(items5, "i"))
+            n = len(items5)
+            w(SHORT_COMPACT_INTS[n](n + 1, *items5) if n < 33 else pack_compact_ints(items5, "i"))
             w(b"\0")
         w(_pack_ix(e2.coordinator_epoch))
     w(b"\0")
@@ -277,93 +311,103 @@ def encode_request_v2(m: WriteTxnMarkersRequest) -> bytes:
             w(uvarint(n))
             w(b)
             items5 = e4.partition_indexes
-            n = len(items5) + 1
-            w(uvarint(n))
-            w(pack_ints(items5, "i"))
+            n = len(items5)
+            w(SHORT_COMPACT_INTS[n](n + 1, *items5) if n < 33 else pack_compact_ints(items5, "i"))
             w(b"\0")
         w(_pack_ibx(e2.coordinator_epoch, e2.transaction_version))
     w(b"\0")
     return b"".join(out)
 
 
-def _read_writable_txn_marker_partition_result_v1_3(data: bytes, pos: int) -> tuple[WritableTxnMarkerPartitionResult, int]:
-    partition_index, error_code, t = _unpack_ihB(data, pos)
+def _read_writable_txn_marker_partition_result_v1(data: bytes, pos: int) -> tuple[WritableTxnMarkerPartitionResult, int]:
+    o = new(WritableTxnMarkerPartitionResult)
+    o.partition_index, o.error_code, t = _unpack_ihB(data, pos)
     pos += 7
     if t:
         pos = skip_tags(t, data, pos)
-    return WritableTxnMarkerPartitionResult(partition_index, error_code), pos
+    return o, pos
 
 
-def _read_writable_txn_marker_topic_result_v1_2(data: bytes, pos: int) -> tuple[WritableTxnMarkerTopicResult, int]:
+def _read_writable_txn_marker_topic_result_v1(data: bytes, pos: int) -> tuple[WritableTxnMarkerTopicResult, int]:
+    o = new(WritableTxnMarkerTopicResult)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "name")
     end = pos + n - 1
-    name = data[pos:end].decode("utf-8", "java")
+    o.name = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8:
-        partitions = []
-        for _ in range(n):
-            item, pos = _read_writable_txn_marker_partition_result_v1_3(data, pos)
-            partitions.append(item)
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        end = pos + n * 7
+        if n > 2 and data[pos + 6 : end : 7].count(0) == n:
+            o.partitions = [WritableTxnMarkerPartitionResult(v0, v1) for v0, v1, _ in _iter_unpack_ihB(data[pos:end])]
+            pos = end
+        else:
+            o.partitions = items = []
+            for _ in range(n):
+                e = new(WritableTxnMarkerPartitionResult)
+                e.partition_index, e.error_code, t = _unpack_ihB(data, pos)
+                pos += 7
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
     else:
-        partitions, pos = read_many(data, pos, n, 7, 8, _read_writable_txn_marker_partition_result_v1_3)
+        o.partitions, pos = read_many(data, pos, n, 7, 8, _read_writable_txn_marker_partition_result_v1)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return WritableTxnMarkerTopicResult(name, partitions), pos
+    return o, pos
 
 
 def _read_writable_txn_marker_result_v1(data: bytes, pos: int) -> tuple[WritableTxnMarkerResult, int]:
-    producer_id, n = _unpack_qB(data, pos)
+    o = new(WritableTxnMarkerResult)
+    o.producer_id, n = _unpack_qB(data, pos)
     pos += 9
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topics")
     n = n - 1
-    if n <= 8:
-        topics = []
+    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        o.topics = items = []
         for _ in range(n):
-            item, pos = _read_writable_txn_marker_topic_result_v1_2(data, pos)
-            topics.append(item)
+            item, pos = _read_writable_txn_marker_topic_result_v1(data, pos)
+            items.append(item)
     else:
-        topics, pos = read_many(data, pos, n, 3, 8, _read_writable_txn_marker_topic_result_v1_2)
+        o.topics, pos = read_many(data, pos, n, 3, 8, _read_writable_txn_marker_topic_result_v1)
     t = data[pos]
     pos += 1
     if t:
         pos = skip_tags(t, data, pos)
-    return WritableTxnMarkerResult(producer_id, topics), pos
+    return o, pos
 
 
 def decode_response_v1(data: bytes, pos: int = 0) -> WriteTxnMarkersResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
             start_large_request()
+        o = new(WriteTxnMarkersResponse)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "markers")
         n = n - 1
-        if n <= 8:
-            markers = []
+        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            o.markers = items = []
             for _ in range(n):
                 item, pos = _read_writable_txn_marker_result_v1(data, pos)
-                markers.append(item)
+                items.append(item)
         else:
-            markers, pos = read_many(data, pos, n, 10, 256, _read_writable_txn_marker_result_v1)
+            o.markers, pos = read_many(data, pos, n, 10, 256, _read_writable_txn_marker_result_v1)
         t = data[pos]
         pos += 1
         if t:
             pos = skip_tags(t, data, pos)
-        if pos > len(data):
-            raise past_end_error()
-        return WriteTxnMarkersResponse(markers)
+        return o
     except READ_ERRORS as problem:
         raise unreadable("WriteTxnMarkersResponse v1", problem) from None
 

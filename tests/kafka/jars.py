@@ -40,7 +40,15 @@ def _copy_jars(folder: Path) -> None:
 
 def java(*arguments: str, stdin: str | None = None, timeout_s: int = 300) -> str:
     """Runs a class or a single source file with Kafka's jars on the class path; returns what it prints."""
-    command = ["java", "-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{kafka_jars()}/*", *arguments]
+    command = [
+        "java",
+        "-Xmx1g",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-cp",
+        f"{kafka_jars()}/*",
+        *arguments,
+    ]
     done = subprocess.run(command, input=stdin, capture_output=True, text=True, encoding="utf-8", timeout=timeout_s)
     assert done.returncode == 0, done.stderr[-4000:]
     return done.stdout

@@ -14,9 +14,9 @@ import uuid
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from codegen.module import LOG_RECORDS, _snake
 from codegen.schema import Field, Message, Struct, load
 from protocol.api_keys import APIS
+from protocol.log_records import RECORD_TYPES
 
 INTEGERS = {
     "int8": (0, 1, -1, 127, -128),
@@ -66,9 +66,10 @@ def kinds() -> Iterator[Kind]:
             message = load(f"{api.name}{part.title()}")
             message.restrict(api.min_version, api.max_version)
             yield Kind(f"{api.name}{part.title()}", api.module, part, message)
-    for name in LOG_RECORDS.values():
+    for record in RECORD_TYPES.values():
         for part in ("key", "value"):
-            yield Kind(f"{name}{part.title()}", f"log_{_snake(name)}", part, load(f"{name}{part.title()}"))
+            name = f"{record.name}{part.title()}"
+            yield Kind(name, record.module, part, load(name))
     for part in ("subscription", "assignment"):
         name = f"ConsumerProtocol{part.title()}"
         yield Kind(name, "consumer_protocol", part, load(name))

@@ -31,7 +31,10 @@ def test_messages_have_the_bytes_that_kafka_python_gives_them(kind: Kind) -> Non
         for _ in range(100):
             values = random_values(kind, version, rng)
             expected = theirs.encode(
-                to_kafka_python(kind.message.struct, version, values), version, compact=flexible, tagged=flexible
+                to_kafka_python(kind.message.struct, version, values),
+                version,
+                compact=flexible,
+                tagged=flexible,
             )
             message = kind.build(values)
             packed = kind.encode(version)(message)
