@@ -36,11 +36,11 @@ Buffer = bytes | bytearray | memoryview
 OUT_OF_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
-class SyncFailed(OSError):  # noqa: N818
+class SyncFailed(OSError):
     """A sync of this file failed, now or earlier; what it holds on the medium is unknown."""
 
 
-class FolderInUse(OSError):  # noqa: N818
+class FolderInUse(OSError):
     """Another process, or another part of this one, holds the lock of the data folder."""
 
 
@@ -95,9 +95,7 @@ class File(ABC):
     def sync(self) -> None:
         """Make everything appended so far durable. Fails for good: see the module's promises."""
         if self.sync_error is not None:
-            raise SyncFailed(
-                self.sync_error.errno, f"an earlier sync of {self.path} failed: {self.sync_error}"
-            )
+            raise SyncFailed(self.sync_error.errno, f"an earlier sync of {self.path} failed: {self.sync_error}")
         self.retain()
         try:
             self._sync()
@@ -286,9 +284,7 @@ class RealDisk(Disk):
             for entry in entries:
                 info = entry.stat()
                 found.append(
-                    FileInfo(
-                        entry.name, info.st_size, info.st_mtime_ns // 1_000_000, stat.S_ISDIR(info.st_mode)
-                    )
+                    FileInfo(entry.name, info.st_size, info.st_mtime_ns // 1_000_000, stat.S_ISDIR(info.st_mode))
                 )
         return found
 

@@ -57,7 +57,7 @@ _PARTITION_FOLDER: Final = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9]\d{0,9})
 DELETED_FOLDER_SUFFIX: Final = "-delete"
 
 
-class CorruptCheckpoint(ValueError):  # noqa: N818
+class CorruptCheckpoint(ValueError):
     """A text file that does not follow its format; the message names it and says what to do."""
 
 
@@ -111,9 +111,7 @@ def parse_leader_epochs(data: bytes, path: str) -> list[tuple[int, int]]:
 
 def format_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
     """Content of one of the checkpoint files of the data folder."""
-    return _format_checkpoint(
-        [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
-    )
+    return _format_checkpoint([f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()])
 
 
 def parse_offsets(data: bytes, path: str) -> dict[TopicPartition, int]:

@@ -19,7 +19,7 @@ from typing import Final
 ENTRY_BYTES: Final = 8
 
 
-class CorruptIndex(ValueError):  # noqa: N818
+class CorruptIndex(ValueError):
     """The file is no index of this segment; it can be rebuilt from the log."""
 
 
@@ -64,9 +64,7 @@ class OffsetIndex:
 
     def entries(self) -> list[tuple[int, int]]:
         """All (last offset, position)."""
-        return [
-            (self.base_offset + offset, at) for offset, at in zip(self._offsets, self._positions, strict=True)
-        ]
+        return [(self.base_offset + offset, at) for offset, at in zip(self._offsets, self._positions, strict=True)]
 
     def to_bytes(self) -> bytes:
         """The content of the `.index` file."""

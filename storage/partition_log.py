@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from operator import attrgetter
 
@@ -28,12 +28,13 @@ from storage.layout import (
     SWAP,
     CorruptCheckpoint,
     parse_partition_metadata,
+    parse_segment_file,
     segment_file,
 )
 from storage.log_config import LogConfig
 from storage.log_writer import LogWriter
 from storage.open_files import LogSlice, OpenFiles
-from storage.recovery import OpenRules, open_segments, remove_snapshots
+from storage.recovery import Opened, OpenRules, open_segments
 from storage.segment import Segment
 
 logger = logging.getLogger(__name__)
@@ -81,19 +82,25 @@ class PartitionLog(LogWriter):
         log.recovery_point = end if clean else min(max(recovery_point or 0, log.log_start_offset), end)
         log.checkpointed_recovery_point = min(recovery_point or 0, end)
         if not clean:
-            log._take_over(opened.scanned, opened.leader_epochs)
+            log._take_over(opened)
         return log
 
-    def _take_over(self, scanned: Sequence[Segment], epochs: Sequence[tuple[int, int]]) -> None:
+    def _take_over(self, opened: Opened) -> None:
         """After a crash: what was scanned may be in the page cache only, the small files may lag behind."""
-        self._dirty = list(scanned)
-        remove_snapshots(self.disk, self.folder, self.log_end_offset)
+        self._dirty = list(opened.scanned)
+        self._remove_snapshots(opened.snapshots)
         if self.log_end_offset > self.log_start_offset:
             self.leader_epochs.truncate(self.log_end_offset)
-            for epoch, start in epochs:
+            for epoch, start in opened.leader_epochs:
                 self.leader_epochs.assign(epoch, start)
-        for segment in scanned[:-1]:
+        for segment in opened.scanned[:-1]:
             self._unsynced_files += segment.save_indexes()
+
+    def _remove_snapshots(self, offsets: Iterable[int]) -> None:
+        """Drop producer snapshots that describe offsets the log does not reach."""
+        for offset in offsets:
+            if offset > self.log_end_offset:
+                self.disk.unlink(f"{self.folder}/{segment_file(offset, SNAPSHOT)}")
 
     # --- what there is ---------------------------------------------------------------------------
 
@@ -240,7 +247,8 @@ class PartitionLog(LogWriter):
         self.recovery_point = min(self.recovery_point, self.log_end_offset)
         self.leader_epochs.truncate(self.log_end_offset)
         self._last_epoch = None
-        remove_snapshots(self.disk, self.folder, self.log_end_offset)
+        names = map(parse_segment_file, (info.name for info in self.disk.scan_folder(self.folder)))
+        self._remove_snapshots([name[0] for name in names if name and name[1:] == (SNAPSHOT, "")])
         self._save_epochs()
 
     def _remove(self, segments: Sequence[Segment]) -> None:

@@ -19,7 +19,6 @@ What the walk may meet, and what follows:
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -56,6 +55,7 @@ class Opened:
     segments: list[Segment] = field(default_factory=list)
     scanned: list[Segment] = field(default_factory=list)  # their bytes may not have reached the medium yet
     leader_epochs: list[tuple[int, int]] = field(default_factory=list)  # as seen in the scanned batches
+    snapshots: list[int] = field(default_factory=list)  # offsets of the producer snapshots
     folder_changed: bool = False
 
 
@@ -103,6 +103,7 @@ def open_segments(disk: Disk, folder: str, rules: OpenRules) -> Opened:
 def _tidy(disk: Disk, folder: str, infos: list[FileInfo], config: LogConfig, opened: Opened) -> dict[int, FileInfo]:
     """Finish or undo what a crash interrupted; returns the remaining .log files by base offset."""
     files = {name: info for info in infos if (name := parse_segment_file(info.name))}
+    opened.snapshots = [offset for offset, kind, suffix in files if kind == SNAPSHOT and suffix == ""]
     if not any(suffix for _, _, suffix in files) and not _orphans(files):
         return {base: info for (base, kind, _), info in files.items() if kind == LOG}
     opened.folder_changed = True
@@ -153,15 +154,6 @@ def _finish_swap(disk: Disk, folder: str, files: dict[tuple[int, str, str], File
         for kind in SEGMENT_KINDS:
             if info := files.pop((segment.base_offset, kind, SWAP), None):
                 files[segment.base_offset, kind, ""] = info
-
-
-def remove_snapshots(disk: Disk, folder: str, log_end_offset: int) -> None:
-    """Drop producer snapshots that describe offsets the log does not reach."""
-    for info in disk.scan_folder(folder):
-        name = parse_segment_file(info.name)
-        if name and name[1] == SNAPSHOT and name[0] > log_end_offset:
-            with suppress(FileNotFoundError):
-                disk.unlink(f"{folder}/{info.name}")
 
 
 # --- after a clean stop ---------------------------------------------------------------------------
