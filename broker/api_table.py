@@ -1,0 +1,82 @@
+"""Which APIs are served, by whom, and how a request of each version is read and answered.
+
+A handler is a function `(broker, request, call) -> response`, in a module named after its API. Modules are imported
+when the first such request comes: start-up pays for none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from protocol.api_keys import APIS, ApiKey
+from protocol.codec import request_decoder, response_encoder
+from protocol.headers import has_response_tags, is_flexible
+
+Handler = Callable[[Any, Any, Any], Any]
+
+HANDLERS: dict[ApiKey, str] = {
+    ApiKey.API_VERSIONS: "broker.cluster.api_versions",
+}
+
+
+class UnsupportedRequest(Exception):
+    """An API that is not served, or not in that version."""
+
+
+class Route:
+    """How requests of one API and version are read, handled and answered."""
+
+    __slots__ = ("api_key", "decode", "encode", "flexible", "handler", "name", "tagged", "version")
+
+    def __init__(self, api_key: int, version: int, handler: Handler) -> None:
+        self.api_key = api_key
+        self.version = version
+        self.name = APIS[api_key].name
+        self.handler = handler
+        self.decode = request_decoder(api_key, version)
+        self.encode = response_encoder(api_key, version)
+        self.flexible = is_flexible(api_key, version)
+        self.tagged = has_response_tags(api_key, version)
+
+
+class ApiTable:
+    def __init__(self, handlers: dict[ApiKey, str] | None = None) -> None:
+        self._handlers = HANDLERS if handlers is None else handlers
+        self._routes: dict[int, Route] = {}
+
+    def announced(self) -> list[tuple[int, int, int]]:
+        """(key, lowest, highest version) of everything that is served, in the order of keys."""
+        return [(key, _lowest_announced(key), APIS[key].max_version) for key in sorted(self._handlers)]
+
+    def route(self, api_key: int, version: int) -> Route:
+        """UnsupportedRequest if there is none."""
+        try:
+            return self._routes[api_key << 16 | version]
+        except KeyError:
+            return self._find(api_key, version)
+
+    def _find(self, api_key: int, version: int) -> Route:
+        api = APIS.get(api_key)
+        if api is None or api.key not in self._handlers:
+            raise UnsupportedRequest(f"API {api_key} is not served")
+        if not api.min_version <= version <= api.max_version:
+            raise UnsupportedRequest(
+                f"{api.name} version {version} is not served, only {api.min_version} to {api.max_version}"
+            )
+        path = self._handlers[api.key]
+        handler: Handler = getattr(import_module(path), path.rpartition(".")[2])
+        route = self._routes[api_key << 16 | version] = Route(api_key, version, handler)
+        return route
+
+    def failure_response(self, route: Route) -> Any | None:
+        """An answer of this API that says UNKNOWN_SERVER_ERROR, if it has a place for that."""
+        module = import_module(f"protocol.messages.{APIS[route.api_key].module}")
+        response = getattr(module, f"{route.name}Response")
+        return response(error_code=-1) if "error_code" in response.__slots__ else None
+
+
+def _lowest_announced(key: ApiKey) -> int:
+    """Kafka announces Produce from 0 on and serves it from 3: older librdkafka would switch features off otherwise."""
+    return 0 if key is ApiKey.PRODUCE else APIS[key].min_version

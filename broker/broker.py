@@ -1,0 +1,75 @@
+"""What the process knows: settings, identity, logs and topics. Handlers get it as their first argument.
+
+It has no sockets: `server.py` listens and feeds it. Everything here runs on the event loop's thread.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import secrets
+from collections.abc import Callable
+from typing import Protocol
+
+from broker.api_table import ApiTable
+from broker.config import Config, Listener, parse_properties
+from broker.topics.catalog import Catalog
+from storage.disk import Disk
+from storage.log_directory import LogDirectory
+
+logger = logging.getLogger(__name__)
+
+META_PROPERTIES = "meta.properties"
+
+
+class Cancellable(Protocol):
+    def cancel(self) -> None: ...
+
+
+class Broker:
+    def __init__(self, config: Config, disk: Disk) -> None:
+        self.config = config
+        self.disk = disk
+        self.apis = ApiTable()
+        self.features: dict[str, tuple[int, int]] = {}  # name: lowest and highest level
+        self.cluster_id = ""
+        self.advertised: list[Listener] = []  # by the index of the listener that a client came through
+        self.catalog = Catalog(config, disk, config.data_folder)
+        self.logs: LogDirectory
+        self.call_later: Callable[[float, Callable[[], object]], Cancellable]  # seconds; set by the server
+
+    def open(self, now: int) -> None:
+        """Take the data folder and read what is in it."""
+        folder = self.config.data_folder
+        self._make_folders(folder)
+        self.catalog.read()
+        self.logs = LogDirectory.open(self.disk, folder, self.catalog.log_config, now=now)
+        self.catalog.attach(self.logs)
+        self.cluster_id = self._identify(folder)
+        for (topic, partition), why in self.logs.failed.items():
+            logger.error("partition %s-%d is offline: %s", topic, partition, why)
+
+    def close(self, now: int) -> None:
+        """Sync everything and leave the mark of a clean stop."""
+        self.logs.close(now)
+
+    def _make_folders(self, folder: str) -> None:
+        try:
+            self.disk.make_folder(folder)
+        except FileNotFoundError:
+            self._make_folders(folder.rpartition("/")[0])
+            self.disk.make_folder(folder)
+
+    def _identify(self, folder: str) -> str:
+        """The cluster id, from Kafka's meta.properties or new."""
+        path = f"{folder}/{META_PROPERTIES}"
+        try:
+            known = parse_properties(self.disk.read_file(path).decode())
+        except FileNotFoundError:
+            known = {}
+        if "cluster.id" in known:
+            return known["cluster.id"]
+        made = base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=").replace("-", "A")
+        text = f"#\ncluster.id={made}\nversion=1\nnode.id={self.config.node_id}\n"
+        self.disk.write_file(path, text.encode())
+        return made

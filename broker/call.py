@@ -1,0 +1,56 @@
+"""One request in progress: who asked, in which version, and the way back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from broker.connection import Connection
+
+
+class _Signal:
+    """An answer that is not a response."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
+
+
+PARKED = _Signal("PARKED")  # not yet: the handler keeps the call, and `call.reply` comes later
+NO_ANSWER = _Signal("NO_ANSWER")  # never: Produce with acks=0
+
+
+class Call:
+    """Handed to a handler with its request. A handler that cannot answer yet keeps it and returns PARKED."""
+
+    __slots__ = ("_connection", "_route", "client_id", "correlation_id", "now", "version")
+
+    def __init__(
+        self, connection: Connection, route: Any, version: int, correlation_id: int, client_id: str, now: int
+    ) -> None:
+        self._connection = connection
+        self._route = route
+        self.version = version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.now = now  # wall clock, milliseconds since 1970
+
+    @property
+    def client_host(self) -> str:
+        """As Kafka shows it: /127.0.0.1."""
+        return "/" + self._connection.peer_host
+
+    @property
+    def listener_index(self) -> int:
+        return self._connection.listener_index
+
+    @property
+    def is_gone(self) -> bool:
+        """The client has hung up: nobody waits for the answer."""
+        return self._connection.is_closed
+
+    def reply(self, response: Any) -> None:
+        """Answer a parked request."""
+        self._connection.answer_parked(self, self._route, response)

@@ -1,0 +1,53 @@
+"""ApiVersions (18): the first thing a client asks.
+
+v1 adds the throttle time (KIP-219 changed when it applies, in v2); v3 is flexible and tells the client's name and
+version (KIP-511) and our features (KIP-584); v4 lets a feature's lowest level be 0.
+An unknown version is answered in the format of v0 with the versions of ApiVersions itself, see `fallback_answer`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from protocol.api_keys import APIS, ApiKey
+from protocol.error_codes import ErrorCode
+from protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+    encode_response,
+)
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.call import Call
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def api_versions(broker: Broker, request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse:
+    if call.version >= 3 and not (
+        _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
+    ):
+        return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
+    keys = [ApiVersion(*each) for each in broker.apis.announced()]
+    if call.version < 3:
+        return ApiVersionsResponse(0, keys)
+    features = broker.features
+    supported = [
+        SupportedFeatureKey(name, low, high)
+        for name, (low, high) in features.items()
+        if low > 0 or call.version >= 4  # v3 clients cannot read a lowest level of 0
+    ]
+    finalized = [FinalizedFeatureKey(name, high, high) for name, (_, high) in features.items()]
+    return ApiVersionsResponse(0, keys, 0, supported, 0 if finalized else -1, finalized)
+
+
+def fallback_answer() -> bytes:
+    """What a client with an unknown version gets, in the format of v0 which every client can read."""
+    ours = APIS[ApiKey.API_VERSIONS]
+    keys = [ApiVersion(ApiKey.API_VERSIONS, ours.min_version, ours.max_version)]
+    return bytes(encode_response[0](ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, keys)))

@@ -1,0 +1,223 @@
+"""One client's connection: frames in, one request at a time, answers out in order.
+
+Kafka stops reading a connection while it works on a request of it, so that answers come in the order of requests and
+a parked JoinGroup holds back what follows. We do the same: while a request is parked (`_parked`) or the client does
+not read its answers (`_choked`), frames wait in the buffer, and beyond READ_AHEAD_BYTES the socket is not read.
+
+No task, no future: `data_received` calls the handler, the handler returns, the answer is written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from struct import Struct
+from time import time
+from typing import TYPE_CHECKING, Any
+
+from broker.api_table import Route, UnsupportedRequest
+from broker.call import NO_ANSWER, PARKED, Call
+from protocol.api_keys import ApiKey
+from protocol.errors import MalformedMessage
+from protocol.frames import FrameSplitter
+from protocol.wire import skip_tags
+
+if TYPE_CHECKING:
+    from broker.server import Server
+
+logger = logging.getLogger(__name__)
+
+READ_AHEAD_BYTES = 65_536
+
+_request_header = Struct(">hhih").unpack_from
+_answer_header = Struct(">ii").pack
+_answer_header_tagged = Struct(">iix").pack
+
+
+class Connection(asyncio.Protocol):
+    __slots__ = (
+        "_choked",
+        "_client_id",
+        "_frame_started",
+        "_parked",
+        "_raw_client_id",
+        "_reading",
+        "_server",
+        "_splitter",
+        "_transport",
+        "is_closed",
+        "last_active",
+        "listener_index",
+        "peer_host",
+        "peer_port",
+    )
+
+    def __init__(self, server: Server, listener_index: int) -> None:
+        self._server = server
+        self._splitter = FrameSplitter(server.broker.config.socket_request_max_bytes)
+        self._parked: Call | None = None
+        self._choked = False
+        self._reading = True
+        self._client_id = ""
+        self._raw_client_id = b""
+        self._frame_started = 0.0
+        self.listener_index = listener_index
+        self.last_active = server.loop.time()
+        self.is_closed = False
+
+    # --- what the event loop tells us
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport: asyncio.Transport = transport  # type: ignore[assignment]
+        peer = transport.get_extra_info("peername") or ("?", 0)
+        self.peer_host, self.peer_port = str(peer[0]), int(peer[1])
+        if refusal := self._server.connected(self):
+            self.close(refusal)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self.is_closed = True
+        self._server.disconnected(self)
+
+    def data_received(self, data: bytes) -> None:
+        self.last_active = self._server.loop.time()
+        splitter = self._splitter
+        if not splitter.pending_bytes:
+            self._frame_started = self.last_active
+        splitter.feed(data)
+        self._pump()
+        if self._reading and splitter.pending_bytes > READ_AHEAD_BYTES and (self._parked or self._choked):
+            self._reading = False
+            self._transport.pause_reading()
+
+    def pause_writing(self) -> None:
+        self._choked = True
+
+    def resume_writing(self) -> None:
+        self._choked = False
+        self._pump()
+
+    # --- frames
+
+    def _pump(self) -> None:
+        """Handle the frames that are there, until one is parked or the client stops reading."""
+        splitter = self._splitter
+        try:
+            while self._parked is None and not self._choked and not self.is_closed:
+                frame = splitter.next_frame()
+                if frame is None:
+                    self._read_on()
+                    return
+                self._frame_started = self.last_active
+                self._handle(frame)
+        except (MalformedMessage, UnsupportedRequest) as problem:
+            self.close(str(problem))
+
+    def _read_on(self) -> None:
+        if not self._reading:
+            self._reading = True
+            self._transport.resume_reading()
+
+    def _handle(self, frame: bytes) -> None:
+        # As protocol.headers.read_request_header, without making an object.
+        api_key, version, correlation_id, length = _request_header(frame) if len(frame) >= 10 else _too_short()
+        pos = 10
+        if length > 0:
+            pos += length
+            if frame[10:pos] != self._raw_client_id:
+                self._raw_client_id = frame[10:pos]
+                self._client_id = self._raw_client_id.decode("utf-8", "java")
+        elif length < -1:
+            raise MalformedMessage(f"the client id has the length {length}")
+        elif self._raw_client_id:
+            self._raw_client_id, self._client_id = b"", ""
+        try:
+            route = self._server.broker.apis.route(api_key, version)
+        except UnsupportedRequest:
+            if api_key != ApiKey.API_VERSIONS:
+                raise
+            self._answer_unknown_api_versions(correlation_id)
+            return
+        if route.flexible:
+            pos = _after_tags(frame, pos)
+        request = route.decode(frame, pos)
+        call = Call(self, route, version, correlation_id, self._client_id, int(time() * 1000))
+        try:
+            response = route.handler(self._server.broker, request, call)
+        except Exception:
+            logger.exception("%s v%d of %s failed; this is a bug", route.name, version, self)
+            self._answer_failure(call, route)
+            return
+        if response is PARKED:
+            self._parked = call
+        elif response is not NO_ANSWER:
+            self._answer(correlation_id, route, response)
+
+    # --- answers
+
+    def answer_parked(self, call: Call, route: Route, response: Any) -> None:
+        if self._parked is not call:
+            return  # the client hung up meanwhile
+        self._parked = None
+        if self.is_closed:
+            return
+        if response is not NO_ANSWER:
+            self._answer(call.correlation_id, route, response)
+        self._pump()
+
+    def _answer(self, correlation_id: int, route: Route, response: Any) -> None:
+        body = route.encode(response)
+        if type(body) is list:
+            body = b"".join(body)
+        if route.tagged:
+            self._transport.write(_answer_header_tagged(len(body) + 5, correlation_id) + body)
+        else:
+            self._transport.write(_answer_header(len(body) + 4, correlation_id) + body)
+
+    def _answer_unknown_api_versions(self, correlation_id: int) -> None:
+        from broker.cluster.api_versions import fallback_answer
+
+        body = fallback_answer()
+        self._transport.write(_answer_header(len(body) + 4, correlation_id) + body)
+
+    def _answer_failure(self, call: Call, route: Route) -> None:
+        """UNKNOWN_SERVER_ERROR where the answer has a place for it, as Kafka does; otherwise hang up."""
+        failure = self._server.broker.apis.failure_response(route)
+        if failure is None:
+            self.close(f"no answer to {route.name} after a failure")
+        else:
+            self._answer(call.correlation_id, route, failure)
+
+    # --- the end
+
+    def half_frame_since(self) -> float | None:
+        """When the unfinished frame began, if there is one and we are waiting for the rest."""
+        waiting = self._splitter.pending_bytes and self._parked is None and not self._choked
+        return self._frame_started if waiting else None
+
+    def close(self, reason: str) -> None:
+        """Hang up, with one line that says who and why."""
+        if not self.is_closed:
+            logger.info("closed %s: %s", self, reason)
+            self.is_closed = True
+            self._transport.abort()
+
+    def finish(self) -> None:
+        """At shutdown: let what was written leave, then hang up."""
+        self.is_closed = True
+        self._transport.close()
+
+    def __str__(self) -> str:
+        client = f" (client id {self._client_id!r})" if self._client_id else ""
+        return f"{self.peer_host}:{self.peer_port}{client}"
+
+
+def _too_short() -> tuple[int, int, int, int]:
+    raise MalformedMessage("a request header of less than 10 bytes")
+
+
+def _after_tags(frame: bytes, pos: int) -> int:
+    try:
+        tags = frame[pos]
+        return skip_tags(tags, frame, pos + 1) if tags else pos + 1
+    except IndexError:
+        raise MalformedMessage("the request header is longer than its frame") from None

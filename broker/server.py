@@ -1,0 +1,175 @@
+"""The process: listens, sweeps out the idle, and stops in good order.
+
+start    open the data folder -> listen -> say where
+stop     stop listening -> answer what can be answered -> close connections -> sync and close the logs
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+import sys
+from collections import Counter
+from time import time
+from typing import Any
+
+from broker.broker import Broker
+from broker.config import Config, Listener, parse_listeners
+from broker.connection import Connection
+from storage.disk import RealDisk
+
+logger = logging.getLogger(__name__)
+
+SWEEP_INTERVAL_S = 1.0
+
+
+def now_ms() -> int:
+    return int(time() * 1000)
+
+
+class Server:
+    """Listeners and connections around one Broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.loop = asyncio.get_running_loop()
+        self.addresses: list[tuple[str, int]] = []
+        self._connections: set[Connection] = set()
+        self._per_ip: Counter[str] = Counter()
+        self._listeners: list[asyncio.Server] = []
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._stopping = asyncio.Event()
+
+    # --- start
+
+    async def start(self) -> None:
+        config = self.broker.config
+        self.broker.call_later = self.loop.call_later
+        self.broker.open(now_ms())
+        try:
+            for index, listener in enumerate(parse_listeners("listeners", config.listeners)):
+                await self._listen(index, listener)
+        except BaseException:
+            self.broker.close(now_ms())
+            raise
+        self.broker.advertised = self._advertised()
+        self._sweep()
+
+    async def _listen(self, index: int, listener: Listener) -> None:
+        host = listener.host if listener.host not in ("", "0.0.0.0") else None  # noqa: S104
+        made = await self.loop.create_server(
+            lambda: Connection(self, index),
+            host if host is not None else _any_host(listener),
+            listener.port,
+            backlog=self.broker.config.socket_listen_backlog_size,
+        )
+        self._listeners.append(made)
+        address = made.sockets[0].getsockname()
+        self.addresses.append((address[0], address[1]))
+
+    def _advertised(self) -> list[Listener]:
+        """What clients are told, by the index of the listener they came through."""
+        config = self.broker.config
+        wanted = parse_listeners("advertised.listeners", config.advertised_listeners or config.listeners)
+        by_name = {each.name: each for each in wanted}
+        told = []
+        for index, listener in enumerate(parse_listeners("listeners", config.listeners)):
+            each = by_name.get(listener.name, wanted[0])
+            host = each.host if each.host not in ("", "0.0.0.0", "::") else _own_name()  # noqa: S104
+            told.append(Listener(each.name, host, each.port or self.addresses[index][1]))
+        return told
+
+    # --- connections
+
+    def connected(self, connection: Connection) -> str | None:
+        """Counts it; the reason if it must go again."""
+        config = self.broker.config
+        self._connections.add(connection)
+        self._per_ip[connection.peer_host] += 1
+        if len(self._connections) > config.max_connections:
+            return f"max.connections={config.max_connections} reached"
+        if self._per_ip[connection.peer_host] > config.max_connections_per_ip:
+            return f"max.connections.per.ip={config.max_connections_per_ip} reached"
+        return None
+
+    def disconnected(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        self._per_ip[connection.peer_host] -= 1
+        if not self._per_ip[connection.peer_host]:
+            del self._per_ip[connection.peer_host]
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._connections)
+
+    def _sweep(self) -> None:
+        """Hang up on those who are silent for too long, or never finish a frame."""
+        config = self.broker.config
+        now = self.loop.time()
+        idle_s = config.connections_max_idle_ms / 1000
+        half_frame_s = config.kohort_request_read_timeout_ms / 1000
+        for connection in list(self._connections):
+            since = connection.half_frame_since()
+            if since is not None and now - since > half_frame_s:
+                connection.close(f"no whole request within {half_frame_s:g} s (kohort.request.read.timeout.ms)")
+            elif idle_s >= 0 and now - connection.last_active > idle_s:
+                connection.close(f"silent for {idle_s:g} s (connections.max.idle.ms)")
+        self._sweeper = self.loop.call_later(SWEEP_INTERVAL_S, self._sweep)
+
+    # --- stop
+
+    def stop_on_signals(self) -> None:
+        """SIGTERM and SIGINT stop in good order; a second one stops at once."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self.loop.add_signal_handler(number, self._signalled)
+
+    def _signalled(self) -> None:
+        if self._stopping.is_set():
+            logger.warning("stopped at once by a second signal; the next start will check the logs")
+            sys.stderr.flush()
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.raise_signal(signal.SIGTERM)
+        self._stopping.set()
+
+    async def wait_until_stopped(self) -> None:
+        await self._stopping.wait()
+
+    async def stop(self) -> None:
+        for listener in self._listeners:
+            listener.close()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        for connection in list(self._connections):
+            connection.finish()
+        await asyncio.sleep(0)  # one turn, in which the transports write what they have
+        self.broker.close(now_ms())
+
+
+async def serve(config: Config, announce: Any = None) -> None:
+    """Run until a signal comes. `announce(server)` is called when clients can connect."""
+    server = Server(Broker(config, RealDisk()))
+    await server.start()
+    server.stop_on_signals()
+    if announce is not None:
+        announce(server)
+    await server.wait_until_stopped()
+    await server.stop()
+
+
+def _any_host(listener: Listener) -> str | None:
+    return "0.0.0.0" if listener.host == "0.0.0.0" else None  # noqa: S104
+
+
+def _own_name() -> str:
+    """What to tell clients when we listen on every address and nobody said how we are called."""
+    return socket.getfqdn() if _resolves(socket.getfqdn()) else "localhost"
+
+
+def _resolves(name: str) -> bool:
+    try:
+        socket.getaddrinfo(name, None)
+    except OSError:
+        return False
+    return True

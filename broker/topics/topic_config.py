@@ -1,0 +1,192 @@
+"""The settings of a topic: Kafka's names, types, defaults and limits, and which broker setting a default comes from.
+
+Kohort honours those that have a place in `storage.log_config.LogConfig` or below in `TopicConfig`; the others
+(replication, tiered storage, recompression) are accepted if they hold their default, and refused otherwise: a setting
+that is stored and ignored would be a lie.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from broker.config import INT32_MAX, INT64_MAX
+from storage.log_config import LogConfig
+
+if TYPE_CHECKING:
+    from broker.config import Config
+
+# Types as DescribeConfigs numbers them.
+BOOLEAN, STRING, INT, LONG, DOUBLE, LIST = 1, 2, 3, 5, 6, 7
+
+
+class TopicSetting(NamedTuple):
+    name: str
+    type: int
+    default: str
+    broker_setting: str | None = None  # whose value is the default
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+    honoured: bool = True
+
+
+_ROWS = (
+    TopicSetting("cleanup.policy", LIST, "delete", "log.cleanup.policy", choices=("compact", "delete")),
+    TopicSetting("compression.gzip.level", INT, "-1", honoured=False),
+    TopicSetting("compression.lz4.level", INT, "9", honoured=False),
+    TopicSetting("compression.type", STRING, "producer", honoured=False),
+    TopicSetting("compression.zstd.level", INT, "3", honoured=False),
+    TopicSetting("delete.retention.ms", LONG, "86400000", "log.cleaner.delete.retention.ms", 0, INT64_MAX),
+    TopicSetting("file.delete.delay.ms", LONG, "60000", "log.segment.delete.delay.ms", 0, INT64_MAX),
+    TopicSetting("flush.messages", LONG, "9223372036854775807", "log.flush.interval.messages", 1, INT64_MAX),
+    TopicSetting("flush.ms", LONG, "9223372036854775807", None, 0, INT64_MAX),
+    TopicSetting("follower.replication.throttled.replicas", LIST, "", honoured=False),
+    TopicSetting("index.interval.bytes", INT, "4096", "log.index.interval.bytes", 0, INT32_MAX),
+    TopicSetting("leader.replication.throttled.replicas", LIST, "", honoured=False),
+    TopicSetting("local.retention.bytes", LONG, "-2", honoured=False),
+    TopicSetting("local.retention.ms", LONG, "-2", honoured=False),
+    TopicSetting(
+        "max.compaction.lag.ms", LONG, "9223372036854775807", "log.cleaner.max.compaction.lag.ms", 1, INT64_MAX
+    ),
+    TopicSetting("max.message.bytes", INT, "1048588", "message.max.bytes", 0, INT32_MAX),
+    TopicSetting("message.timestamp.after.max.ms", LONG, "3600000", "log.message.timestamp.after.max.ms", 0, INT64_MAX),
+    TopicSetting(
+        "message.timestamp.before.max.ms",
+        LONG,
+        "9223372036854775807",
+        "log.message.timestamp.before.max.ms",
+        0,
+        INT64_MAX,
+    ),
+    TopicSetting(
+        "message.timestamp.type",
+        STRING,
+        "CreateTime",
+        "log.message.timestamp.type",
+        choices=("CreateTime", "LogAppendTime"),
+    ),
+    TopicSetting("min.cleanable.dirty.ratio", DOUBLE, "0.5", "log.cleaner.min.cleanable.ratio", 0, 1),
+    TopicSetting("min.compaction.lag.ms", LONG, "0", "log.cleaner.min.compaction.lag.ms", 0, INT64_MAX),
+    TopicSetting("min.insync.replicas", INT, "1", "min.insync.replicas", 1, INT32_MAX),
+    TopicSetting("preallocate", BOOLEAN, "false", honoured=False),
+    TopicSetting("remote.log.copy.disable", BOOLEAN, "false", honoured=False),
+    TopicSetting("remote.log.delete.on.disable", BOOLEAN, "false", honoured=False),
+    TopicSetting("remote.storage.enable", BOOLEAN, "false", honoured=False),
+    TopicSetting("retention.bytes", LONG, "-1", "log.retention.bytes", None, INT64_MAX),
+    TopicSetting("retention.ms", LONG, "604800000", "log.retention.ms", -1, INT64_MAX),
+    TopicSetting("segment.bytes", INT, "1073741824", "log.segment.bytes", 1_048_576, INT32_MAX),
+    TopicSetting("segment.index.bytes", INT, "10485760", "log.index.size.max.bytes", 4, INT32_MAX),
+    TopicSetting("segment.jitter.ms", LONG, "0", honoured=False),
+    TopicSetting("segment.ms", LONG, "604800000", "log.roll.ms", 1, INT64_MAX),
+    TopicSetting("unclean.leader.election.enable", BOOLEAN, "false", honoured=False),
+)
+
+TOPIC_SETTINGS: dict[str, TopicSetting] = {row.name: row for row in _ROWS}
+
+
+class InvalidTopicConfig(ValueError):
+    """A setting that a topic cannot have; the text is for the client."""
+
+
+def check_topic_config(name: str, value: str | None) -> str:
+    """The value as it is kept. InvalidTopicConfig names the setting, its value and what is allowed."""
+    known = TOPIC_SETTINGS.get(name)
+    if known is None:
+        raise InvalidTopicConfig(f"Unknown topic config name: {name}")
+    if value is None:
+        raise InvalidTopicConfig(f"Null value not supported for topic configs: {name}")
+    text = value.strip()
+    parsed = _parse(known, text)
+    if not known.honoured and parsed != _parse(known, known.default):
+        raise InvalidTopicConfig(f"{name}={text}: Kohort does not have this; leave it at {known.default!r}")
+    return text
+
+
+def _parse(known: TopicSetting, text: str) -> Any:
+    if known.type == BOOLEAN:
+        if text.lower() not in ("true", "false"):
+            raise _invalid(known, text, "Expected value to be either true or false")
+        return text.lower() == "true"
+    if known.type in (STRING, LIST):
+        return _parse_words(known, text)
+    try:
+        number = float(text) if known.type == DOUBLE else int(text)
+    except ValueError:
+        raise _invalid(known, text, f"Not a number of type {_TYPE_NAMES[known.type]}") from None
+    limit = {INT: INT32_MAX, LONG: INT64_MAX}.get(known.type)
+    if limit is not None and not -limit - 1 <= number <= limit:
+        raise _invalid(known, text, f"Not a number of type {_TYPE_NAMES[known.type]}")
+    if known.low is not None and number < known.low:
+        raise _invalid(known, text, f"Value must be at least {known.low}")
+    if known.high is not None and number > known.high:
+        raise _invalid(known, text, f"Value must be no more than {known.high}")
+    return number
+
+
+_TYPE_NAMES = {INT: "INT", LONG: "LONG", DOUBLE: "DOUBLE"}
+
+
+def _parse_words(known: TopicSetting, text: str) -> Any:
+    words = [word.strip() for word in text.split(",")] if known.type == LIST else [text]
+    if known.choices:
+        for word in words:
+            if word not in known.choices:
+                raise _invalid(known, word, f"String must be one of: {', '.join(known.choices)}")
+    return words
+
+
+def _invalid(known: TopicSetting, text: str, why: str) -> InvalidTopicConfig:
+    return InvalidTopicConfig(f"Invalid value {text} for configuration {known.name}: {why}")
+
+
+def effective(config: Config, own: dict[str, str]) -> dict[str, str]:
+    """Every setting of a topic: its own, or the broker's, or Kafka's default."""
+    return {name: own.get(name) or broker_default(config, known) for name, known in TOPIC_SETTINGS.items()}
+
+
+def broker_default(config: Config, known: TopicSetting) -> str:
+    if known.broker_setting is None:
+        return known.default
+    value = getattr(config, known.broker_setting.replace(".", "_"))
+    return str(value)
+
+
+class TopicConfig(NamedTuple):
+    """What handlers need, parsed once per change."""
+
+    log: LogConfig
+    timestamp_before_max_ms: int
+    timestamp_after_max_ms: int
+    min_insync_replicas: int
+
+
+def topic_config(config: Config, own: dict[str, str]) -> TopicConfig:
+    text = effective(config, own)
+
+    def number(name: str) -> int:
+        return int(text[name])
+
+    log = LogConfig(
+        cleanup_policy=text["cleanup.policy"],
+        segment_bytes=number("segment.bytes"),
+        segment_ms=number("segment.ms"),
+        segment_index_bytes=number("segment.index.bytes"),
+        index_interval_bytes=number("index.interval.bytes"),
+        retention_ms=number("retention.ms"),
+        retention_bytes=number("retention.bytes"),
+        delete_retention_ms=number("delete.retention.ms"),
+        min_compaction_lag_ms=number("min.compaction.lag.ms"),
+        max_compaction_lag_ms=number("max.compaction.lag.ms"),
+        min_cleanable_dirty_ratio=float(text["min.cleanable.dirty.ratio"]),
+        max_message_bytes=number("max.message.bytes"),
+        message_timestamp_type=text["message.timestamp.type"],
+        file_delete_delay_ms=number("file.delete.delay.ms"),
+        flush_messages=number("flush.messages"),
+        flush_ms=number("flush.ms"),
+    )
+    return TopicConfig(
+        log,
+        number("message.timestamp.before.max.ms"),
+        number("message.timestamp.after.max.ms"),
+        number("min.insync.replicas"),
+    )
