@@ -42,7 +42,7 @@ class OpenFiles:
         """This segment is in use; the one that was not for the longest time may have to go."""
         self._segments[id(segment)] = segment
         self._segments.move_to_end(id(segment))
-        if len(self._segments) > self.capacity:
+        while len(self._segments) > self.capacity:
             self._segments.popitem(last=False)[1].release_file()
 
     def forget(self, segment: Segment) -> None:

@@ -42,9 +42,9 @@ from storage.segment import MAX_RELATIVE_OFFSET, Segment
 logger = logging.getLogger(__name__)
 
 ADVICE: Final = (
-    "Nothing was changed. Restore the folder from a backup; or, to give up everything from there on, "
-    "stop the broker, remove .kafka_cleanshutdown if there is one, and this log's line from "
-    "recovery-point-offset-checkpoint (line 2 counts the lines), and start again"
+    "Nothing was changed. Restore the folder from a backup; or, to give up what follows, stop the broker, "
+    "cut the file at that byte (truncate -s BYTE FILE), remove .kafka_cleanshutdown if it is there and this "
+    "log's line in recovery-point-offset-checkpoint (line 2 counts the lines), and start again"
 )
 
 

@@ -142,8 +142,7 @@ class Segment:
             waited_ms > config.segment_ms
             or last_offset - self.base_offset > MAX_RELATIVE_OFFSET
             or len(self.index) * INDEX_ENTRY_BYTES >= config.segment_index_bytes - INDEX_ENTRY_BYTES
-            or len(self.time_index) * TIME_INDEX_ENTRY_BYTES
-            >= config.segment_index_bytes - 2 * TIME_INDEX_ENTRY_BYTES
+            or len(self.time_index) * TIME_INDEX_ENTRY_BYTES >= config.segment_index_bytes - 2 * TIME_INDEX_ENTRY_BYTES
         )
 
     def save_indexes(self) -> list[File]:
@@ -220,13 +219,14 @@ class Segment:
         except FileNotFoundError:
             self.rebuild_indexes()
         except CorruptIndex as error:
-            logger.warning("%s: rebuilding its indexes: %s", self.log_path, error)
-            self.rebuild_indexes()
+            self._distrust_indexes(str(error))
         else:
             self._index, self._time_index = index, time_index
             self._max_timestamp, self._max_timestamp_offset = time_index.last()
             last = index.last()
             self._bytes_since_index = self.size_bytes - last[1] if last else self.size_bytes
+            if not self._is_true(*time_index.last()):
+                self._distrust_indexes("the last entry of the time index is wrong")
 
     def rebuild_indexes(self) -> None:
         """Make both indexes anew from the log file, checking every batch."""
@@ -280,15 +280,30 @@ class Segment:
             _, header = next(walk_headers(self.file(), position, self.size_bytes))
             if header.last_offset == named:
                 return position
-        logger.warning(
-            "%s: rebuilding its indexes: no batch at byte %d ends with %d", self.log_path, position, named
-        )
-        self.rebuild_indexes()
+        self._distrust_indexes(f"no batch at byte {position} ends with offset {named}")
         return self.index.lookup(offset)[1]
+
+    def _is_true(self, timestamp: int, offset: int) -> bool:
+        """Whether an entry of the time index names the batch that it should."""
+        if timestamp == NO_TIMESTAMP:
+            return True
+        with suppress(CorruptBatch):
+            for _, header in walk_headers(self.file(), self._start_for(offset), self.size_bytes):
+                if header.last_offset >= offset:
+                    return header.base_offset <= offset and header.max_timestamp == timestamp
+        return False
+
+    def _distrust_indexes(self, why: str) -> None:
+        logger.warning("%s: rebuilding its indexes: %s", self.log_path, why)
+        self.rebuild_indexes()
 
     def first_at_or_after(self, timestamp: int, start_offset: int) -> tuple[int, int, int] | None:
         """(timestamp, offset, leader epoch) of the first record at or after both of these."""
-        position = self._start_for(max(self.time_index.lookup(timestamp), start_offset))
+        entry = self.time_index.lookup(timestamp)
+        if not self._is_true(*entry):
+            self._distrust_indexes(f"no batch with offset {entry[1]} has the time {entry[0]}")
+            entry = self.time_index.lookup(timestamp)
+        position = self._start_for(max(entry[1], start_offset))
         for header, chunk, at in walk_batches(self.file(), position, self.size_bytes):
             if header.max_timestamp >= timestamp and header.last_offset >= start_offset:
                 for record in read_records(chunk, at, header=header):

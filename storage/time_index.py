@@ -42,10 +42,12 @@ class TimeIndex:
             self._timestamps.append(timestamp)
             self._offsets.append(last_offset)
 
-    def lookup(self, timestamp: int) -> int:
-        """An offset before which no record is as late as `timestamp`."""
+    def lookup(self, timestamp: int) -> tuple[int, int]:
+        """The latest entry up to `timestamp`: no record before its batch is as late as that."""
         slot = bisect_right(self._timestamps, timestamp) - 1
-        return self._offsets[slot] if slot >= 0 else self.base_offset
+        if slot < 0:
+            return NO_TIMESTAMP, self.base_offset
+        return self._timestamps[slot], self._offsets[slot]
 
     def last(self) -> tuple[int, int]:
         """(greatest timestamp, last offset of its batch); (-1, base offset) if there is none."""
@@ -65,9 +67,7 @@ class TimeIndex:
 
     def to_bytes(self) -> bytes:
         """The content of the `.timeindex` file."""
-        return b"".join(
-            _ENTRY.pack(timestamp, offset - self.base_offset) for timestamp, offset in self.entries()
-        )
+        return b"".join(_ENTRY.pack(timestamp, offset - self.base_offset) for timestamp, offset in self.entries())
 
     @classmethod
     def from_bytes(cls, base_offset: int, data: bytes) -> TimeIndex:
