@@ -121,6 +121,16 @@ class SimulatedDisk(Disk):
         reborn._unsynced_names = self._unsynced_names
         return reborn
 
+    def clone(self, seed: int) -> "SimulatedDisk":
+        """The same files on a disk with another fate; everything on it is durable."""
+        clone = SimulatedDisk(seed, capacity_bytes=self.capacity_bytes)
+        clone.now = self.now
+        for path, inode in self._names.items():
+            content = None if inode is None else bytes(inode.content)
+            clone._names[path] = None if content is None else Inode(bytearray(content), bytearray(content))
+        clone._durable_names = dict(clone._names)
+        return clone
+
     def is_durable(self, path: str) -> bool:
         """Would the whole file survive any power loss under this name?"""
         inode = self._names.get(path)
@@ -129,9 +139,7 @@ class SimulatedDisk(Disk):
 
     def files(self) -> dict[str, bytes]:
         """Everything that the machine sees, by path."""
-        return {
-            path: bytes(inode.content) for path, inode in sorted(self._names.items()) if inode is not None
-        }
+        return {path: bytes(inode.content) for path, inode in sorted(self._names.items()) if inode is not None}
 
     # --- power loss -----------------------------------------------------------------------------------
 

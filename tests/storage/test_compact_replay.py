@@ -83,8 +83,8 @@ def perform(story: Story, act: object) -> Story:
     return story
 
 
-@settings(max_examples=250, deadline=None)
-@given(st.lists(acts, max_size=40))
+@settings(max_examples=100, deadline=None)
+@given(st.lists(acts, min_size=20, max_size=60))
 def test_the_state_is_that_of_the_full_log(story_of_acts: list[object]) -> None:
     disk = SimulatedDisk()
     disk.make_folder("data")
