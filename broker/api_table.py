@@ -18,6 +18,18 @@ Handler = Callable[[Any, Any, Any], Any]
 
 HANDLERS: dict[ApiKey, str] = {
     ApiKey.API_VERSIONS: "broker.cluster.api_versions",
+    ApiKey.METADATA: "broker.cluster.metadata",
+    ApiKey.FIND_COORDINATOR: "broker.cluster.find_coordinator",
+    ApiKey.DESCRIBE_CLUSTER: "broker.cluster.describe_cluster",
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: "broker.cluster.describe_topic_partitions",
+    ApiKey.CREATE_TOPICS: "broker.topics.create_topics",
+    ApiKey.CREATE_PARTITIONS: "broker.topics.create_partitions",
+    ApiKey.DELETE_TOPICS: "broker.topics.delete_topics",
+    ApiKey.DESCRIBE_CONFIGS: "broker.topics.describe_configs",
+    ApiKey.ALTER_CONFIGS: "broker.topics.alter_configs",
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: "broker.topics.incremental_alter_configs",
+    ApiKey.LIST_CONFIG_RESOURCES: "broker.topics.list_config_resources",
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: "broker.topics.list_partition_reassignments",
 }
 
 

@@ -117,9 +117,9 @@ def _parse(known: TopicSetting, text: str) -> Any:
     if limit is not None and not -limit - 1 <= number <= limit:
         raise _invalid(known, text, f"Not a number of type {_TYPE_NAMES[known.type]}")
     if known.low is not None and number < known.low:
-        raise _invalid(known, text, f"Value must be at least {known.low}")
+        raise _invalid(known, str(number), f"Value must be at least {known.low}")
     if known.high is not None and number > known.high:
-        raise _invalid(known, text, f"Value must be no more than {known.high}")
+        raise _invalid(known, str(number), f"Value must be no more than {known.high}")
     return number
 
 

@@ -1,0 +1,60 @@
+"""DescribeTopicPartitions (75), v0: topics in the order of their names, a page of partitions at a time (KIP-966)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.cluster.operations import TOPIC_OPERATIONS
+from broker.topics.catalog import LEADER_EPOCH
+from broker.topics.topic_names import name_problem
+from protocol.error_codes import ErrorCode
+from protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+    Cursor,
+)
+from protocol.wire import NO_UUID
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.call import Call
+
+MAX_PARTITIONS = 2000  # max.request.partition.size.limit
+
+
+def describe_topic_partitions(
+    broker: Broker, request: DescribeTopicPartitionsRequest, call: Call  # noqa: ARG001
+) -> DescribeTopicPartitionsResponse:  # fmt: skip
+    names = {topic.name for topic in request.topics} or {topic.name for topic in broker.catalog}
+    start_name, start_index = "", 0
+    if request.cursor is not None:
+        start_name, start_index = request.cursor.topic_name, max(0, request.cursor.partition_index)
+    left = max(1, min(request.response_partition_limit, MAX_PARTITIONS))
+    topics: list[DescribeTopicPartitionsResponseTopic] = []
+    for name in sorted(name for name in names if name >= start_name):
+        if left == 0:
+            return DescribeTopicPartitionsResponse(0, topics, Cursor(name, 0))
+        first = start_index if name == start_name else 0
+        described = _describe(broker, name, first, left)
+        topics.append(described)
+        left -= len(described.partitions)
+        topic = broker.catalog.get(name)
+        if topic is not None and first + len(described.partitions) < len(topic.partitions):
+            return DescribeTopicPartitionsResponse(0, topics, Cursor(name, first + len(described.partitions)))
+    return DescribeTopicPartitionsResponse(0, topics, None)
+
+
+def _describe(broker: Broker, name: str, first: int, limit: int) -> DescribeTopicPartitionsResponseTopic:
+    topic = broker.catalog.get(name)
+    if topic is None:
+        legal = name_problem(name) is None
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if legal else ErrorCode.INVALID_TOPIC_EXCEPTION
+        return DescribeTopicPartitionsResponseTopic(error, name, NO_UUID, False, (), TOPIC_OPERATIONS)
+    node = broker.config.node_id
+    partitions = [
+        DescribeTopicPartitionsResponsePartition(0, index, node, LEADER_EPOCH, [node], [node], (), (), ())
+        for index in range(first, min(first + limit, len(topic.partitions)))
+    ]
+    return DescribeTopicPartitionsResponseTopic(0, name, topic.id, topic.is_internal, partitions, TOPIC_OPERATIONS)

@@ -1,0 +1,108 @@
+"""Metadata (3), v0-13: brokers, and topics with their partitions and leaders.
+
+v1 tells all topics (null) from none (empty), adds rack, controller and internal topics; v2 the cluster id; v4 lets the
+client refuse auto-creation; v7 leader epochs (KIP-320); v8 authorized operations (KIP-430); v9 is flexible; v10 topic
+ids (KIP-516), v12 asks by them; v11 drops the cluster's authorized operations; v13 adds a top-level error (KIP-1102).
+
+A topic that is created on demand is there at once, with its leader: Kafka answers UNKNOWN_TOPIC_OR_PARTITION first and
+clients ask again.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from broker.cluster.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from broker.topics.catalog import CONSUMER_OFFSETS, LEADER_EPOCH, Topic
+from broker.topics.create_topics import Refused, create_on_demand
+from broker.topics.topic_names import name_problem
+from protocol.error_codes import ErrorCode
+from protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from protocol.wire import NO_UUID
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.call import Call
+
+logger = logging.getLogger(__name__)
+
+
+def metadata(broker: Broker, request: MetadataRequest, call: Call) -> MetadataResponse:
+    asked = request.topics
+    if asked is None or (call.version == 0 and not len(asked)):
+        topics = [_described(broker, topic) for topic in broker.catalog]
+    elif problem := _bad_request(asked, call.version):
+        topics = [_refusal(topic, problem) for topic in asked]
+    else:
+        create = call.version < 4 or request.allow_auto_topic_creation
+        topics = [_find(broker, topic, create) for topic in _without_repeats(asked)]
+    if request.include_topic_authorized_operations:
+        for topic in topics:
+            topic.topic_authorized_operations = TOPIC_OPERATIONS
+    cluster_operations = CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+    return MetadataResponse(0, [_self(broker, call)], broker.cluster_id, _node(broker), topics, cluster_operations, 0)
+
+
+def _bad_request(asked: object, version: int) -> ErrorCode | None:
+    if version >= 12:
+        return None
+    for topic in asked:  # type: ignore[attr-defined]
+        if topic.name is None or topic.topic_id != NO_UUID:
+            return ErrorCode.INVALID_REQUEST
+    return None
+
+
+def _without_repeats(asked: object) -> list[MetadataRequestTopic]:
+    unique = {(topic.name, topic.topic_id): topic for topic in asked}  # type: ignore[attr-defined]
+    return list(unique.values())
+
+
+def _find(broker: Broker, asked: MetadataRequestTopic, create: bool) -> MetadataResponseTopic:
+    if asked.topic_id != NO_UUID:
+        topic = broker.catalog.by_id(asked.topic_id)
+        if topic is None:
+            return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
+        return _described(broker, topic)
+    if asked.name is None:
+        return _refusal(asked, ErrorCode.UNKNOWN_SERVER_ERROR)
+    topic = broker.catalog.get(asked.name)
+    if topic is None and create and broker.config.auto_create_topics_enable:
+        try:
+            topic = create_on_demand(broker, asked.name)
+        except Refused as refused:
+            return _refusal(asked, refused.error)
+    if topic is not None:
+        return _described(broker, topic)
+    legal = name_problem(asked.name) is None
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if legal else ErrorCode.INVALID_TOPIC_EXCEPTION
+    return MetadataResponseTopic(error, asked.name, NO_UUID, asked.name == CONSUMER_OFFSETS)
+
+
+def _described(broker: Broker, topic: Topic) -> MetadataResponseTopic:
+    node = [_node(broker)]
+    partitions = [
+        MetadataResponsePartition(0, index, node[0], LEADER_EPOCH, node, node, ())
+        for index in range(len(topic.partitions))
+    ]
+    return MetadataResponseTopic(0, topic.name, topic.id, topic.is_internal, partitions)
+
+
+def _refusal(asked: MetadataRequestTopic, error: ErrorCode) -> MetadataResponseTopic:
+    return MetadataResponseTopic(error, asked.name or "", asked.topic_id)
+
+
+def _self(broker: Broker, call: Call) -> MetadataResponseBroker:
+    listener = broker.advertised[call.listener_index]
+    return MetadataResponseBroker(_node(broker), listener.host, listener.port, broker.config.broker_rack or None)
+
+
+def _node(broker: Broker) -> int:
+    return broker.config.node_id

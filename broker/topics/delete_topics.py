@@ -1,0 +1,78 @@
+"""DeleteTopics (20), v1-6.
+
+v4 is flexible; v5 adds error messages; v6 takes topics by name or by id. Up to v5 they are named in a plain list.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from broker.topics.catalog import Topic
+from protocol.error_codes import ErrorCode
+from protocol.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from protocol.wire import NO_UUID
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.call import Call
+
+
+def delete_topics(broker: Broker, request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse:
+    if call.version < 6:
+        states = [DeleteTopicState(name, NO_UUID) for name in request.topic_names]
+    else:
+        states = list(request.topics)
+    if not broker.config.delete_topic_enable:
+        error = ErrorCode.TOPIC_DELETION_DISABLED if call.version >= 3 else ErrorCode.INVALID_REQUEST
+        message = "Topic deletion is disabled."
+        return DeleteTopicsResponse(0, [DeletableTopicResult(s.name, s.topic_id, error, message) for s in states])
+    repeated = _repeated(states)
+    results, doomed = [], []
+    for state in states:
+        key = state.name or state.topic_id
+        if key in repeated:
+            if not repeated[key]:
+                repeated[key] = True  # answered once
+                what = "name" if state.name else "id"
+                results.append(_refusal(state, ErrorCode.INVALID_REQUEST, f"Duplicate topic {what}."))
+            continue
+        topic, refusal = _find(broker, state)
+        if topic is None:
+            assert refusal is not None
+            results.append(refusal)
+        else:
+            doomed.append(topic)
+            results.append(DeletableTopicResult(topic.name, topic.id, 0, None))
+    if doomed:
+        broker.catalog.delete(doomed)
+    return DeleteTopicsResponse(0, results)
+
+
+def _repeated(states: list[DeleteTopicState]) -> dict[object, bool]:
+    counted = Counter(state.name or state.topic_id for state in states if state.name or state.topic_id != NO_UUID)
+    return {key: False for key, count in counted.items() if count > 1}
+
+
+def _find(broker: Broker, state: DeleteTopicState) -> tuple[Topic | None, DeletableTopicResult | None]:
+    by_name, by_id = state.name is not None, state.topic_id != NO_UUID
+    if not by_name and not by_id:
+        return None, _refusal(state, ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
+    if by_name and by_id:
+        return None, _refusal(state, ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
+    if state.name is not None:
+        topic = broker.catalog.get(state.name)
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
+    else:
+        topic = broker.catalog.by_id(state.topic_id)
+        unknown = ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID."
+    return topic, None if topic is not None else _refusal(state, *unknown)
+
+
+def _refusal(state: DeleteTopicState, error: ErrorCode, message: str) -> DeletableTopicResult:
+    return DeletableTopicResult(state.name, state.topic_id, error, message)

@@ -1,0 +1,36 @@
+"""ListConfigResources (74), v0-1: what DescribeConfigs can describe. v0 lists client metrics only; v1 takes types."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.topics.describe_configs import BROKER, TOPIC
+from protocol.error_codes import ErrorCode
+from protocol.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.call import Call
+
+BROKER_LOGGER, CLIENT_METRICS, GROUP = 8, 16, 32
+KNOWN_TYPES = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
+
+
+def list_config_resources(
+    broker: Broker, request: ListConfigResourcesRequest, call: Call
+) -> ListConfigResourcesResponse:  # fmt: skip
+    if call.version == 0:
+        return ListConfigResourcesResponse(0, 0, ())  # client metrics, which we do not have
+    types = set(request.resource_types) or set(KNOWN_TYPES)
+    if not types <= set(KNOWN_TYPES):
+        return ListConfigResourcesResponse(0, ErrorCode.UNSUPPORTED_VERSION, ())
+    resources = []
+    if BROKER in types:
+        resources.append(ConfigResource(str(broker.config.node_id), BROKER))
+    if TOPIC in types:
+        resources += [ConfigResource(topic.name, TOPIC) for topic in broker.catalog]
+    return ListConfigResourcesResponse(0, 0, resources)

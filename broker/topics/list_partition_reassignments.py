@@ -1,0 +1,23 @@
+"""ListPartitionReassignments (46), v0: partitions on the move between brokers. One broker: there are none.
+
+kafka-topics --describe asks for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.call import Call
+
+
+def list_partition_reassignments(
+    broker: Broker, request: ListPartitionReassignmentsRequest, call: Call  # noqa: ARG001
+) -> ListPartitionReassignmentsResponse:  # fmt: skip
+    return ListPartitionReassignmentsResponse(0, 0, None, ())
