@@ -42,13 +42,9 @@ def split_batches(data: Buffer, config: LogConfig, *, verify: bool) -> list[Batc
         header = validate_batch(data, position) if verify else parse_header(data, position)
         batch_bytes = LOG_OVERHEAD_BYTES + header[1]
         if position + batch_bytes > size:
-            raise CorruptBatch(
-                f"batch at {position} is cut off: {batch_bytes} bytes, {size - position} are there"
-            )
+            raise CorruptBatch(f"batch at {position} is cut off: {batch_bytes} bytes, {size - position} are there")
         if batch_bytes > config.max_message_bytes:
-            raise BatchTooLarge(
-                f"a batch of {batch_bytes} bytes; max.message.bytes is {config.max_message_bytes}"
-            )
+            raise BatchTooLarge(f"a batch of {batch_bytes} bytes; max.message.bytes is {config.max_message_bytes}")
         headers.append(header)
         position += batch_bytes
     if not headers:

@@ -34,9 +34,7 @@ class Flush:
 
     __slots__ = ("_disk", "tickets", "waiting")
 
-    def __init__(
-        self, disk: Disk, tickets: list[FlushTicket], waiting: list[tuple[LogWriter, Ready]]
-    ) -> None:
+    def __init__(self, disk: Disk, tickets: list[FlushTicket], waiting: list[tuple[LogWriter, Ready]]) -> None:
         self._disk = disk
         self.tickets = tickets
         self.waiting = waiting

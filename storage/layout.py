@@ -10,6 +10,7 @@
       orders-0/                          topic, dash, partition; topics may contain dashes themselves
         partition.metadata               the topic's id
         leader-epoch-checkpoint          which epoch started at which offset
+        kohort-sync-failed               there if a sync failed since the log was opened
         00000000000000000000.log         batches back to back; named after the first offset
         00000000000000000000.index       offset index
         00000000000000000000.timeindex   time index
@@ -48,6 +49,7 @@ LOG_STARTS_FILE: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARKS_FILE: Final = "replication-offset-checkpoint"
 CLEANER_FILE: Final = "cleaner-offset-checkpoint"
 PARTITION_METADATA_FILE: Final = "partition.metadata"
+SYNC_FAILED_FILE: Final = "kohort-sync-failed"  # ours; Kafka ignores it
 LEADER_EPOCHS_FILE: Final = "leader-epoch-checkpoint"
 
 TopicPartition: TypeAlias = tuple[str, int]

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import NoReturn
 
 from protocol.record_batch import BatchHeader
@@ -21,7 +22,7 @@ from storage.batch_walk import walk_headers
 from storage.disk import OUT_OF_SPACE, Buffer, Disk, File
 from storage.errors import InvalidAppend, LogFailed
 from storage.flush import FlushTicket, sync_tickets
-from storage.layout import PARTITION_METADATA_FILE, format_partition_metadata
+from storage.layout import PARTITION_METADATA_FILE, SYNC_FAILED_FILE, format_partition_metadata
 from storage.leader_epochs import LeaderEpochs
 from storage.log_config import LogConfig
 from storage.open_files import OpenFiles
@@ -94,9 +95,7 @@ class LogWriter:
         append_time_ms = now if self.config.uses_log_append_time else None
         placed = place_batches(data, headers, self.log_end_offset, leader_epoch, append_time_ms)
         self._write(data, placed, now)
-        return AppendInfo(
-            placed[0][0], self.log_end_offset - 1, -1 if append_time_ms is None else append_time_ms
-        )
+        return AppendInfo(placed[0][0], self.log_end_offset - 1, -1 if append_time_ms is None else append_time_ms)
 
     def append_as_is(self, batches: Buffer, *, now: int) -> AppendInfo:
         """Append batches that have their offsets already, byte by byte, as a copy of another log would."""
@@ -201,9 +200,9 @@ class LogWriter:
     def _fail(self, why: str) -> None:
         if self.failed is None:
             self.failed = f"{self.folder} takes no more writes, a disk operation failed ({why})"
-            logger.error(
-                "%s. Check the disk, then restart the broker: it reads back what is there", self.failed
-            )
+            with suppress(OSError):  # tells the next start not to trust what it can read
+                self.disk.open(f"{self.folder}/{SYNC_FAILED_FILE}", create=True).close()
+            logger.error("%s. Check the disk, then restart the broker: it reads back what is there", self.failed)
 
     # --- flushing --------------------------------------------------------------------------------
 

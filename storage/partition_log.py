@@ -12,6 +12,7 @@ How it writes, and what it does when the disk fails, stands in `log_writer.py`; 
 from __future__ import annotations
 
 import logging
+import os
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -86,8 +87,10 @@ class PartitionLog(LogWriter):
         return log
 
     def _take_over(self, opened: Opened) -> None:
-        """After a crash: what was scanned may be in the page cache only, the small files may lag behind."""
+        """After a crash: bytes and names may be in the page cache only, the small files may lag behind."""
         self._dirty = list(opened.scanned)
+        if self.log_end_offset > 0:
+            self._unsynced_folders = [os.path.dirname(self.folder), self.folder]
         self._remove_snapshots(opened.snapshots)
         if self.log_end_offset > self.log_start_offset:
             self.leader_epochs.truncate(self.log_end_offset)
@@ -252,16 +255,14 @@ class PartitionLog(LogWriter):
         self._save_epochs()
 
     def _remove(self, segments: Sequence[Segment]) -> None:
-        """Take segments off the log and the disk, durably."""
-        if not segments:
-            return
-        for segment in segments:
+        """Take the last segments off the log and the disk, durably, so that a crash never leaves a hole."""
+        for segment in reversed(segments):
             self._open_files.forget(segment)
             for path in segment.rename(DELETED):
                 self.disk.unlink(path)
+            self.disk.sync_folder(self.folder)
         self.segments = [segment for segment in self.segments if segment not in segments]
         self._dirty = [segment for segment in self._dirty if segment not in segments]
-        self.disk.sync_folder(self.folder)
 
     def restart_at(self, offset: int) -> None:
         """Drop everything; the next record gets `offset`."""
@@ -316,9 +317,10 @@ class PartitionLog(LogWriter):
             self.roll(now)  # the name of the new segment keeps the end offset
             self.disk.sync_folder(self.folder)
         self.log_start_offset = max(self.log_start_offset, self.segments[len(old)].base_offset)
-        self._retire(old, now)
+        for segment in old:
+            self._retire([segment], now)
+            self.disk.sync_folder(self.folder)  # oldest first: a crash must not leave a hole
         del self.segments[: len(old)]
-        self._folder_changed()
 
     def _retire(self, old: Sequence[Segment], now: int) -> None:
         for segment in old:

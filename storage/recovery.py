@@ -10,6 +10,7 @@ What the walk may meet, and what follows:
   when the power went. The log is cut there, later segments go, and one line is logged.
 - The same *below* the recovery point, or a log that ends before it: bytes that were known to be on disk are
   damaged. Cutting would silently lose acknowledged data, so the log is not opened (`LogCorrupt`).
+- A sync had failed before the crash: what can be read now may exist in memory only, so it is written anew.
 - A sound batch that skips offsets. Offsets lie outside the checksum, so this may be a flipped bit, or what
   compaction left. Compacted logs may skip below the recovery point, and anywhere if there is no recovery
   point (a log that somebody copied here). Between two segments of an ordinary log it is the lost end of the
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Final
 
 from protocol.record_batch import BatchHeader, CorruptBatch
@@ -33,6 +35,7 @@ from storage.layout import (
     SEGMENT_KINDS,
     SNAPSHOT,
     SWAP,
+    SYNC_FAILED_FILE,
     parse_segment_file,
     segment_file,
 )
@@ -41,6 +44,7 @@ from storage.segment import MAX_RELATIVE_OFFSET, Segment
 
 logger = logging.getLogger(__name__)
 
+COPY_BYTES: Final = 1 << 20
 ADVICE: Final = (
     "Nothing was changed. Restore the folder from a backup; or, to give up what follows, stop the broker, "
     "cut the file at that byte (truncate -s BYTE FILE), remove .kafka_cleanshutdown if it is there and this "
@@ -57,6 +61,7 @@ class Opened:
     leader_epochs: list[tuple[int, int]] = field(default_factory=list)  # as seen in the scanned batches
     snapshots: list[int] = field(default_factory=list)  # offsets of the producer snapshots
     folder_changed: bool = False
+    sync_failed: bool = False  # what can be read now need not be on the medium
 
 
 @dataclass(slots=True)
@@ -77,19 +82,18 @@ def open_segments(disk: Disk, folder: str, rules: OpenRules) -> Opened:
         infos = _tidy(disk, folder, disk.scan_folder(folder), rules.config, opened)
     except CorruptBatch as error:
         raise LogCorrupt(f"{error}, in the output of a compaction. {ADVICE}") from error
-    logs = sorted((base, info) for base, info in infos.items())
-    bases = [base for base, _ in logs]
-    opened.segments = [
-        Segment(
-            disk, folder, base, rules.config,
-            size_bytes=info.size_bytes, next_offset=following, modified_ms=info.modified_ms,
-        )
-        for (base, info), following in zip(logs, [*bases[1:], None], strict=True)
-    ]  # fmt: skip
+    bases = sorted(infos)
+    for base, following in zip_longest(bases, bases[1:]):
+        info = infos[base]
+        segment = Segment(disk, folder, base, rules.config, size_bytes=info.size_bytes, next_offset=following)
+        segment.created_ms = segment.modified_ms = info.modified_ms
+        opened.segments.append(segment)
     if rules.clean:
         _find_end(opened)
     else:
         _Scan(opened, rules).run()
+        if opened.sync_failed:
+            _rewrite(disk, folder, opened)
     end = max(opened.segments[-1].next_offset if opened.segments else 0, rules.log_start_offset)
     known = rules.recovery_point
     if known is not None and (end < known or (rules.clean and end != known)):
@@ -103,6 +107,7 @@ def open_segments(disk: Disk, folder: str, rules: OpenRules) -> Opened:
 def _tidy(disk: Disk, folder: str, infos: list[FileInfo], config: LogConfig, opened: Opened) -> dict[int, FileInfo]:
     """Finish or undo what a crash interrupted; returns the remaining .log files by base offset."""
     files = {name: info for info in infos if (name := parse_segment_file(info.name))}
+    opened.sync_failed = any(info.name == SYNC_FAILED_FILE for info in infos)
     opened.snapshots = [offset for offset, kind, suffix in files if kind == SNAPSHOT and suffix == ""]
     if not any(suffix for _, _, suffix in files) and not _orphans(files):
         return {base: info for (base, kind, _), info in files.items() if kind == LOG}
@@ -177,6 +182,31 @@ def _find_end(opened: Opened) -> None:
     except CorruptBatch as error:
         raise LogCorrupt(f"{error}, although the broker had stopped cleanly. {ADVICE}") from error
     active.release_file()
+
+
+# --- after a failed sync --------------------------------------------------------------------------
+
+
+def _rewrite(disk: Disk, folder: str, opened: Opened) -> None:
+    """Write the scanned segments anew, because a sync of this log had failed.
+
+    The system then shows bytes that it has given up writing, and calls them clean: another sync of the same
+    file would say yes and do nothing. Copies are written for real.
+    """
+    logger.warning("%s: a sync had failed; %d segments are written anew", folder, len(opened.scanned))
+    for segment in opened.scanned:
+        copy = disk.open(segment.log_path + ".tmp", create=True, truncate=True)
+        try:
+            for position in range(0, segment.size_bytes, COPY_BYTES):
+                copy.append(segment.file().pread(min(COPY_BYTES, segment.size_bytes - position), position))
+            copy.sync()
+        finally:
+            copy.close()
+            segment.release_file()
+        disk.rename(segment.log_path + ".tmp", segment.log_path)
+    disk.sync_folder(folder)
+    disk.unlink(f"{folder}/{SYNC_FAILED_FILE}")
+    opened.folder_changed = True
 
 
 # --- after a crash --------------------------------------------------------------------------------

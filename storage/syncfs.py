@@ -25,11 +25,7 @@ WEIGHT: Final = 0.2  # of the newest measurement in the running mean
 def load_syncfs() -> Callable[[int], None] | None:
     """syncfs(2) by way of the C library; None where it is missing or does not report errors."""
     release = os.uname().release.split(".")
-    if (
-        os.uname().sysname != "Linux"
-        or not release[1].isdigit()
-        or (int(release[0]), int(release[1])) < (5, 8)
-    ):
+    if os.uname().sysname != "Linux" or not release[1].isdigit() or (int(release[0]), int(release[1])) < (5, 8):
         return None
     import ctypes  # takes some milliseconds, which only a broker with several busy partitions pays
 
