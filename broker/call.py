@@ -25,7 +25,7 @@ NO_ANSWER = _Signal("NO_ANSWER")  # never: Produce with acks=0
 class Call:
     """Handed to a handler with its request. A handler that cannot answer yet keeps it and returns PARKED."""
 
-    __slots__ = ("_connection", "_route", "client_id", "correlation_id", "now", "version")
+    __slots__ = ("_connection", "_route", "client_id", "correlation_id", "now", "started", "version")
 
     def __init__(
         self, connection: Connection, route: Any, version: int, correlation_id: int, client_id: str, now: int
@@ -36,6 +36,7 @@ class Call:
         self.correlation_id = correlation_id
         self.client_id = client_id
         self.now = now  # wall clock, milliseconds since 1970
+        self.started = connection.last_active  # the event loop's clock
 
     @property
     def client_host(self) -> str:

@@ -66,6 +66,8 @@ def _serve(options: argparse.Namespace) -> int:
         data = os.path.abspath(config.data_folder)
         seconds = time() - _process_start()
         print(f"Kohort listens on {where}, keeps its data in {data}, started in {seconds:.2f} s", flush=True)
+        if server.metrics_address is not None:
+            print(f"metrics at http://{server.metrics_address[0]}:{server.metrics_address[1]}/metrics", flush=True)
 
     try:
         with asyncio.Runner(loop_factory=_event_loop()) as runner:

@@ -40,6 +40,7 @@ class Connection(asyncio.Protocol):
         "_client_id",
         "_frame_started",
         "_parked",
+        "_pumping",
         "_raw_client_id",
         "_reading",
         "_server",
@@ -56,6 +57,7 @@ class Connection(asyncio.Protocol):
         self._server = server
         self._splitter = FrameSplitter(server.broker.config.socket_request_max_bytes)
         self._parked: Call | None = None
+        self._pumping = False
         self._choked = False
         self._reading = True
         self._client_id = ""
@@ -100,6 +102,9 @@ class Connection(asyncio.Protocol):
 
     def _pump(self) -> None:
         """Handle the frames that are there, until one is parked or the client stops reading."""
+        if self._pumping:
+            return  # a handler answered an earlier request of this connection; the loop below goes on by itself
+        self._pumping = True
         splitter = self._splitter
         try:
             while self._parked is None and not self._choked and not self.is_closed:
@@ -110,7 +115,14 @@ class Connection(asyncio.Protocol):
                 self._frame_started = self.last_active
                 self._handle(frame)
         except (MalformedMessage, UnsupportedRequest) as problem:
+            if self._server.metrics is not None:
+                self._server.metrics.refused_requests += 1
             self.close(str(problem))
+        except Exception:
+            logger.exception("a request of %s could not be read; this is a bug", self)
+            self.close("a bug in reading its request")
+        finally:
+            self._pumping = False
 
     def _read_on(self) -> None:
         if not self._reading:
@@ -140,38 +152,44 @@ class Connection(asyncio.Protocol):
         if route.flexible:
             pos = _after_tags(frame, pos)
         request = route.decode(frame, pos)
-        call = Call(self, route, version, correlation_id, self._client_id, int(time() * 1000))
+        call = self._parked = Call(self, route, version, correlation_id, self._client_id, int(time() * 1000))
         try:
             response = route.handler(self._server.broker, request, call)
         except Exception:
             logger.exception("%s v%d of %s failed; this is a bug", route.name, version, self)
+            self._parked = None
             self._answer_failure(call, route)
             return
-        if response is PARKED:
-            self._parked = call
-        elif response is not NO_ANSWER:
-            self._answer(correlation_id, route, response)
+        if response is not PARKED:
+            self._parked = None
+            self._answer(call, route, response)
 
     # --- answers
 
     def answer_parked(self, call: Call, route: Route, response: Any) -> None:
         if self._parked is not call:
-            return  # the client hung up meanwhile
+            raise RuntimeError(f"{route.name} was answered twice")
         self._parked = None
-        if self.is_closed:
-            return
-        if response is not NO_ANSWER:
-            self._answer(call.correlation_id, route, response)
-        self._pump()
+        if not self.is_closed:
+            self._answer(call, route, response)
+            self._pump()
 
-    def _answer(self, correlation_id: int, route: Route, response: Any) -> None:
+    def _answer(self, call: Call, route: Route, response: Any) -> None:
+        if self._server.metrics is not None:
+            self._measure(call, route, response)
+        if response is NO_ANSWER:
+            return
         body = route.encode(response)
         if type(body) is list:
             body = b"".join(body)
         if route.tagged:
-            self._transport.write(_answer_header_tagged(len(body) + 5, correlation_id) + body)
+            self._transport.write(_answer_header_tagged(len(body) + 5, call.correlation_id) + body)
         else:
-            self._transport.write(_answer_header(len(body) + 4, correlation_id) + body)
+            self._transport.write(_answer_header(len(body) + 4, call.correlation_id) + body)
+
+    def _measure(self, call: Call, route: Route, response: Any) -> None:
+        failed = getattr(response, "error_code", 0) != 0
+        self._server.metrics.api(route.name).answered(self._server.loop.time() - call.started, failed)
 
     def _answer_unknown_api_versions(self, correlation_id: int) -> None:
         from broker.cluster.api_versions import fallback_answer
@@ -185,7 +203,7 @@ class Connection(asyncio.Protocol):
         if failure is None:
             self.close(f"no answer to {route.name} after a failure")
         else:
-            self._answer(call.correlation_id, route, failure)
+            self._answer(call, route, failure)
 
     # --- the end
 

@@ -41,6 +41,8 @@ class Server:
         self._listeners: list[asyncio.Server] = []
         self._sweeper: asyncio.TimerHandle | None = None
         self._stopping = asyncio.Event()
+        self.metrics: Any = None  # broker.metrics.Metrics, if kohort.metrics.port is set
+        self.metrics_address: tuple[str, int] | None = None
 
     # --- start
 
@@ -51,11 +53,24 @@ class Server:
         try:
             for index, listener in enumerate(parse_listeners("listeners", config.listeners)):
                 await self._listen(index, listener)
+            if config.kohort_metrics_port >= 0:
+                await self._start_metrics(parse_listeners("listeners", config.listeners)[0].host)
         except BaseException:
             self.broker.close(now_ms())
             raise
         self.broker.advertised = self._advertised()
         self._sweep()
+
+    async def _start_metrics(self, host: str) -> None:
+        from broker.metrics import Metrics, MetricsEndpoint
+
+        self.metrics = Metrics(self)
+        made = await self.loop.create_server(
+            lambda: MetricsEndpoint(self.metrics), host or None, self.broker.config.kohort_metrics_port
+        )
+        self._listeners.append(made)
+        address = made.sockets[0].getsockname()
+        self.metrics_address = address[0], address[1]
 
     async def _listen(self, index: int, listener: Listener) -> None:
         host = listener.host if listener.host not in ("", "0.0.0.0") else None  # noqa: S104

@@ -9,11 +9,11 @@ from broker.topics.catalog import LEADER_EPOCH
 from broker.topics.topic_names import name_problem
 from protocol.error_codes import ErrorCode
 from protocol.messages.describe_topic_partitions import (
+    Cursor,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
-    Cursor,
 )
 from protocol.wire import NO_UUID
 

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 # Where a value comes from, as Kafka numbers it.
 DYNAMIC_TOPIC, STATIC_BROKER, DEFAULT = 1, 4, 5
 
+# Kafka's defaults of these stand under other names (log.retention.hours, log.roll.hours), and are not shown as synonyms.
+_WITHOUT_DEFAULT_SYNONYM = ("log.retention.ms", "log.roll.ms")
+
 
 class ConfigEntry(NamedTuple):
     name: str
@@ -33,7 +36,8 @@ def _entry(config: Config, own: dict[str, str], known: TopicSetting) -> ConfigEn
     if known.broker_setting is not None:
         if inherited != known.default:
             synonyms.append((known.broker_setting, inherited, STATIC_BROKER))
-        synonyms.append((known.broker_setting, known.default, DEFAULT))
+        if known.broker_setting not in _WITHOUT_DEFAULT_SYNONYM:
+            synonyms.append((known.broker_setting, known.default, DEFAULT))
     if synonyms:
         _, value, source = synonyms[0]
         return ConfigEntry(known.name, value, source, known.type, synonyms)

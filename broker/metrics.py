@@ -1,0 +1,152 @@
+"""Counters for Prometheus: requests, errors and latency by API; connections; log sizes; event-loop lag.
+
+Off unless `kohort.metrics.port` is set. The endpoint answers GET /metrics in the text format, and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from broker.server import Server
+
+LATENCY_BUCKETS_S = (
+    0.0001,
+    0.00025,
+    0.0005,
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1,
+    2.5,
+    5,
+    10,
+    60,
+)
+LAG_INTERVAL_S = 0.5
+MAX_HTTP_REQUEST_BYTES = 8192
+
+
+class ApiMetrics:
+    """What happened to requests of one API."""
+
+    __slots__ = ("buckets", "errors", "requests", "seconds")
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.errors = 0
+        self.seconds = 0.0
+        self.buckets = [0] * (len(LATENCY_BUCKETS_S) + 1)
+
+    def answered(self, seconds: float, failed: bool) -> None:
+        self.requests += 1
+        self.errors += failed
+        self.seconds += seconds
+        self.buckets[bisect_left(LATENCY_BUCKETS_S, seconds)] += 1
+
+
+class Metrics:
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._apis: dict[str, ApiMetrics] = {}
+        self.refused_requests = 0  # malformed, or of an API that is not served
+        self._lag_s = 0.0
+        self._watch_lag()
+
+    def api(self, name: str) -> ApiMetrics:
+        found = self._apis.get(name)
+        if found is None:
+            found = self._apis[name] = ApiMetrics()
+        return found
+
+    def _watch_lag(self) -> None:
+        """How late the event loop calls back: the time that the slowest handler of the interval took."""
+        loop = self._server.loop
+        due = loop.time() + LAG_INTERVAL_S
+
+        def late() -> None:
+            self._lag_s = max(0.0, loop.time() - due)
+            self._watch_lag()
+
+        loop.call_at(due, late)
+
+    def text(self) -> str:
+        return "\n".join(self._lines()) + "\n"
+
+    def _lines(self) -> Iterator[str]:
+        broker = self._server.broker
+        yield from _gauge("kohort_connections", "open connections", [("", self._server.connection_count)])
+        yield from _gauge("kohort_event_loop_lag_seconds", "how late timers run", [("", f"{self._lag_s:.6f}")])
+        yield from _gauge("kohort_topics", "topics", [("", len(broker.catalog))])
+        sizes: dict[str, int] = {}
+        for (topic, _), log in broker.logs.logs.items():
+            sizes[topic] = sizes.get(topic, 0) + log.size_bytes
+        rows = [(f'topic="{topic}"', size) for topic, size in sorted(sizes.items())]
+        yield from _gauge("kohort_log_size_bytes", "bytes of log segments", rows)
+        failed = [("", len(broker.logs.failed))]
+        yield from _gauge("kohort_offline_partitions", "partitions whose log could not be opened", failed)
+        counters = sorted(self._apis.items())
+        refused = [("", self.refused_requests)]
+        yield from _metric("kohort_refused_requests_total", "counter", "malformed or unsupported requests", refused)
+        requests = [(f'api="{name}"', each.requests) for name, each in counters]
+        yield from _metric("kohort_requests_total", "counter", "requests answered", requests)
+        errors = [(f'api="{name}"', each.errors) for name, each in counters]
+        yield from _metric("kohort_request_errors_total", "counter", "answers with an error code", errors)
+        yield "# HELP kohort_request_seconds from the whole request to its answer"
+        yield "# TYPE kohort_request_seconds histogram"
+        for name, each in counters:
+            yield from _histogram(name, each)
+
+
+def _gauge(name: str, about: str, rows: Iterable[tuple[str, object]]) -> Iterator[str]:
+    return _metric(name, "gauge", about, rows)
+
+
+def _metric(name: str, kind: str, about: str, rows: Iterable[tuple[str, object]]) -> Iterator[str]:
+    yield f"# HELP {name} {about}"
+    yield f"# TYPE {name} {kind}"
+    for labels, value in rows:
+        yield f"{name}{{{labels}}} {value}" if labels else f"{name} {value}"
+
+
+def _histogram(api: str, metrics: ApiMetrics) -> Iterator[str]:
+    total = 0
+    for limit, count in zip((*LATENCY_BUCKETS_S, "+Inf"), metrics.buckets, strict=True):
+        total += count
+        yield f'kohort_request_seconds_bucket{{api="{api}",le="{limit}"}} {total}'
+    yield f'kohort_request_seconds_sum{{api="{api}"}} {metrics.seconds:.6f}'
+    yield f'kohort_request_seconds_count{{api="{api}"}} {metrics.requests}'
+
+
+class MetricsEndpoint(asyncio.Protocol):
+    """Just enough HTTP/1.1 for a scraper: one request, one answer, goodbye."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._received = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport: asyncio.Transport = transport  # type: ignore[assignment]
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        if b"\r\n\r\n" not in self._received and len(self._received) <= MAX_HTTP_REQUEST_BYTES:
+            return
+        words = self._received.split(b"\r\n", 1)[0].split()
+        if len(words) == 3 and words[0] == b"GET" and words[1].split(b"?")[0] == b"/metrics":
+            status, body = "200 OK", self._metrics.text()
+        else:
+            status, body = "404 Not Found", "only GET /metrics is here\n"
+        raw = body.encode()
+        head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n"
+        self._transport.write(f"{head}Content-Length: {len(raw)}\r\nConnection: close\r\n\r\n".encode() + raw)
+        self._transport.close()
