@@ -188,7 +188,9 @@ class Connection(asyncio.Protocol):
             self._transport.write(_answer_header(len(body) + 4, call.correlation_id) + body)
 
     def _measure(self, call: Call, route: Route, response: Any) -> None:
-        failed = getattr(response, "error_code", 0) != 0
+        from broker.metrics import holds_error
+
+        failed = response is not NO_ANSWER and holds_error(response)
         self._server.metrics.api(route.name).answered(self._server.loop.time() - call.started, failed)
 
     def _answer_unknown_api_versions(self, correlation_id: int) -> None:

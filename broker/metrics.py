@@ -8,30 +8,14 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from protocol.wire import Message
 
 if TYPE_CHECKING:
     from broker.server import Server
 
-LATENCY_BUCKETS_S = (
-    0.0001,
-    0.00025,
-    0.0005,
-    0.001,
-    0.0025,
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1,
-    2.5,
-    5,
-    10,
-    60,
-)
+LATENCY_BUCKETS_S = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 60)
 LAG_INTERVAL_S = 0.5
 MAX_HTTP_REQUEST_BYTES = 8192
 
@@ -52,6 +36,18 @@ class ApiMetrics:
         self.errors += failed
         self.seconds += seconds
         self.buckets[bisect_left(LATENCY_BUCKETS_S, seconds)] += 1
+
+
+def holds_error(message: Any) -> bool:
+    """Whether an error code stands anywhere in an answer: at the top, or with one topic or partition."""
+    for name in message.__slots__:
+        value = getattr(message, name)
+        if name == "error_code":
+            if value:
+                return True
+        elif type(value) is list and value and isinstance(value[0], Message) and any(map(holds_error, value)):
+            return True
+    return False
 
 
 class Metrics:

@@ -1,0 +1,205 @@
+"""The server from outside: a real process, real sockets, and clients that do not behave."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from struct import pack
+
+import pytest
+
+from broker.client import Client, ClientError
+from protocol.api_keys import APIS, ApiKey
+from protocol.headers import request_header
+from protocol.messages.api_versions import ApiVersionsRequest
+from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from protocol.messages.metadata import MetadataRequest
+from tests.clients.kohort import KohortProcess
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KohortProcess]:
+    with KohortProcess(tmp_path_factory.mktemp("broker")) as process:
+        yield process
+
+
+def ask(client: Client, version: int = 3) -> int:
+    return len(client.send(ApiKey.API_VERSIONS, ApiVersionsRequest("test", "1.0"), version).api_keys)
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_every_version_of_api_versions_lists_what_is_served(broker: KohortProcess, version: int) -> None:
+    with Client(broker.address) as client:
+        assert ask(client, version) > 10
+
+
+def test_an_unknown_version_of_api_versions_gets_kafkas_fallback_and_the_connection_stays(
+    broker: KohortProcess,
+) -> None:
+    with Client(broker.address) as client:
+        header = pack(">hhih", 18, 99, 5, 1) + b"c" + b"\0"
+        client.send_raw(pack(">i", len(header)) + header)
+        assert client.receive_frame() == bytes.fromhex("00000005 0023 00000001 0012 0000 0004")
+        assert ask(client) > 10
+
+
+def test_a_client_name_that_is_none_is_an_invalid_request(broker: KohortProcess) -> None:
+    with Client(broker.address) as client:
+        answer = client.send(ApiKey.API_VERSIONS, ApiVersionsRequest("no spaces", "1"), 3)
+        assert (answer.error_code, list(answer.api_keys)) == (42, [])
+
+
+def _unserved_version() -> bytes:
+    return request_header(ApiKey.METADATA, 99, 1, "c") + b"\0"
+
+
+@pytest.mark.parametrize(
+    ("frame", "reason"),
+    [
+        (pack(">i", -1), "a frame of -1 bytes"),
+        (pack(">i", 0), "a frame of 0 bytes"),
+        (pack(">i", 104_857_601), "socket.request.max.bytes"),
+        (pack(">i", 10) + pack(">hhih", 9999, 0, 1, -1), "API 9999 is not served"),
+        (pack(">i", len(_unserved_version())) + _unserved_version(), "Metadata version 99 is not served, only 0 to 13"),
+        (pack(">i", 10) + pack(">hhih", 3, 0, 1, -5), "the client id has the length -5"),
+        (pack(">i", 8) + pack(">hhi", 3, 0, 1), "a request header of less than 10 bytes"),
+        (pack(">i", 14) + pack(">hhihi", 3, 0, 1, -1, 2**31 - 1), "MetadataRequest v0"),
+    ],
+)
+def test_a_request_that_cannot_be_read_closes_the_connection_and_leaves_one_line(
+    broker: KohortProcess, frame: bytes, reason: str
+) -> None:
+    with Client(broker.address) as client:
+        local = client._socket.getsockname()[1]
+        client.send_raw(frame)
+        with pytest.raises(ClientError, match="closed the connection"):
+            client.receive_frame()
+    lines = [line for line in broker.log.read_text().splitlines() if f":{local}" in line]
+    assert len(lines) == 1
+    assert reason in lines[0]
+
+
+def test_pipelined_requests_are_answered_in_order(broker: KohortProcess) -> None:
+    with Client(broker.address) as client:
+        sent = [client.post(ApiKey.API_VERSIONS, ApiVersionsRequest("a", "1"), i % 5) for i in range(200)]
+        for i, correlation_id in enumerate(sent):
+            client.receive(ApiKey.API_VERSIONS, i % 5, correlation_id)
+
+
+def test_a_request_in_single_bytes_is_served(broker: KohortProcess) -> None:
+    with Client(broker.address) as client:
+        header = request_header(ApiKey.API_VERSIONS, 0, 7, "slow")
+        for byte in pack(">i", len(header)) + header:
+            client.send_raw(bytes([byte]))
+        assert client.receive_frame()[:4] == pack(">i", 7)
+
+
+def test_bytes_after_a_body_are_ignored(broker: KohortProcess) -> None:
+    with Client(broker.address) as client:
+        frame = request_header(ApiKey.API_VERSIONS, 0, 7, "c") + b"more than was asked for"
+        client.send_raw(pack(">i", len(frame)) + frame)
+        assert client.receive_frame()[:4] == pack(">i", 7)
+
+
+def test_announced_versions_are_those_of_the_table(broker: KohortProcess) -> None:
+    with Client(broker.address) as client:
+        for api in client.send(ApiKey.API_VERSIONS, ApiVersionsRequest("a", "1"), 4).api_keys:
+            known = APIS[api.api_key]
+            lowest = 0 if api.api_key == ApiKey.PRODUCE else known.min_version
+            assert (api.min_version, api.max_version) == (lowest, known.max_version), known.name
+
+
+def test_too_many_connections_of_one_address_are_refused(tmp_path: Path) -> None:
+    with KohortProcess(tmp_path, **{"max.connections.per.ip": "2"}) as broker:
+        with Client(broker.address) as one, Client(broker.address) as two:
+            assert ask(one)
+            assert ask(two)
+            with Client(broker.address) as three, pytest.raises(ClientError):
+                ask(three)
+        with Client(broker.address) as later:
+            assert ask(later)
+
+
+def test_half_a_frame_does_not_hold_a_connection_for_ever(tmp_path: Path) -> None:
+    settings = {"kohort.request.read.timeout.ms": "100"}
+    with KohortProcess(tmp_path, **settings) as broker, Client(broker.address) as client:
+        client.send_raw(b"\0\0")
+        with pytest.raises(ClientError, match="closed"):
+            client.receive_frame()
+
+
+def test_a_silent_connection_is_closed(tmp_path: Path) -> None:
+    with KohortProcess(tmp_path, **{"connections.max.idle.ms": "100"}) as broker, Client(broker.address) as client:
+        assert ask(client)
+        with pytest.raises(ClientError, match="closed"):
+            client.receive_frame()
+
+
+def test_topics_survive_a_clean_stop_and_a_kill(tmp_path: Path) -> None:
+    for name, end in (("a", signal.SIGTERM), ("b", signal.SIGKILL), ("c", signal.SIGINT)):
+        process = KohortProcess(tmp_path)
+        with Client(process.address) as client:
+            made = client.send(ApiKey.CREATE_TOPICS, CreateTopicsRequest([CreatableTopic(name, 3, 1)]))
+            assert made.topics[0].error_code == 0
+        process.process.send_signal(end)
+        status = process.process.wait(30)
+        assert process.process.stdout is not None
+        process.process.stdout.close()
+        assert status == (-signal.SIGKILL if end is signal.SIGKILL else 0)
+    with KohortProcess(tmp_path) as process, Client(process.address) as client:
+        topics = client.send(ApiKey.METADATA, MetadataRequest(None)).topics
+        assert sorted((topic.name, len(topic.partitions)) for topic in topics) == [("a", 3), ("b", 3), ("c", 3)]
+
+
+def test_a_second_broker_on_the_same_folder_is_told_so(tmp_path: Path) -> None:
+    with KohortProcess(tmp_path) as process:
+        done = _run(
+            "serve", "--override", f"log.dirs={process.data}", "--override", "listeners=PLAINTEXT://127.0.0.1:0"
+        )
+        assert done.returncode == 1
+        assert done.stderr.startswith("kohort: ")
+        assert str(process.data) in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_a_taken_port_is_told_in_one_line(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        where = f"listeners=PLAINTEXT://127.0.0.1:{taken.getsockname()[1]}"
+        done = _run("serve", "--override", where, "--override", f"log.dirs={tmp_path}/d")
+    assert done.returncode == 1
+    assert "address already in use" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("arguments", [["--override", "nope=1"], ["no-such-file.properties"]])
+def test_bad_settings_end_with_one_line_and_status_1(arguments: list[str]) -> None:
+    done = _run("serve", *arguments)
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_metrics_count_what_clients_do(tmp_path: Path) -> None:
+    from urllib.request import urlopen
+
+    with KohortProcess(tmp_path, **{"kohort.metrics.port": "0"}) as process:
+        assert process.process.stdout is not None
+        url = process.process.stdout.readline().split()[-1]
+        with Client(process.address) as client:
+            client.send(ApiKey.CREATE_TOPICS, CreateTopicsRequest([CreatableTopic("bad name", 1, 1)]))
+            with urlopen(url) as page:
+                text = page.read().decode()
+    assert 'kohort_requests_total{api="CreateTopics"} 1' in text
+    assert 'kohort_request_errors_total{api="CreateTopics"} 1' in text
+    assert 'kohort_request_seconds_count{api="ApiVersions"} 1' in text
+    assert "kohort_connections 1" in text
+
+
+def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [str(Path(sys.executable).with_name("kohort")), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=30)
