@@ -7,8 +7,8 @@ slice and one byte for the tagged fields:
     e.partition_index, e.committed_offset, e.committed_leader_epoch, n = _unpack_iqiB(data, pos)
 
 Each struct has a function (data, pos) -> (object, pos). Where an array's elements hold no further structs, they are
-also read in place, because a call costs as much as the reading; the function remains for long arrays in large frames,
-which stay in the frame (see protocol/wire.py).
+also read in place, because a call costs as much as the reading; the function remains for large frames, which have
+many rules (see protocol/wire.py).
 """
 
 from __future__ import annotations
@@ -17,9 +17,6 @@ from codegen.classes import default_of
 from codegen.lines import Lines, Source
 from codegen.schema import FIXED, Field, Message, Struct
 
-INLINE_COUNT = 8  # arrays up to this long need no check: they cannot cost much
-EAGER_COUNT = {0: 256}  # of an outermost array in a large frame; inner ones are lazy beyond INLINE_COUNT
-
 
 def write_message_decoder(source: Source, message: Message, version: int, name: str) -> str:
     """The function that reads a whole message; returns its name."""
@@ -27,14 +24,16 @@ def write_message_decoder(source: Source, message: Message, version: int, name: 
     key = ("decode", message.struct.signature(version, flexible))
     if key in source.made:
         return source.made[key]
-    reader = _StructReader(source, version, flexible, depth=0)
+    reader = _StructReader(source, version, flexible)
     lines = reader.lines
     with lines.block(f"def {name}(data: bytes, pos: int = 0) -> {message.struct.class_name}:"):
         with lines.block("try:"):
-            if any(f.type == "array" for f in message.struct.plain(version)):
+            if any(f.type in ("array", "struct") for f in message.struct.plain(version)):
                 with lines.block(f"if len(data) > {source.use('SMALL_FRAME_BYTES')}:"):
-                    lines.add(f"{source.use('start_large_request')}()")
-            reader.read_struct(message.struct)
+                    lines.add(f"{source.use('start_large_request')}(len(data))")
+                reader.read_struct(message.struct)
+            else:
+                reader.read_struct(message.struct, starts_with_tags=True)
             if not flexible:  # otherwise the last byte read was the count of tagged fields, so there is one
                 with lines.block("if pos > len(data):"):
                     lines.add(f"raise {source.use('past_end_error')}()")
@@ -50,18 +49,18 @@ def write_message_decoder(source: Source, message: Message, version: int, name: 
 class _StructReader:
     """Writes the statements that read one struct into the object called `target`."""
 
-    def __init__(self, source: Source, version: int, flexible: bool, depth: int) -> None:
+    def __init__(self, source: Source, version: int, flexible: bool) -> None:
         self.source = source
         self.version = version
         self.flexible = flexible
-        self.depth = depth
         self.target = "o"
         self.lines = Lines()
         self._run: list[tuple[str, int, str]] = []  # format, size, where it goes
 
     # --- structs
 
-    def read_struct(self, struct: Struct) -> None:
+    def read_struct(self, struct: Struct, *, starts_with_tags: bool = False) -> None:
+        """`starts_with_tags`: nothing before the tagged fields could make the message expensive."""
         self.lines.add(f"{self.target} = {self.source.use('new')}({struct.class_name})")
         for f in struct.fields:
             if not f.present(self.version):
@@ -69,25 +68,27 @@ class _StructReader:
         for f in struct.plain(self.version):
             self.read(f, self._place(f))
         if self.flexible:
-            self._read_tags(struct)
+            self._read_tags(struct, starts_with_tags)
         self.flush()
 
     def _place(self, f: Field) -> str:
         return f"{self.target}.{f.name}"
 
-    def _read_tags(self, struct: Struct) -> None:
+    def _read_tags(self, struct: Struct, starts: bool) -> None:
         self._flush_with("B", 1, "t")
         tagged = struct.tagged(self.version)
         for f in tagged:
             self.lines.add(f"{self._place(f)} = {default_of(self.source, f)}")
         with self.lines.block("if t:"):
+            if starts:
+                self.lines.add(f"{self.source.use('start_large_request')}(len(data))")
             if not tagged:
                 self.lines.add(f"pos = {self.source.use('skip_tags')}(t, data, pos)")
                 return
             known = max(f.tag or 0 for f in tagged) + 1
             self.lines.add(f"tags, pos = {self.source.use('read_tags')}(t, data, pos, {known})")
             for f in tagged:
-                reader = _value_function(self.source, f, self.version, struct.class_name, self.depth)
+                reader = _value_function(self.source, f, self.version, struct.class_name)
                 with self.lines.block(f"if {f.tag} in tags:"):
                     call = f"{self.source.use('read_tag')}(data, tags[{f.tag}], {reader})"
                     self.lines.add(f"{self._place(f)} = {call}")
@@ -103,7 +104,7 @@ class _StructReader:
 
     def _read_inner_struct(self, f: Field, place: str) -> None:
         assert f.struct is not None
-        function = struct_function(self.source, f.struct, self.version, self.flexible, self.depth)
+        function = struct_function(self.source, f.struct, self.version, self.flexible)
         if not f.nullable(self.version):
             self.flush()
             self.lines.add(f"{place}, pos = {function}(data, pos)")
@@ -123,13 +124,15 @@ class _StructReader:
             if nullable:
                 with self.lines.block("if n:"):
                     with self.lines.block("if n > 127:"):
-                        self.lines.add(f"n, pos = {self.source.use('long_uvarint')}(n, data, pos)")
+                        long = "long_string_length" if f.type == "string" else "long_uvarint"
+                        self.lines.add(f"n, pos = {self.source.use(long)}(n, data, pos)")
                     self._read_body(f, place, "n - 1")
                 with self.lines.block("else:"):
                     self.lines.add(f"{place} = None")
             else:
                 with self.lines.block("if not 0 < n < 128:"):
-                    self.lines.add(f'n, pos = {self.source.use("unusual_length")}(n, data, pos, "{f.name}")')
+                    unusual = self.source.use("unusual_string_length" if f.type == "string" else "unusual_length")
+                    self.lines.add(f'n, pos = {unusual}(n, data, pos, "{f.name}")')
                 self._read_body(f, place, "n - 1")
             return
         self._flush_with("h" if f.type == "string" else "i", 2 if f.type == "string" else 4, "n")
@@ -169,20 +172,19 @@ class _StructReader:
         if length != "n":
             self.lines.add(f"n = {length}")
         read = self._element_function(element)
-        with self.lines.block(f"if n <= {INLINE_COUNT} or len(data) <= {self.source.use('SMALL_FRAME_BYTES')}:"):
+        with self.lines.block(f"if len(data) <= {self.source.use('SMALL_FRAME_BYTES')}:"):
             if element.struct is not None and _holds_no_structs(element.struct, self.version):
                 self._read_in_place(element.struct, place)
             else:
                 self._read_by_function(place, read)
         with self.lines.block("else:"):
             shortest = element.min_bytes(self.version, self.flexible)
-            eager = EAGER_COUNT.get(self.depth, INLINE_COUNT)
             many = self.source.use("read_many")
-            self.lines.add(f"{place}, pos = {many}(data, pos, n, {shortest}, {eager}, {read})")
+            self.lines.add(f"{place}, pos = {many}(data, pos, n, {shortest}, {read})")
 
     def _element_function(self, element: Field) -> str:
         if element.struct is not None:
-            return struct_function(self.source, element.struct, self.version, self.flexible, self.depth + 1)
+            return struct_function(self.source, element.struct, self.version, self.flexible)
         if element.type == "uuid":
             return self.source.use("read_uuid")
         assert element.type == "string", element
@@ -249,30 +251,29 @@ class _StructReader:
         self.lines.add(f"pos += {size}")
 
 
-def struct_function(source: Source, struct: Struct, version: int, flexible: bool, depth: int) -> str:
+def struct_function(source: Source, struct: Struct, version: int, flexible: bool) -> str:
     """The function (data, pos) -> (object, pos) of a struct inside a message."""
-    key = ("struct", depth, struct.signature(version, flexible))
-    if key in source.made:
-        return source.made[key]
-    name = f"_read_{_snake(struct.class_name)}_v{version}"
-    while name in source.made.values():  # the same struct, deeper down, is lazy sooner
-        name += "_inner"
-    source.made[key] = name
-    reader = _StructReader(source, version, flexible, depth)
-    with reader.lines.block(f"def {name}(data: bytes, pos: int) -> tuple[{struct.class_name}, int]:"):
-        reader.read_struct(struct)
-        reader.lines.add("return o, pos")
-    source.functions.append(reader.lines.text())
-    return name
+    key = ("struct", struct.signature(version, flexible))
+    if key not in source.made:
+        name = f"_read_{_snake(struct.class_name)}_v{version}"
+        while name in source.made.values():  # request and response may differ in a struct of one name
+            name += "_too"
+        source.made[key] = name
+        reader = _StructReader(source, version, flexible)
+        with reader.lines.block(f"def {name}(data: bytes, pos: int) -> tuple[{struct.class_name}, int]:"):
+            reader.read_struct(struct)
+            reader.lines.add("return o, pos")
+        source.functions.append(reader.lines.text())
+    return source.made[key]
 
 
-def _value_function(source: Source, f: Field, version: int, owner: str, depth: int) -> str:
+def _value_function(source: Source, f: Field, version: int, owner: str) -> str:
     """The function (data, pos) -> (value, pos) of a tagged field."""
     name = f"_read_{_snake(owner)}_{f.name}_v{version}"
     key = ("value", name)
     if key not in source.made:
         source.made[key] = name
-        reader = _StructReader(source, version, flexible=True, depth=depth)
+        reader = _StructReader(source, version, flexible=True)
         with reader.lines.block(f"def {name}(data: bytes, pos: int) -> tuple[Any, int]:"):
             reader.read(f, "value")
             reader.flush()

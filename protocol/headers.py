@@ -14,7 +14,7 @@ from struct import Struct
 
 from protocol.api_keys import APIS, ApiKey
 from protocol.errors import MalformedMessage
-from protocol.wire import READ_ERRORS, skip_tags
+from protocol.wire import READ_ERRORS, skip_tags, start_large_request
 
 _fixed = Struct(">hhih").unpack_from
 _pack_request = Struct(">hhih").pack
@@ -50,6 +50,7 @@ def read_request_header(frame: bytes) -> tuple[RequestHeader, int]:
             tags = frame[pos]
             pos += 1
             if tags:
+                start_large_request(len(frame))
                 pos = skip_tags(tags, frame, pos)
     except READ_ERRORS as problem:
         raise MalformedMessage(f"request header: {problem}") from None
@@ -88,6 +89,7 @@ def read_response_header(frame: bytes, api_key: int, version: int) -> tuple[int,
             tags = frame[pos]
             pos += 1
             if tags:
+                start_large_request(len(frame))
                 pos = skip_tags(tags, frame, pos)
     except READ_ERRORS as problem:
         raise MalformedMessage(f"response header: {problem}") from None

@@ -6,12 +6,14 @@ frame's length once, when the message is complete. Whatever goes wrong leaves as
 
 Arrays are where a frame can cost more than it weighs, since one byte on the wire may become a hundred in memory:
 
-    up to 8 elements            read at once
-    more, in a small frame      read at once, after the count was compared with the bytes that remain
-    more, in a large frame      walked once to check them, then kept as a `LazyArray` that reads again when iterated
+    in a small frame            read at once: reading stops at the end of the frame, whatever the count says
+    in a large frame            the count is compared with the bytes that remain, and taken off the request's budget;
+                                then read at once while the allowance of live elements lasts, which grows with the
+                                frame; beyond it, walked once to check them and kept as a `LazyArray` that reads
+                                again when iterated
 
-So a frame above SMALL_FRAME_BYTES holds few live objects whatever it says, and a budget of elements per request
-bounds the time that the walk may take.
+So a frame above SMALL_FRAME_BYTES holds few live objects whatever it says, and the budget of elements and tagged
+fields per request bounds the time that reading may take.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import codecs
 import sys
 from array import array
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from struct import Struct, error, pack
 from typing import Any, TypeVar
 
@@ -29,6 +32,7 @@ T = TypeVar("T")
 
 SMALL_FRAME_BYTES = 16_384
 MAX_ELEMENTS_PER_REQUEST = 1_000_000
+MAX_STRING_BYTES = 32_767
 NO_UUID = bytes(16)
 
 # A decoder fills the slots itself: an __init__ would cost as much as the rest of a small struct.
@@ -133,7 +137,7 @@ def read_compact_string(data: bytes, pos: int) -> tuple[str, int]:
     length = data[pos]
     pos += 1
     if not 0 < length < 128:
-        length, pos = unusual_length(length, data, pos, "an array's string")
+        length, pos = unusual_string_length(length, data, pos, "an array's string")
     end = pos + length - 1
     return data[pos:end].decode("utf-8", "java"), end
 
@@ -149,7 +153,10 @@ def pack_compact_string(text: str) -> bytes:
 
 
 def read_uuid(data: bytes, pos: int) -> tuple[bytes, int]:
-    return data[pos : pos + 16], pos + 16
+    end = pos + 16
+    if end > len(data):  # a slice does not say so, and the count of an array may be anything
+        raise past_end_error()
+    return data[pos:end], end
 
 
 def unusual_length(first: int, data: bytes, pos: int, field: str) -> tuple[int, int]:
@@ -157,6 +164,20 @@ def unusual_length(first: int, data: bytes, pos: int, field: str) -> tuple[int, 
     if first == 0:
         raise null_error(field)
     return long_uvarint(first, data, pos)
+
+
+def unusual_string_length(first: int, data: bytes, pos: int, field: str) -> tuple[int, int]:
+    if first == 0:
+        raise null_error(field)
+    return long_string_length(first, data, pos)
+
+
+def long_string_length(first: int, data: bytes, pos: int) -> tuple[int, int]:
+    """A compact string may not be longer than an int16 can say, as in Kafka: the log keeps such lengths."""
+    length, pos = long_uvarint(first, data, pos)
+    if length > MAX_STRING_BYTES + 1:
+        raise MalformedMessage(f"a string of {length - 1} bytes; at most {MAX_STRING_BYTES}")
+    return length, pos
 
 
 def check_null(length: int, field: str) -> None:
@@ -182,16 +203,33 @@ def unreadable(message: str, problem: Exception) -> MalformedMessage:
 ReadElement = Callable[[bytes, int], tuple[T, int]]
 
 
-class _Budget:
-    """Elements that the request being decoded may still hold. Decoding is one synchronous call, so one will do."""
+# How many elements of a large frame become objects at once: a thing of a kilobyte each, at worst. One more for each
+# kilobyte of the frame; and inside an element that is walked over, and dropped, a few.
+EAGER_ELEMENTS = 256
+EAGER_ELEMENTS_WALKING = 64
 
-    __slots__ = ("left",)
+
+class _Budget:
+    """What the request being decoded may still hold. Decoding is one synchronous call, so one will do."""
+
+    __slots__ = ("eager", "left")
 
     def __init__(self) -> None:
-        self.left = MAX_ELEMENTS_PER_REQUEST
+        self.left = MAX_ELEMENTS_PER_REQUEST  # elements and tagged fields
+        self.eager = EAGER_ELEMENTS  # elements that are kept as objects
+
+    def spend(self, count: int) -> None:
+        self.left -= count
+        if self.left < 0:
+            raise MalformedMessage(f"more than {MAX_ELEMENTS_PER_REQUEST} elements and tagged fields in one request")
 
 
 _budget = _Budget()
+
+
+def start_large_request(size_bytes: int) -> None:
+    _budget.left = MAX_ELEMENTS_PER_REQUEST
+    _budget.eager = EAGER_ELEMENTS + (size_bytes >> 10)
 
 
 class LazyArray(Sequence[T]):
@@ -212,11 +250,23 @@ class LazyArray(Sequence[T]):
         data, read, pos = self._data, self._read, self._start
         for _ in range(self._count):
             _budget.left = MAX_ELEMENTS_PER_REQUEST  # was counted when the request came in
+            _budget.eager = EAGER_ELEMENTS_WALKING
             element, pos = read(data, pos)
             yield element
 
     def __getitem__(self, index: Any) -> Any:
-        return list(self)[index]
+        """Reads from the start of the array each time: for a look at one element, not for a loop."""
+        if isinstance(index, slice):
+            return list(self)[index]
+        wanted = index + self._count if index < 0 else index
+        if not 0 <= wanted < self._count:
+            raise IndexError(index)
+        return next(islice(self, wanted, None))
+
+    def __eq__(self, other: object) -> bool:
+        return _same(self, other) if isinstance(other, (list, tuple, LazyArray)) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return f"<LazyArray of {self._count}>"
@@ -224,29 +274,24 @@ class LazyArray(Sequence[T]):
 
 def _walk(data: bytes, start: int, count: int, read: ReadElement[T]) -> tuple[LazyArray[T], int]:
     pos = start
+    eager = _budget.eager
     for _ in range(count):
+        _budget.eager = EAGER_ELEMENTS_WALKING
         _, pos = read(data, pos)
+    _budget.eager = eager
     if pos > len(data):
         raise past_end_error()
     return LazyArray(data, start, count, read), pos
 
 
-def start_large_request() -> None:
-    _budget.left = MAX_ELEMENTS_PER_REQUEST
-
-
-def read_many(
-    data: bytes, pos: int, count: int, min_bytes: int, eager_count: int, read: ReadElement[T]
-) -> tuple[Sequence[T], int]:
-    """An array of more than 8 elements, each at least `min_bytes` long; lazy if it is long and in a large frame."""
+def read_many(data: bytes, pos: int, count: int, min_bytes: int, read: ReadElement[T]) -> tuple[Sequence[T], int]:
+    """An array in a large frame, each element at least `min_bytes` long."""
     if count * min_bytes > len(data) - pos:
         raise MalformedMessage(f"an array of {count} elements does not fit into the remaining {len(data) - pos} bytes")
-    if len(data) > SMALL_FRAME_BYTES:
-        _budget.left -= count
-        if _budget.left < 0:
-            raise MalformedMessage(f"more than {MAX_ELEMENTS_PER_REQUEST} array elements in one request")
-        if count > eager_count:
-            return _walk(data, pos, count, read)
+    _budget.spend(count)
+    if count > _budget.eager:
+        return _walk(data, pos, count, read)
+    _budget.eager -= count
     elements = []
     for _ in range(count):
         element, pos = read(data, pos)
@@ -261,7 +306,7 @@ _ITEM_BYTES = {"b": 1, "h": 2, "i": 4, "q": 8}
 
 def read_ints(data: bytes, pos: int, count: int, code: str) -> tuple[Sequence[int], int]:
     """An array of integers; a long one as array.array, which needs no more room than the frame did."""
-    if count < 33:
+    if count < 9 or (count < 33 and len(data) <= SMALL_FRAME_BYTES):
         short = _SHORT_ARRAYS[code][count]
         return short.unpack_from(data, pos), pos + short.size
     end = pos + count * _ITEM_BYTES[code]
@@ -303,6 +348,8 @@ def read_tags(count: int, data: bytes, pos: int, known: int) -> tuple[dict[int, 
     size = len(data)
     if count * 2 > size - pos:
         raise MalformedMessage(f"{count} tagged fields do not fit into the remaining {size - pos} bytes")
+    if size > SMALL_FRAME_BYTES:
+        _budget.spend(count)
     found = {}
     for _ in range(count):
         tag, pos = read_uvarint(data, pos)

@@ -13,8 +13,9 @@ from protocol.wire import (
     null_error,
     past_end_error,
     skip_tags,
+    start_large_request,
     unreadable,
-    unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -89,20 +90,21 @@ def decode_request_v3(data: bytes, pos: int = 0) -> AddOffsetsToTxnRequest:
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "transactional_id")
+            n, pos = unusual_string_length(n, data, pos, "transactional_id")
         end = pos + n - 1
         o.transactional_id = data[pos:end].decode("utf-8", "java")
         pos = end
         o.producer_id, o.producer_epoch, n = _unpack_qhB(data, pos)
         pos += 11
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "group_id")
+            n, pos = unusual_string_length(n, data, pos, "group_id")
         end = pos + n - 1
         o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
         t = data[pos]
         pos += 1
         if t:
+            start_large_request(len(data))
             pos = skip_tags(t, data, pos)
         return o
     except READ_ERRORS as problem:
@@ -152,6 +154,7 @@ def decode_response_v3(data: bytes, pos: int = 0) -> AddOffsetsToTxnResponse:
         o.throttle_time_ms, o.error_code, t = _unpack_ihB(data, pos)
         pos += 7
         if t:
+            start_large_request(len(data))
             pos = skip_tags(t, data, pos)
         return o
     except READ_ERRORS as problem:

@@ -23,6 +23,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -171,7 +172,7 @@ def _read_add_partitions_to_txn_topic_v0(data: bytes, pos: int) -> tuple[AddPart
 def decode_request_v0(data: bytes, pos: int = 0) -> AddPartitionsToTxnRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(AddPartitionsToTxnRequest)
         o.transactions = ()
         (n,) = _unpack_h(data, pos)
@@ -185,7 +186,7 @@ def decode_request_v0(data: bytes, pos: int = 0) -> AddPartitionsToTxnRequest:
         pos += 14
         if n < 0:
             raise null_error("v3_and_below_topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.v3_and_below_topics = items = []
             for _ in range(n):
                 e = new(AddPartitionsToTxnTopic)
@@ -203,7 +204,7 @@ def decode_request_v0(data: bytes, pos: int = 0) -> AddPartitionsToTxnRequest:
                 e.partitions, pos = read_ints(data, pos, n, "i")
                 items.append(e)
         else:
-            o.v3_and_below_topics, pos = read_many(data, pos, n, 6, 256, _read_add_partitions_to_txn_topic_v0)
+            o.v3_and_below_topics, pos = read_many(data, pos, n, 6, _read_add_partitions_to_txn_topic_v0)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -216,7 +217,7 @@ def _read_add_partitions_to_txn_topic_v3(data: bytes, pos: int) -> tuple[AddPart
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -235,13 +236,13 @@ def _read_add_partitions_to_txn_topic_v3(data: bytes, pos: int) -> tuple[AddPart
 def decode_request_v3(data: bytes, pos: int = 0) -> AddPartitionsToTxnRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(AddPartitionsToTxnRequest)
         o.transactions = ()
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "v3_and_below_transactional_id")
+            n, pos = unusual_string_length(n, data, pos, "v3_and_below_transactional_id")
         end = pos + n - 1
         o.v3_and_below_transactional_id = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -250,14 +251,14 @@ def decode_request_v3(data: bytes, pos: int = 0) -> AddPartitionsToTxnRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "v3_and_below_topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.v3_and_below_topics = items = []
             for _ in range(n):
                 e = new(AddPartitionsToTxnTopic)
                 n = data[pos]
                 pos += 1
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "name")
+                    n, pos = unusual_string_length(n, data, pos, "name")
                 end = pos + n - 1
                 e.name = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -272,7 +273,7 @@ def decode_request_v3(data: bytes, pos: int = 0) -> AddPartitionsToTxnRequest:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.v3_and_below_topics, pos = read_many(data, pos, n, 3, 256, _read_add_partitions_to_txn_topic_v3)
+            o.v3_and_below_topics, pos = read_many(data, pos, n, 3, _read_add_partitions_to_txn_topic_v3)
         t = data[pos]
         pos += 1
         if t:
@@ -282,33 +283,12 @@ def decode_request_v3(data: bytes, pos: int = 0) -> AddPartitionsToTxnRequest:
         raise unreadable("AddPartitionsToTxnRequest v3", problem) from None
 
 
-def _read_add_partitions_to_txn_topic_v4(data: bytes, pos: int) -> tuple[AddPartitionsToTxnTopic, int]:
-    o = new(AddPartitionsToTxnTopic)
-    n = data[pos]
-    pos += 1
-    if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
-    end = pos + n - 1
-    o.name = data[pos:end].decode("utf-8", "java")
-    pos = end
-    n = data[pos]
-    pos += 1
-    if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "partitions")
-    o.partitions, pos = read_ints(data, pos, n - 1, "i")
-    t = data[pos]
-    pos += 1
-    if t:
-        pos = skip_tags(t, data, pos)
-    return o, pos
-
-
 def _read_add_partitions_to_txn_transaction_v4(data: bytes, pos: int) -> tuple[AddPartitionsToTxnTransaction, int]:
     o = new(AddPartitionsToTxnTransaction)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "transactional_id")
+        n, pos = unusual_string_length(n, data, pos, "transactional_id")
     end = pos + n - 1
     o.transactional_id = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -317,14 +297,14 @@ def _read_add_partitions_to_txn_transaction_v4(data: bytes, pos: int) -> tuple[A
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topics")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.topics = items = []
         for _ in range(n):
             e = new(AddPartitionsToTxnTopic)
             n = data[pos]
             pos += 1
             if not 0 < n < 128:
-                n, pos = unusual_length(n, data, pos, "name")
+                n, pos = unusual_string_length(n, data, pos, "name")
             end = pos + n - 1
             e.name = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -339,7 +319,7 @@ def _read_add_partitions_to_txn_transaction_v4(data: bytes, pos: int) -> tuple[A
                 pos = skip_tags(t, data, pos)
             items.append(e)
     else:
-        o.topics, pos = read_many(data, pos, n, 3, 8, _read_add_partitions_to_txn_topic_v4)
+        o.topics, pos = read_many(data, pos, n, 3, _read_add_partitions_to_txn_topic_v3)
     t = data[pos]
     pos += 1
     if t:
@@ -350,7 +330,7 @@ def _read_add_partitions_to_txn_transaction_v4(data: bytes, pos: int) -> tuple[A
 def decode_request_v4(data: bytes, pos: int = 0) -> AddPartitionsToTxnRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(AddPartitionsToTxnRequest)
         o.v3_and_below_transactional_id = ''
         o.v3_and_below_producer_id = 0
@@ -361,13 +341,13 @@ def decode_request_v4(data: bytes, pos: int = 0) -> AddPartitionsToTxnRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "transactions")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.transactions = items = []
             for _ in range(n):
                 item, pos = _read_add_partitions_to_txn_transaction_v4(data, pos)
                 items.append(item)
         else:
-            o.transactions, pos = read_many(data, pos, n, 14, 256, _read_add_partitions_to_txn_transaction_v4)
+            o.transactions, pos = read_many(data, pos, n, 14, _read_add_partitions_to_txn_transaction_v4)
         t = data[pos]
         pos += 1
         if t:
@@ -463,7 +443,7 @@ def _read_add_partitions_to_txn_topic_result_v0(data: bytes, pos: int) -> tuple[
     pos += 4
     if n < 0:
         raise null_error("results_by_partition")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         end = pos + n * 6
         if n > 2 and end <= len(data):
             o.results_by_partition = [AddPartitionsToTxnPartitionResult(v0, v1) for v0, v1 in _iter_unpack_ih(data[pos:end])]
@@ -476,14 +456,14 @@ def _read_add_partitions_to_txn_topic_result_v0(data: bytes, pos: int) -> tuple[
                 pos += 6
                 items.append(e)
     else:
-        o.results_by_partition, pos = read_many(data, pos, n, 6, 8, _read_add_partitions_to_txn_partition_result_v0)
+        o.results_by_partition, pos = read_many(data, pos, n, 6, _read_add_partitions_to_txn_partition_result_v0)
     return o, pos
 
 
 def decode_response_v0(data: bytes, pos: int = 0) -> AddPartitionsToTxnResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(AddPartitionsToTxnResponse)
         o.error_code = 0
         o.results_by_transaction = ()
@@ -491,13 +471,13 @@ def decode_response_v0(data: bytes, pos: int = 0) -> AddPartitionsToTxnResponse:
         pos += 8
         if n < 0:
             raise null_error("results_by_topic_v3_and_below")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.results_by_topic_v3_and_below = items = []
             for _ in range(n):
                 item, pos = _read_add_partitions_to_txn_topic_result_v0(data, pos)
                 items.append(item)
         else:
-            o.results_by_topic_v3_and_below, pos = read_many(data, pos, n, 6, 256, _read_add_partitions_to_txn_topic_result_v0)
+            o.results_by_topic_v3_and_below, pos = read_many(data, pos, n, 6, _read_add_partitions_to_txn_topic_result_v0)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -519,7 +499,7 @@ def _read_add_partitions_to_txn_topic_result_v3(data: bytes, pos: int) -> tuple[
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -528,7 +508,7 @@ def _read_add_partitions_to_txn_topic_result_v3(data: bytes, pos: int) -> tuple[
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "results_by_partition")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         end = pos + n * 7
         if n > 2 and data[pos + 6 : end : 7].count(0) == n:
             o.results_by_partition = [AddPartitionsToTxnPartitionResult(v0, v1) for v0, v1, _ in _iter_unpack_ihB(data[pos:end])]
@@ -543,7 +523,7 @@ def _read_add_partitions_to_txn_topic_result_v3(data: bytes, pos: int) -> tuple[
                     pos = skip_tags(t, data, pos)
                 items.append(e)
     else:
-        o.results_by_partition, pos = read_many(data, pos, n, 7, 8, _read_add_partitions_to_txn_partition_result_v3)
+        o.results_by_partition, pos = read_many(data, pos, n, 7, _read_add_partitions_to_txn_partition_result_v3)
     t = data[pos]
     pos += 1
     if t:
@@ -554,7 +534,7 @@ def _read_add_partitions_to_txn_topic_result_v3(data: bytes, pos: int) -> tuple[
 def decode_response_v3(data: bytes, pos: int = 0) -> AddPartitionsToTxnResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(AddPartitionsToTxnResponse)
         o.error_code = 0
         o.results_by_transaction = ()
@@ -563,13 +543,13 @@ def decode_response_v3(data: bytes, pos: int = 0) -> AddPartitionsToTxnResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "results_by_topic_v3_and_below")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.results_by_topic_v3_and_below = items = []
             for _ in range(n):
                 item, pos = _read_add_partitions_to_txn_topic_result_v3(data, pos)
                 items.append(item)
         else:
-            o.results_by_topic_v3_and_below, pos = read_many(data, pos, n, 3, 256, _read_add_partitions_to_txn_topic_result_v3)
+            o.results_by_topic_v3_and_below, pos = read_many(data, pos, n, 3, _read_add_partitions_to_txn_topic_result_v3)
         t = data[pos]
         pos += 1
         if t:
@@ -579,58 +559,12 @@ def decode_response_v3(data: bytes, pos: int = 0) -> AddPartitionsToTxnResponse:
         raise unreadable("AddPartitionsToTxnResponse v3", problem) from None
 
 
-def _read_add_partitions_to_txn_partition_result_v4(data: bytes, pos: int) -> tuple[AddPartitionsToTxnPartitionResult, int]:
-    o = new(AddPartitionsToTxnPartitionResult)
-    o.partition_index, o.partition_error_code, t = _unpack_ihB(data, pos)
-    pos += 7
-    if t:
-        pos = skip_tags(t, data, pos)
-    return o, pos
-
-
-def _read_add_partitions_to_txn_topic_result_v4(data: bytes, pos: int) -> tuple[AddPartitionsToTxnTopicResult, int]:
-    o = new(AddPartitionsToTxnTopicResult)
-    n = data[pos]
-    pos += 1
-    if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
-    end = pos + n - 1
-    o.name = data[pos:end].decode("utf-8", "java")
-    pos = end
-    n = data[pos]
-    pos += 1
-    if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "results_by_partition")
-    n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
-        end = pos + n * 7
-        if n > 2 and data[pos + 6 : end : 7].count(0) == n:
-            o.results_by_partition = [AddPartitionsToTxnPartitionResult(v0, v1) for v0, v1, _ in _iter_unpack_ihB(data[pos:end])]
-            pos = end
-        else:
-            o.results_by_partition = items = []
-            for _ in range(n):
-                e = new(AddPartitionsToTxnPartitionResult)
-                e.partition_index, e.partition_error_code, t = _unpack_ihB(data, pos)
-                pos += 7
-                if t:
-                    pos = skip_tags(t, data, pos)
-                items.append(e)
-    else:
-        o.results_by_partition, pos = read_many(data, pos, n, 7, 8, _read_add_partitions_to_txn_partition_result_v4)
-    t = data[pos]
-    pos += 1
-    if t:
-        pos = skip_tags(t, data, pos)
-    return o, pos
-
-
 def _read_add_partitions_to_txn_result_v4(data: bytes, pos: int) -> tuple[AddPartitionsToTxnResult, int]:
     o = new(AddPartitionsToTxnResult)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "transactional_id")
+        n, pos = unusual_string_length(n, data, pos, "transactional_id")
     end = pos + n - 1
     o.transactional_id = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -639,13 +573,13 @@ def _read_add_partitions_to_txn_result_v4(data: bytes, pos: int) -> tuple[AddPar
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topic_results")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.topic_results = items = []
         for _ in range(n):
-            item, pos = _read_add_partitions_to_txn_topic_result_v4(data, pos)
+            item, pos = _read_add_partitions_to_txn_topic_result_v3(data, pos)
             items.append(item)
     else:
-        o.topic_results, pos = read_many(data, pos, n, 3, 8, _read_add_partitions_to_txn_topic_result_v4)
+        o.topic_results, pos = read_many(data, pos, n, 3, _read_add_partitions_to_txn_topic_result_v3)
     t = data[pos]
     pos += 1
     if t:
@@ -656,7 +590,7 @@ def _read_add_partitions_to_txn_result_v4(data: bytes, pos: int) -> tuple[AddPar
 def decode_response_v4(data: bytes, pos: int = 0) -> AddPartitionsToTxnResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(AddPartitionsToTxnResponse)
         o.results_by_topic_v3_and_below = ()
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
@@ -664,13 +598,13 @@ def decode_response_v4(data: bytes, pos: int = 0) -> AddPartitionsToTxnResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "results_by_transaction")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.results_by_transaction = items = []
             for _ in range(n):
                 item, pos = _read_add_partitions_to_txn_result_v4(data, pos)
                 items.append(item)
         else:
-            o.results_by_transaction, pos = read_many(data, pos, n, 3, 256, _read_add_partitions_to_txn_result_v4)
+            o.results_by_transaction, pos = read_many(data, pos, n, 3, _read_add_partitions_to_txn_result_v4)
         t = data[pos]
         pos += 1
         if t:

@@ -11,7 +11,7 @@ from protocol.wire import (
     READ_ERRORS,
     SMALL_FRAME_BYTES,
     check_null,
-    long_uvarint,
+    long_string_length,
     new,
     null_error,
     past_end_error,
@@ -20,6 +20,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -146,7 +147,7 @@ def _read_alter_configs_resource_v0(data: bytes, pos: int) -> tuple[AlterConfigs
     pos += 4
     if n < 0:
         raise null_error("configs")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.configs = items = []
         for _ in range(n):
             e = new(AlterableConfig)
@@ -168,26 +169,26 @@ def _read_alter_configs_resource_v0(data: bytes, pos: int) -> tuple[AlterConfigs
                 e.value = None
             items.append(e)
     else:
-        o.configs, pos = read_many(data, pos, n, 4, 8, _read_alterable_config_v0)
+        o.configs, pos = read_many(data, pos, n, 4, _read_alterable_config_v0)
     return o, pos
 
 
 def decode_request_v0(data: bytes, pos: int = 0) -> AlterConfigsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(AlterConfigsRequest)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("resources")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.resources = items = []
             for _ in range(n):
                 item, pos = _read_alter_configs_resource_v0(data, pos)
                 items.append(item)
         else:
-            o.resources, pos = read_many(data, pos, n, 7, 256, _read_alter_configs_resource_v0)
+            o.resources, pos = read_many(data, pos, n, 7, _read_alter_configs_resource_v0)
         (o.validate_only,) = _unpack_o(data, pos)
         pos += 1
         if pos > len(data):
@@ -202,7 +203,7 @@ def _read_alterable_config_v2(data: bytes, pos: int) -> tuple[AlterableConfig, i
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -210,7 +211,7 @@ def _read_alterable_config_v2(data: bytes, pos: int) -> tuple[AlterableConfig, i
     pos += 1
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.value = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -228,7 +229,7 @@ def _read_alter_configs_resource_v2(data: bytes, pos: int) -> tuple[AlterConfigs
     o.resource_type, n = _unpack_bB(data, pos)
     pos += 2
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "resource_name")
+        n, pos = unusual_string_length(n, data, pos, "resource_name")
     end = pos + n - 1
     o.resource_name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -237,14 +238,14 @@ def _read_alter_configs_resource_v2(data: bytes, pos: int) -> tuple[AlterConfigs
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "configs")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.configs = items = []
         for _ in range(n):
             e = new(AlterableConfig)
             n = data[pos]
             pos += 1
             if not 0 < n < 128:
-                n, pos = unusual_length(n, data, pos, "name")
+                n, pos = unusual_string_length(n, data, pos, "name")
             end = pos + n - 1
             e.name = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -252,7 +253,7 @@ def _read_alter_configs_resource_v2(data: bytes, pos: int) -> tuple[AlterConfigs
             pos += 1
             if n:
                 if n > 127:
-                    n, pos = long_uvarint(n, data, pos)
+                    n, pos = long_string_length(n, data, pos)
                 end = pos + n - 1
                 e.value = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -264,7 +265,7 @@ def _read_alter_configs_resource_v2(data: bytes, pos: int) -> tuple[AlterConfigs
                 pos = skip_tags(t, data, pos)
             items.append(e)
     else:
-        o.configs, pos = read_many(data, pos, n, 3, 8, _read_alterable_config_v2)
+        o.configs, pos = read_many(data, pos, n, 3, _read_alterable_config_v2)
     t = data[pos]
     pos += 1
     if t:
@@ -275,20 +276,20 @@ def _read_alter_configs_resource_v2(data: bytes, pos: int) -> tuple[AlterConfigs
 def decode_request_v2(data: bytes, pos: int = 0) -> AlterConfigsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(AlterConfigsRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "resources")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.resources = items = []
             for _ in range(n):
                 item, pos = _read_alter_configs_resource_v2(data, pos)
                 items.append(item)
         else:
-            o.resources, pos = read_many(data, pos, n, 4, 256, _read_alter_configs_resource_v2)
+            o.resources, pos = read_many(data, pos, n, 4, _read_alter_configs_resource_v2)
         o.validate_only, t = _unpack_oB(data, pos)
         pos += 2
         if t:
@@ -380,13 +381,13 @@ def _read_alter_configs_resource_response_v0(data: bytes, pos: int) -> tuple[Alt
 def decode_response_v0(data: bytes, pos: int = 0) -> AlterConfigsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(AlterConfigsResponse)
         o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("responses")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.responses = items = []
             for _ in range(n):
                 e = new(AlterConfigsResourceResponse)
@@ -408,7 +409,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> AlterConfigsResponse:
                 pos = end
                 items.append(e)
         else:
-            o.responses, pos = read_many(data, pos, n, 7, 256, _read_alter_configs_resource_response_v0)
+            o.responses, pos = read_many(data, pos, n, 7, _read_alter_configs_resource_response_v0)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -422,7 +423,7 @@ def _read_alter_configs_resource_response_v2(data: bytes, pos: int) -> tuple[Alt
     pos += 3
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.error_message = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -431,7 +432,7 @@ def _read_alter_configs_resource_response_v2(data: bytes, pos: int) -> tuple[Alt
     o.resource_type, n = _unpack_bB(data, pos)
     pos += 2
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "resource_name")
+        n, pos = unusual_string_length(n, data, pos, "resource_name")
     end = pos + n - 1
     o.resource_name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -445,14 +446,14 @@ def _read_alter_configs_resource_response_v2(data: bytes, pos: int) -> tuple[Alt
 def decode_response_v2(data: bytes, pos: int = 0) -> AlterConfigsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(AlterConfigsResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.responses = items = []
             for _ in range(n):
                 e = new(AlterConfigsResourceResponse)
@@ -460,7 +461,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> AlterConfigsResponse:
                 pos += 3
                 if n:
                     if n > 127:
-                        n, pos = long_uvarint(n, data, pos)
+                        n, pos = long_string_length(n, data, pos)
                     end = pos + n - 1
                     e.error_message = data[pos:end].decode("utf-8", "java")
                     pos = end
@@ -469,7 +470,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> AlterConfigsResponse:
                 e.resource_type, n = _unpack_bB(data, pos)
                 pos += 2
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "resource_name")
+                    n, pos = unusual_string_length(n, data, pos, "resource_name")
                 end = pos + n - 1
                 e.resource_name = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -479,7 +480,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> AlterConfigsResponse:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.responses, pos = read_many(data, pos, n, 6, 256, _read_alter_configs_resource_response_v2)
+            o.responses, pos = read_many(data, pos, n, 6, _read_alter_configs_resource_response_v2)
         t = data[pos]
         pos += 1
         if t:

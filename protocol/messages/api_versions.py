@@ -21,6 +21,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -140,20 +141,21 @@ def decode_request_v3(data: bytes, pos: int = 0) -> ApiVersionsRequest:
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "client_software_name")
+            n, pos = unusual_string_length(n, data, pos, "client_software_name")
         end = pos + n - 1
         o.client_software_name = data[pos:end].decode("utf-8", "java")
         pos = end
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "client_software_version")
+            n, pos = unusual_string_length(n, data, pos, "client_software_version")
         end = pos + n - 1
         o.client_software_version = data[pos:end].decode("utf-8", "java")
         pos = end
         t = data[pos]
         pos += 1
         if t:
+            start_large_request(len(data))
             pos = skip_tags(t, data, pos)
         return o
     except READ_ERRORS as problem:
@@ -187,7 +189,7 @@ def _read_api_version_v0(data: bytes, pos: int) -> tuple[ApiVersion, int]:
 def decode_response_v0(data: bytes, pos: int = 0) -> ApiVersionsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ApiVersionsResponse)
         o.throttle_time_ms = 0
         o.supported_features = ()
@@ -198,7 +200,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> ApiVersionsResponse:
         pos += 6
         if n < 0:
             raise null_error("api_keys")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             end = pos + n * 6
             if n > 2 and end <= len(data):
                 o.api_keys = [ApiVersion(v0, v1, v2) for v0, v1, v2 in _iter_unpack_hhh(data[pos:end])]
@@ -211,7 +213,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> ApiVersionsResponse:
                     pos += 6
                     items.append(e)
         else:
-            o.api_keys, pos = read_many(data, pos, n, 6, 256, _read_api_version_v0)
+            o.api_keys, pos = read_many(data, pos, n, 6, _read_api_version_v0)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -222,7 +224,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> ApiVersionsResponse:
 def decode_response_v1(data: bytes, pos: int = 0) -> ApiVersionsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ApiVersionsResponse)
         o.supported_features = ()
         o.finalized_features_epoch = -1
@@ -232,7 +234,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> ApiVersionsResponse:
         pos += 6
         if n < 0:
             raise null_error("api_keys")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             end = pos + n * 6
             if n > 2 and end <= len(data):
                 o.api_keys = [ApiVersion(v0, v1, v2) for v0, v1, v2 in _iter_unpack_hhh(data[pos:end])]
@@ -245,7 +247,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> ApiVersionsResponse:
                     pos += 6
                     items.append(e)
         else:
-            o.api_keys, pos = read_many(data, pos, n, 6, 256, _read_api_version_v0)
+            o.api_keys, pos = read_many(data, pos, n, 6, _read_api_version_v0)
         (o.throttle_time_ms,) = _unpack_i(data, pos)
         pos += 4
         if pos > len(data):
@@ -269,7 +271,7 @@ def _read_supported_feature_key_v3(data: bytes, pos: int) -> tuple[SupportedFeat
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -286,14 +288,14 @@ def _read_api_versions_response_supported_features_v3(data: bytes, pos: int) -> 
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "supported_features")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         value = items = []
         for _ in range(n):
             e = new(SupportedFeatureKey)
             n = data[pos]
             pos += 1
             if not 0 < n < 128:
-                n, pos = unusual_length(n, data, pos, "name")
+                n, pos = unusual_string_length(n, data, pos, "name")
             end = pos + n - 1
             e.name = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -303,7 +305,7 @@ def _read_api_versions_response_supported_features_v3(data: bytes, pos: int) -> 
                 pos = skip_tags(t, data, pos)
             items.append(e)
     else:
-        value, pos = read_many(data, pos, n, 6, 256, _read_supported_feature_key_v3)
+        value, pos = read_many(data, pos, n, 6, _read_supported_feature_key_v3)
     return value, pos
 
 
@@ -318,7 +320,7 @@ def _read_finalized_feature_key_v3(data: bytes, pos: int) -> tuple[FinalizedFeat
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -335,14 +337,14 @@ def _read_api_versions_response_finalized_features_v3(data: bytes, pos: int) -> 
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "finalized_features")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         value = items = []
         for _ in range(n):
             e = new(FinalizedFeatureKey)
             n = data[pos]
             pos += 1
             if not 0 < n < 128:
-                n, pos = unusual_length(n, data, pos, "name")
+                n, pos = unusual_string_length(n, data, pos, "name")
             end = pos + n - 1
             e.name = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -352,7 +354,7 @@ def _read_api_versions_response_finalized_features_v3(data: bytes, pos: int) -> 
                 pos = skip_tags(t, data, pos)
             items.append(e)
     else:
-        value, pos = read_many(data, pos, n, 6, 256, _read_finalized_feature_key_v3)
+        value, pos = read_many(data, pos, n, 6, _read_finalized_feature_key_v3)
     return value, pos
 
 
@@ -365,14 +367,14 @@ def _read_api_versions_response_zk_migration_ready_v3(data: bytes, pos: int) -> 
 def decode_response_v3(data: bytes, pos: int = 0) -> ApiVersionsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ApiVersionsResponse)
         o.error_code, n = _unpack_hB(data, pos)
         pos += 3
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "api_keys")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             end = pos + n * 7
             if n > 2 and data[pos + 6 : end : 7].count(0) == n:
                 o.api_keys = [ApiVersion(v0, v1, v2) for v0, v1, v2, _ in _iter_unpack_hhhB(data[pos:end])]
@@ -387,7 +389,7 @@ def decode_response_v3(data: bytes, pos: int = 0) -> ApiVersionsResponse:
                         pos = skip_tags(t, data, pos)
                     items.append(e)
         else:
-            o.api_keys, pos = read_many(data, pos, n, 7, 256, _read_api_version_v3)
+            o.api_keys, pos = read_many(data, pos, n, 7, _read_api_version_v3)
         o.throttle_time_ms, t = _unpack_iB(data, pos)
         pos += 5
         o.supported_features = ()

@@ -12,6 +12,7 @@ from protocol.wire import (
     READ_ERRORS,
     SHORT_COMPACT_INTS,
     SMALL_FRAME_BYTES,
+    long_string_length,
     long_uvarint,
     new,
     pack_compact_ints,
@@ -23,6 +24,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -129,20 +131,20 @@ def _read_topic_partitions_v0(data: bytes, pos: int) -> tuple[TopicPartitions, i
 def decode_request_v0(data: bytes, pos: int = 0) -> ConsumerGroupHeartbeatRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ConsumerGroupHeartbeatRequest)
         o.subscribed_topic_regex = None
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "group_id")
+            n, pos = unusual_string_length(n, data, pos, "group_id")
         end = pos + n - 1
         o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "member_id")
+            n, pos = unusual_string_length(n, data, pos, "member_id")
         end = pos + n - 1
         o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -150,7 +152,7 @@ def decode_request_v0(data: bytes, pos: int = 0) -> ConsumerGroupHeartbeatReques
         pos += 5
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.instance_id = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -160,7 +162,7 @@ def decode_request_v0(data: bytes, pos: int = 0) -> ConsumerGroupHeartbeatReques
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.rack_id = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -172,20 +174,20 @@ def decode_request_v0(data: bytes, pos: int = 0) -> ConsumerGroupHeartbeatReques
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             n = n - 1
-            if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            if len(data) <= SMALL_FRAME_BYTES:
                 o.subscribed_topic_names = items = []
                 for _ in range(n):
                     item, pos = read_compact_string(data, pos)
                     items.append(item)
             else:
-                o.subscribed_topic_names, pos = read_many(data, pos, n, 1, 256, read_compact_string)
+                o.subscribed_topic_names, pos = read_many(data, pos, n, 1, read_compact_string)
         else:
             o.subscribed_topic_names = None
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.server_assignor = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -197,7 +199,7 @@ def decode_request_v0(data: bytes, pos: int = 0) -> ConsumerGroupHeartbeatReques
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             n = n - 1
-            if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            if len(data) <= SMALL_FRAME_BYTES:
                 o.topic_partitions = items = []
                 for _ in range(n):
                     e = new(TopicPartitions)
@@ -212,7 +214,7 @@ def decode_request_v0(data: bytes, pos: int = 0) -> ConsumerGroupHeartbeatReques
                         pos = skip_tags(t, data, pos)
                     items.append(e)
             else:
-                o.topic_partitions, pos = read_many(data, pos, n, 18, 256, _read_topic_partitions_v0)
+                o.topic_partitions, pos = read_many(data, pos, n, 18, _read_topic_partitions_v0)
         else:
             o.topic_partitions = None
         t = data[pos]
@@ -227,19 +229,19 @@ def decode_request_v0(data: bytes, pos: int = 0) -> ConsumerGroupHeartbeatReques
 def decode_request_v1(data: bytes, pos: int = 0) -> ConsumerGroupHeartbeatRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ConsumerGroupHeartbeatRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "group_id")
+            n, pos = unusual_string_length(n, data, pos, "group_id")
         end = pos + n - 1
         o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "member_id")
+            n, pos = unusual_string_length(n, data, pos, "member_id")
         end = pos + n - 1
         o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -247,7 +249,7 @@ def decode_request_v1(data: bytes, pos: int = 0) -> ConsumerGroupHeartbeatReques
         pos += 5
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.instance_id = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -257,7 +259,7 @@ def decode_request_v1(data: bytes, pos: int = 0) -> ConsumerGroupHeartbeatReques
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.rack_id = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -269,20 +271,20 @@ def decode_request_v1(data: bytes, pos: int = 0) -> ConsumerGroupHeartbeatReques
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             n = n - 1
-            if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            if len(data) <= SMALL_FRAME_BYTES:
                 o.subscribed_topic_names = items = []
                 for _ in range(n):
                     item, pos = read_compact_string(data, pos)
                     items.append(item)
             else:
-                o.subscribed_topic_names, pos = read_many(data, pos, n, 1, 256, read_compact_string)
+                o.subscribed_topic_names, pos = read_many(data, pos, n, 1, read_compact_string)
         else:
             o.subscribed_topic_names = None
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.subscribed_topic_regex = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -292,7 +294,7 @@ def decode_request_v1(data: bytes, pos: int = 0) -> ConsumerGroupHeartbeatReques
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.server_assignor = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -304,7 +306,7 @@ def decode_request_v1(data: bytes, pos: int = 0) -> ConsumerGroupHeartbeatReques
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             n = n - 1
-            if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            if len(data) <= SMALL_FRAME_BYTES:
                 o.topic_partitions = items = []
                 for _ in range(n):
                     e = new(TopicPartitions)
@@ -319,7 +321,7 @@ def decode_request_v1(data: bytes, pos: int = 0) -> ConsumerGroupHeartbeatReques
                         pos = skip_tags(t, data, pos)
                     items.append(e)
             else:
-                o.topic_partitions, pos = read_many(data, pos, n, 18, 256, _read_topic_partitions_v0)
+                o.topic_partitions, pos = read_many(data, pos, n, 18, _read_topic_partitions_v0)
         else:
             o.topic_partitions = None
         t = data[pos]
@@ -451,7 +453,7 @@ def _read_assignment_v0(data: bytes, pos: int) -> tuple[Assignment, int]:
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topic_partitions")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.topic_partitions = items = []
         for _ in range(n):
             e = new(TopicPartitions)
@@ -466,7 +468,7 @@ def _read_assignment_v0(data: bytes, pos: int) -> tuple[Assignment, int]:
                 pos = skip_tags(t, data, pos)
             items.append(e)
     else:
-        o.topic_partitions, pos = read_many(data, pos, n, 18, 256, _read_topic_partitions_v0)
+        o.topic_partitions, pos = read_many(data, pos, n, 18, _read_topic_partitions_v0)
     t = data[pos]
     pos += 1
     if t:
@@ -476,12 +478,14 @@ def _read_assignment_v0(data: bytes, pos: int) -> tuple[Assignment, int]:
 
 def decode_response_v0(data: bytes, pos: int = 0) -> ConsumerGroupHeartbeatResponse:
     try:
+        if len(data) > SMALL_FRAME_BYTES:
+            start_large_request(len(data))
         o = new(ConsumerGroupHeartbeatResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.error_message = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -491,7 +495,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> ConsumerGroupHeartbeatRespo
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.member_id = data[pos:end].decode("utf-8", "java")
             pos = end

@@ -77,7 +77,7 @@ class ConsumerProtocolAssignment(Message):
 def decode_subscription_v0(data: bytes, pos: int = 0) -> ConsumerProtocolSubscription:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ConsumerProtocolSubscription)
         o.owned_partitions = ()
         o.generation_id = -1
@@ -86,13 +86,13 @@ def decode_subscription_v0(data: bytes, pos: int = 0) -> ConsumerProtocolSubscri
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = read_string(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 2, 256, read_string)
+            o.topics, pos = read_many(data, pos, n, 2, read_string)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n >= 0:
@@ -129,7 +129,7 @@ def _read_topic_partition_v1(data: bytes, pos: int) -> tuple[TopicPartition, int
 def decode_subscription_v1(data: bytes, pos: int = 0) -> ConsumerProtocolSubscription:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ConsumerProtocolSubscription)
         o.generation_id = -1
         o.rack_id = None
@@ -137,13 +137,13 @@ def decode_subscription_v1(data: bytes, pos: int = 0) -> ConsumerProtocolSubscri
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = read_string(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 2, 256, read_string)
+            o.topics, pos = read_many(data, pos, n, 2, read_string)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n >= 0:
@@ -157,7 +157,7 @@ def decode_subscription_v1(data: bytes, pos: int = 0) -> ConsumerProtocolSubscri
         pos += 4
         if n < 0:
             raise null_error("owned_partitions")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.owned_partitions = items = []
             for _ in range(n):
                 e = new(TopicPartition)
@@ -175,7 +175,7 @@ def decode_subscription_v1(data: bytes, pos: int = 0) -> ConsumerProtocolSubscri
                 e.partitions, pos = read_ints(data, pos, n, "i")
                 items.append(e)
         else:
-            o.owned_partitions, pos = read_many(data, pos, n, 6, 256, _read_topic_partition_v1)
+            o.owned_partitions, pos = read_many(data, pos, n, 6, _read_topic_partition_v1)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -186,20 +186,20 @@ def decode_subscription_v1(data: bytes, pos: int = 0) -> ConsumerProtocolSubscri
 def decode_subscription_v2(data: bytes, pos: int = 0) -> ConsumerProtocolSubscription:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ConsumerProtocolSubscription)
         o.rack_id = None
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = read_string(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 2, 256, read_string)
+            o.topics, pos = read_many(data, pos, n, 2, read_string)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n >= 0:
@@ -213,7 +213,7 @@ def decode_subscription_v2(data: bytes, pos: int = 0) -> ConsumerProtocolSubscri
         pos += 4
         if n < 0:
             raise null_error("owned_partitions")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.owned_partitions = items = []
             for _ in range(n):
                 e = new(TopicPartition)
@@ -231,7 +231,7 @@ def decode_subscription_v2(data: bytes, pos: int = 0) -> ConsumerProtocolSubscri
                 e.partitions, pos = read_ints(data, pos, n, "i")
                 items.append(e)
         else:
-            o.owned_partitions, pos = read_many(data, pos, n, 6, 256, _read_topic_partition_v1)
+            o.owned_partitions, pos = read_many(data, pos, n, 6, _read_topic_partition_v1)
         (o.generation_id,) = _unpack_i(data, pos)
         pos += 4
         if pos > len(data):
@@ -244,19 +244,19 @@ def decode_subscription_v2(data: bytes, pos: int = 0) -> ConsumerProtocolSubscri
 def decode_subscription_v3(data: bytes, pos: int = 0) -> ConsumerProtocolSubscription:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ConsumerProtocolSubscription)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = read_string(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 2, 256, read_string)
+            o.topics, pos = read_many(data, pos, n, 2, read_string)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n >= 0:
@@ -270,7 +270,7 @@ def decode_subscription_v3(data: bytes, pos: int = 0) -> ConsumerProtocolSubscri
         pos += 4
         if n < 0:
             raise null_error("owned_partitions")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.owned_partitions = items = []
             for _ in range(n):
                 e = new(TopicPartition)
@@ -288,7 +288,7 @@ def decode_subscription_v3(data: bytes, pos: int = 0) -> ConsumerProtocolSubscri
                 e.partitions, pos = read_ints(data, pos, n, "i")
                 items.append(e)
         else:
-            o.owned_partitions, pos = read_many(data, pos, n, 6, 256, _read_topic_partition_v1)
+            o.owned_partitions, pos = read_many(data, pos, n, 6, _read_topic_partition_v1)
         o.generation_id, n = _unpack_ih(data, pos)
         pos += 6
         if n >= 0:
@@ -414,13 +414,13 @@ def encode_subscription_v3(m: ConsumerProtocolSubscription) -> bytes:
 def decode_assignment_v0(data: bytes, pos: int = 0) -> ConsumerProtocolAssignment:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ConsumerProtocolAssignment)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("assigned_partitions")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.assigned_partitions = items = []
             for _ in range(n):
                 e = new(TopicPartition)
@@ -438,7 +438,7 @@ def decode_assignment_v0(data: bytes, pos: int = 0) -> ConsumerProtocolAssignmen
                 e.partitions, pos = read_ints(data, pos, n, "i")
                 items.append(e)
         else:
-            o.assigned_partitions, pos = read_many(data, pos, n, 6, 256, _read_topic_partition_v1)
+            o.assigned_partitions, pos = read_many(data, pos, n, 6, _read_topic_partition_v1)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n >= 0:

@@ -13,6 +13,7 @@ from protocol.wire import (
     SHORT_INTS,
     SMALL_FRAME_BYTES,
     check_null,
+    long_string_length,
     long_uvarint,
     new,
     null_error,
@@ -25,6 +26,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -132,7 +134,7 @@ def _read_create_partitions_topic_v0(data: bytes, pos: int) -> tuple[CreateParti
     o.count, n = _unpack_ii(data, pos)
     pos += 8
     if n >= 0:
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.assignments = items = []
             for _ in range(n):
                 e = new(CreatePartitionsAssignment)
@@ -143,7 +145,7 @@ def _read_create_partitions_topic_v0(data: bytes, pos: int) -> tuple[CreateParti
                 e.broker_ids, pos = read_ints(data, pos, n, "i")
                 items.append(e)
         else:
-            o.assignments, pos = read_many(data, pos, n, 4, 8, _read_create_partitions_assignment_v0)
+            o.assignments, pos = read_many(data, pos, n, 4, _read_create_partitions_assignment_v0)
     else:
         check_null(n, "assignments")
         o.assignments = None
@@ -153,19 +155,19 @@ def _read_create_partitions_topic_v0(data: bytes, pos: int) -> tuple[CreateParti
 def decode_request_v0(data: bytes, pos: int = 0) -> CreatePartitionsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(CreatePartitionsRequest)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_create_partitions_topic_v0(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 10, 256, _read_create_partitions_topic_v0)
+            o.topics, pos = read_many(data, pos, n, 10, _read_create_partitions_topic_v0)
         o.timeout_ms, o.validate_only = _unpack_io(data, pos)
         pos += 5
         if pos > len(data):
@@ -194,7 +196,7 @@ def _read_create_partitions_topic_v2(data: bytes, pos: int) -> tuple[CreateParti
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -204,7 +206,7 @@ def _read_create_partitions_topic_v2(data: bytes, pos: int) -> tuple[CreateParti
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.assignments = items = []
             for _ in range(n):
                 e = new(CreatePartitionsAssignment)
@@ -219,7 +221,7 @@ def _read_create_partitions_topic_v2(data: bytes, pos: int) -> tuple[CreateParti
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.assignments, pos = read_many(data, pos, n, 2, 8, _read_create_partitions_assignment_v2)
+            o.assignments, pos = read_many(data, pos, n, 2, _read_create_partitions_assignment_v2)
     else:
         o.assignments = None
     t = data[pos]
@@ -232,20 +234,20 @@ def _read_create_partitions_topic_v2(data: bytes, pos: int) -> tuple[CreateParti
 def decode_request_v2(data: bytes, pos: int = 0) -> CreatePartitionsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(CreatePartitionsRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_create_partitions_topic_v2(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 7, 256, _read_create_partitions_topic_v2)
+            o.topics, pos = read_many(data, pos, n, 7, _read_create_partitions_topic_v2)
         o.timeout_ms, o.validate_only, t = _unpack_ioB(data, pos)
         pos += 6
         if t:
@@ -329,13 +331,13 @@ def _read_create_partitions_topic_result_v0(data: bytes, pos: int) -> tuple[Crea
 def decode_response_v0(data: bytes, pos: int = 0) -> CreatePartitionsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(CreatePartitionsResponse)
         o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("results")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.results = items = []
             for _ in range(n):
                 e = new(CreatePartitionsTopicResult)
@@ -357,7 +359,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> CreatePartitionsResponse:
                     e.error_message = None
                 items.append(e)
         else:
-            o.results, pos = read_many(data, pos, n, 6, 256, _read_create_partitions_topic_result_v0)
+            o.results, pos = read_many(data, pos, n, 6, _read_create_partitions_topic_result_v0)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -370,7 +372,7 @@ def _read_create_partitions_topic_result_v2(data: bytes, pos: int) -> tuple[Crea
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -378,7 +380,7 @@ def _read_create_partitions_topic_result_v2(data: bytes, pos: int) -> tuple[Crea
     pos += 3
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.error_message = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -394,21 +396,21 @@ def _read_create_partitions_topic_result_v2(data: bytes, pos: int) -> tuple[Crea
 def decode_response_v2(data: bytes, pos: int = 0) -> CreatePartitionsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(CreatePartitionsResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "results")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.results = items = []
             for _ in range(n):
                 e = new(CreatePartitionsTopicResult)
                 n = data[pos]
                 pos += 1
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "name")
+                    n, pos = unusual_string_length(n, data, pos, "name")
                 end = pos + n - 1
                 e.name = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -416,7 +418,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> CreatePartitionsResponse:
                 pos += 3
                 if n:
                     if n > 127:
-                        n, pos = long_uvarint(n, data, pos)
+                        n, pos = long_string_length(n, data, pos)
                     end = pos + n - 1
                     e.error_message = data[pos:end].decode("utf-8", "java")
                     pos = end
@@ -428,7 +430,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> CreatePartitionsResponse:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.results, pos = read_many(data, pos, n, 5, 256, _read_create_partitions_topic_result_v2)
+            o.results, pos = read_many(data, pos, n, 5, _read_create_partitions_topic_result_v2)
         t = data[pos]
         pos += 1
         if t:

@@ -14,6 +14,7 @@ from protocol.wire import (
     SHORT_INTS,
     SMALL_FRAME_BYTES,
     check_null,
+    long_string_length,
     long_uvarint,
     new,
     null_error,
@@ -29,6 +30,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -214,7 +216,7 @@ def _read_creatable_topic_v2(data: bytes, pos: int) -> tuple[CreatableTopic, int
     pos += 10
     if n < 0:
         raise null_error("assignments")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.assignments = items = []
         for _ in range(n):
             e = new(CreatableReplicaAssignment)
@@ -225,12 +227,12 @@ def _read_creatable_topic_v2(data: bytes, pos: int) -> tuple[CreatableTopic, int
             e.broker_ids, pos = read_ints(data, pos, n, "i")
             items.append(e)
     else:
-        o.assignments, pos = read_many(data, pos, n, 8, 8, _read_creatable_replica_assignment_v2)
+        o.assignments, pos = read_many(data, pos, n, 8, _read_creatable_replica_assignment_v2)
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n < 0:
         raise null_error("configs")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.configs = items = []
         for _ in range(n):
             e = new(CreatableTopicConfig)
@@ -252,26 +254,26 @@ def _read_creatable_topic_v2(data: bytes, pos: int) -> tuple[CreatableTopic, int
                 e.value = None
             items.append(e)
     else:
-        o.configs, pos = read_many(data, pos, n, 4, 8, _read_creatable_topic_config_v2)
+        o.configs, pos = read_many(data, pos, n, 4, _read_creatable_topic_config_v2)
     return o, pos
 
 
 def decode_request_v2(data: bytes, pos: int = 0) -> CreateTopicsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(CreateTopicsRequest)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_creatable_topic_v2(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 16, 256, _read_creatable_topic_v2)
+            o.topics, pos = read_many(data, pos, n, 16, _read_creatable_topic_v2)
         o.timeout_ms, o.validate_only = _unpack_io(data, pos)
         pos += 5
         if pos > len(data):
@@ -300,7 +302,7 @@ def _read_creatable_topic_config_v5(data: bytes, pos: int) -> tuple[CreatableTop
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -308,7 +310,7 @@ def _read_creatable_topic_config_v5(data: bytes, pos: int) -> tuple[CreatableTop
     pos += 1
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.value = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -326,7 +328,7 @@ def _read_creatable_topic_v5(data: bytes, pos: int) -> tuple[CreatableTopic, int
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -335,7 +337,7 @@ def _read_creatable_topic_v5(data: bytes, pos: int) -> tuple[CreatableTopic, int
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "assignments")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.assignments = items = []
         for _ in range(n):
             e = new(CreatableReplicaAssignment)
@@ -350,20 +352,20 @@ def _read_creatable_topic_v5(data: bytes, pos: int) -> tuple[CreatableTopic, int
                 pos = skip_tags(t, data, pos)
             items.append(e)
     else:
-        o.assignments, pos = read_many(data, pos, n, 6, 8, _read_creatable_replica_assignment_v5)
+        o.assignments, pos = read_many(data, pos, n, 6, _read_creatable_replica_assignment_v5)
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "configs")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.configs = items = []
         for _ in range(n):
             e = new(CreatableTopicConfig)
             n = data[pos]
             pos += 1
             if not 0 < n < 128:
-                n, pos = unusual_length(n, data, pos, "name")
+                n, pos = unusual_string_length(n, data, pos, "name")
             end = pos + n - 1
             e.name = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -371,7 +373,7 @@ def _read_creatable_topic_v5(data: bytes, pos: int) -> tuple[CreatableTopic, int
             pos += 1
             if n:
                 if n > 127:
-                    n, pos = long_uvarint(n, data, pos)
+                    n, pos = long_string_length(n, data, pos)
                 end = pos + n - 1
                 e.value = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -383,7 +385,7 @@ def _read_creatable_topic_v5(data: bytes, pos: int) -> tuple[CreatableTopic, int
                 pos = skip_tags(t, data, pos)
             items.append(e)
     else:
-        o.configs, pos = read_many(data, pos, n, 3, 8, _read_creatable_topic_config_v5)
+        o.configs, pos = read_many(data, pos, n, 3, _read_creatable_topic_config_v5)
     t = data[pos]
     pos += 1
     if t:
@@ -394,20 +396,20 @@ def _read_creatable_topic_v5(data: bytes, pos: int) -> tuple[CreatableTopic, int
 def decode_request_v5(data: bytes, pos: int = 0) -> CreateTopicsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(CreateTopicsRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_creatable_topic_v5(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 10, 256, _read_creatable_topic_v5)
+            o.topics, pos = read_many(data, pos, n, 10, _read_creatable_topic_v5)
         o.timeout_ms, o.validate_only, t = _unpack_ioB(data, pos)
         pos += 6
         if t:
@@ -521,13 +523,13 @@ def _read_creatable_topic_result_v2(data: bytes, pos: int) -> tuple[CreatableTop
 def decode_response_v2(data: bytes, pos: int = 0) -> CreateTopicsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(CreateTopicsResponse)
         o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 e = new(CreatableTopicResult)
@@ -554,7 +556,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> CreateTopicsResponse:
                     e.error_message = None
                 items.append(e)
         else:
-            o.topics, pos = read_many(data, pos, n, 6, 256, _read_creatable_topic_result_v2)
+            o.topics, pos = read_many(data, pos, n, 6, _read_creatable_topic_result_v2)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -567,7 +569,7 @@ def _read_creatable_topic_configs_v5(data: bytes, pos: int) -> tuple[CreatableTo
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -575,7 +577,7 @@ def _read_creatable_topic_configs_v5(data: bytes, pos: int) -> tuple[CreatableTo
     pos += 1
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.value = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -600,7 +602,7 @@ def _read_creatable_topic_result_v5(data: bytes, pos: int) -> tuple[CreatableTop
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -608,7 +610,7 @@ def _read_creatable_topic_result_v5(data: bytes, pos: int) -> tuple[CreatableTop
     pos += 3
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.error_message = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -620,14 +622,14 @@ def _read_creatable_topic_result_v5(data: bytes, pos: int) -> tuple[CreatableTop
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.configs = items = []
             for _ in range(n):
                 e = new(CreatableTopicConfigs)
                 n = data[pos]
                 pos += 1
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "name")
+                    n, pos = unusual_string_length(n, data, pos, "name")
                 end = pos + n - 1
                 e.name = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -635,7 +637,7 @@ def _read_creatable_topic_result_v5(data: bytes, pos: int) -> tuple[CreatableTop
                 pos += 1
                 if n:
                     if n > 127:
-                        n, pos = long_uvarint(n, data, pos)
+                        n, pos = long_string_length(n, data, pos)
                     end = pos + n - 1
                     e.value = data[pos:end].decode("utf-8", "java")
                     pos = end
@@ -647,7 +649,7 @@ def _read_creatable_topic_result_v5(data: bytes, pos: int) -> tuple[CreatableTop
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.configs, pos = read_many(data, pos, n, 6, 8, _read_creatable_topic_configs_v5)
+            o.configs, pos = read_many(data, pos, n, 6, _read_creatable_topic_configs_v5)
     else:
         o.configs = None
     t = data[pos]
@@ -663,20 +665,20 @@ def _read_creatable_topic_result_v5(data: bytes, pos: int) -> tuple[CreatableTop
 def decode_response_v5(data: bytes, pos: int = 0) -> CreateTopicsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(CreateTopicsResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_creatable_topic_result_v5(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 12, 256, _read_creatable_topic_result_v5)
+            o.topics, pos = read_many(data, pos, n, 12, _read_creatable_topic_result_v5)
         t = data[pos]
         pos += 1
         if t:
@@ -697,7 +699,7 @@ def _read_creatable_topic_result_v7(data: bytes, pos: int) -> tuple[CreatableTop
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -705,7 +707,7 @@ def _read_creatable_topic_result_v7(data: bytes, pos: int) -> tuple[CreatableTop
     pos += 19
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.error_message = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -717,14 +719,14 @@ def _read_creatable_topic_result_v7(data: bytes, pos: int) -> tuple[CreatableTop
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.configs = items = []
             for _ in range(n):
                 e = new(CreatableTopicConfigs)
                 n = data[pos]
                 pos += 1
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "name")
+                    n, pos = unusual_string_length(n, data, pos, "name")
                 end = pos + n - 1
                 e.name = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -732,7 +734,7 @@ def _read_creatable_topic_result_v7(data: bytes, pos: int) -> tuple[CreatableTop
                 pos += 1
                 if n:
                     if n > 127:
-                        n, pos = long_uvarint(n, data, pos)
+                        n, pos = long_string_length(n, data, pos)
                     end = pos + n - 1
                     e.value = data[pos:end].decode("utf-8", "java")
                     pos = end
@@ -744,7 +746,7 @@ def _read_creatable_topic_result_v7(data: bytes, pos: int) -> tuple[CreatableTop
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.configs, pos = read_many(data, pos, n, 6, 8, _read_creatable_topic_configs_v5)
+            o.configs, pos = read_many(data, pos, n, 6, _read_creatable_topic_configs_v5)
     else:
         o.configs = None
     t = data[pos]
@@ -760,20 +762,20 @@ def _read_creatable_topic_result_v7(data: bytes, pos: int) -> tuple[CreatableTop
 def decode_response_v7(data: bytes, pos: int = 0) -> CreateTopicsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(CreateTopicsResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_creatable_topic_result_v7(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 28, 256, _read_creatable_topic_result_v7)
+            o.topics, pos = read_many(data, pos, n, 28, _read_creatable_topic_result_v7)
         t = data[pos]
         pos += 1
         if t:

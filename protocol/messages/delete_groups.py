@@ -22,6 +22,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -74,19 +75,19 @@ class DeleteGroupsResponse(Message):
 def decode_request_v0(data: bytes, pos: int = 0) -> DeleteGroupsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DeleteGroupsRequest)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("groups_names")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.groups_names = items = []
             for _ in range(n):
                 item, pos = read_string(data, pos)
                 items.append(item)
         else:
-            o.groups_names, pos = read_many(data, pos, n, 2, 256, read_string)
+            o.groups_names, pos = read_many(data, pos, n, 2, read_string)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -97,20 +98,20 @@ def decode_request_v0(data: bytes, pos: int = 0) -> DeleteGroupsRequest:
 def decode_request_v2(data: bytes, pos: int = 0) -> DeleteGroupsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DeleteGroupsRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "groups_names")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.groups_names = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
                 items.append(item)
         else:
-            o.groups_names, pos = read_many(data, pos, n, 1, 256, read_compact_string)
+            o.groups_names, pos = read_many(data, pos, n, 1, read_compact_string)
         t = data[pos]
         pos += 1
         if t:
@@ -158,13 +159,13 @@ def _read_deletable_group_result_v0(data: bytes, pos: int) -> tuple[DeletableGro
 def decode_response_v0(data: bytes, pos: int = 0) -> DeleteGroupsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DeleteGroupsResponse)
         o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("results")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.results = items = []
             for _ in range(n):
                 e = new(DeletableGroupResult)
@@ -179,7 +180,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> DeleteGroupsResponse:
                 pos += 2
                 items.append(e)
         else:
-            o.results, pos = read_many(data, pos, n, 4, 256, _read_deletable_group_result_v0)
+            o.results, pos = read_many(data, pos, n, 4, _read_deletable_group_result_v0)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -192,7 +193,7 @@ def _read_deletable_group_result_v2(data: bytes, pos: int) -> tuple[DeletableGro
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "group_id")
+        n, pos = unusual_string_length(n, data, pos, "group_id")
     end = pos + n - 1
     o.group_id = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -206,21 +207,21 @@ def _read_deletable_group_result_v2(data: bytes, pos: int) -> tuple[DeletableGro
 def decode_response_v2(data: bytes, pos: int = 0) -> DeleteGroupsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DeleteGroupsResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "results")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.results = items = []
             for _ in range(n):
                 e = new(DeletableGroupResult)
                 n = data[pos]
                 pos += 1
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "group_id")
+                    n, pos = unusual_string_length(n, data, pos, "group_id")
                 end = pos + n - 1
                 e.group_id = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -230,7 +231,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> DeleteGroupsResponse:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.results, pos = read_many(data, pos, n, 4, 256, _read_deletable_group_result_v2)
+            o.results, pos = read_many(data, pos, n, 4, _read_deletable_group_result_v2)
         t = data[pos]
         pos += 1
         if t:

@@ -18,6 +18,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -138,7 +139,7 @@ def _read_delete_records_topic_v0(data: bytes, pos: int) -> tuple[DeleteRecordsT
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         end = pos + n * 12
         if n > 2 and end <= len(data):
             o.partitions = [DeleteRecordsPartition(v0, v1) for v0, v1 in _iter_unpack_iq(data[pos:end])]
@@ -151,26 +152,26 @@ def _read_delete_records_topic_v0(data: bytes, pos: int) -> tuple[DeleteRecordsT
                 pos += 12
                 items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 12, 8, _read_delete_records_partition_v0)
+        o.partitions, pos = read_many(data, pos, n, 12, _read_delete_records_partition_v0)
     return o, pos
 
 
 def decode_request_v0(data: bytes, pos: int = 0) -> DeleteRecordsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DeleteRecordsRequest)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_delete_records_topic_v0(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 6, 256, _read_delete_records_topic_v0)
+            o.topics, pos = read_many(data, pos, n, 6, _read_delete_records_topic_v0)
         (o.timeout_ms,) = _unpack_i(data, pos)
         pos += 4
         if pos > len(data):
@@ -194,7 +195,7 @@ def _read_delete_records_topic_v2(data: bytes, pos: int) -> tuple[DeleteRecordsT
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -203,7 +204,7 @@ def _read_delete_records_topic_v2(data: bytes, pos: int) -> tuple[DeleteRecordsT
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         end = pos + n * 13
         if n > 2 and data[pos + 12 : end : 13].count(0) == n:
             o.partitions = [DeleteRecordsPartition(v0, v1) for v0, v1, _ in _iter_unpack_iqB(data[pos:end])]
@@ -218,7 +219,7 @@ def _read_delete_records_topic_v2(data: bytes, pos: int) -> tuple[DeleteRecordsT
                     pos = skip_tags(t, data, pos)
                 items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 13, 8, _read_delete_records_partition_v2)
+        o.partitions, pos = read_many(data, pos, n, 13, _read_delete_records_partition_v2)
     t = data[pos]
     pos += 1
     if t:
@@ -229,20 +230,20 @@ def _read_delete_records_topic_v2(data: bytes, pos: int) -> tuple[DeleteRecordsT
 def decode_request_v2(data: bytes, pos: int = 0) -> DeleteRecordsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DeleteRecordsRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_delete_records_topic_v2(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 3, 256, _read_delete_records_topic_v2)
+            o.topics, pos = read_many(data, pos, n, 3, _read_delete_records_topic_v2)
         o.timeout_ms, t = _unpack_iB(data, pos)
         pos += 5
         if t:
@@ -309,7 +310,7 @@ def _read_delete_records_topic_result_v0(data: bytes, pos: int) -> tuple[DeleteR
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         end = pos + n * 14
         if n > 2 and end <= len(data):
             o.partitions = [DeleteRecordsPartitionResult(v0, v1, v2) for v0, v1, v2 in _iter_unpack_iqh(data[pos:end])]
@@ -322,26 +323,26 @@ def _read_delete_records_topic_result_v0(data: bytes, pos: int) -> tuple[DeleteR
                 pos += 14
                 items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 14, 8, _read_delete_records_partition_result_v0)
+        o.partitions, pos = read_many(data, pos, n, 14, _read_delete_records_partition_result_v0)
     return o, pos
 
 
 def decode_response_v0(data: bytes, pos: int = 0) -> DeleteRecordsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DeleteRecordsResponse)
         o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_delete_records_topic_result_v0(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 6, 256, _read_delete_records_topic_result_v0)
+            o.topics, pos = read_many(data, pos, n, 6, _read_delete_records_topic_result_v0)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -363,7 +364,7 @@ def _read_delete_records_topic_result_v2(data: bytes, pos: int) -> tuple[DeleteR
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -372,7 +373,7 @@ def _read_delete_records_topic_result_v2(data: bytes, pos: int) -> tuple[DeleteR
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         end = pos + n * 15
         if n > 2 and data[pos + 14 : end : 15].count(0) == n:
             o.partitions = [DeleteRecordsPartitionResult(v0, v1, v2) for v0, v1, v2, _ in _iter_unpack_iqhB(data[pos:end])]
@@ -387,7 +388,7 @@ def _read_delete_records_topic_result_v2(data: bytes, pos: int) -> tuple[DeleteR
                     pos = skip_tags(t, data, pos)
                 items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 15, 8, _read_delete_records_partition_result_v2)
+        o.partitions, pos = read_many(data, pos, n, 15, _read_delete_records_partition_result_v2)
     t = data[pos]
     pos += 1
     if t:
@@ -398,20 +399,20 @@ def _read_delete_records_topic_result_v2(data: bytes, pos: int) -> tuple[DeleteR
 def decode_response_v2(data: bytes, pos: int = 0) -> DeleteRecordsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DeleteRecordsResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_delete_records_topic_result_v2(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 3, 256, _read_delete_records_topic_result_v2)
+            o.topics, pos = read_many(data, pos, n, 3, _read_delete_records_topic_result_v2)
         t = data[pos]
         pos += 1
         if t:

@@ -11,7 +11,7 @@ from protocol.wire import (
     NO_UUID,
     READ_ERRORS,
     SMALL_FRAME_BYTES,
-    long_uvarint,
+    long_string_length,
     new,
     null_error,
     pack_compact_string,
@@ -24,6 +24,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -103,20 +104,20 @@ class DeleteTopicsResponse(Message):
 def decode_request_v1(data: bytes, pos: int = 0) -> DeleteTopicsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DeleteTopicsRequest)
         o.topics = ()
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("topic_names")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topic_names = items = []
             for _ in range(n):
                 item, pos = read_string(data, pos)
                 items.append(item)
         else:
-            o.topic_names, pos = read_many(data, pos, n, 2, 256, read_string)
+            o.topic_names, pos = read_many(data, pos, n, 2, read_string)
         (o.timeout_ms,) = _unpack_i(data, pos)
         pos += 4
         if pos > len(data):
@@ -129,7 +130,7 @@ def decode_request_v1(data: bytes, pos: int = 0) -> DeleteTopicsRequest:
 def decode_request_v4(data: bytes, pos: int = 0) -> DeleteTopicsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DeleteTopicsRequest)
         o.topics = ()
         n = data[pos]
@@ -137,13 +138,13 @@ def decode_request_v4(data: bytes, pos: int = 0) -> DeleteTopicsRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topic_names")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topic_names = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
                 items.append(item)
         else:
-            o.topic_names, pos = read_many(data, pos, n, 1, 256, read_compact_string)
+            o.topic_names, pos = read_many(data, pos, n, 1, read_compact_string)
         o.timeout_ms, t = _unpack_iB(data, pos)
         pos += 5
         if t:
@@ -159,7 +160,7 @@ def _read_delete_topic_state_v6(data: bytes, pos: int) -> tuple[DeleteTopicState
     pos += 1
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.name = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -175,7 +176,7 @@ def _read_delete_topic_state_v6(data: bytes, pos: int) -> tuple[DeleteTopicState
 def decode_request_v6(data: bytes, pos: int = 0) -> DeleteTopicsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DeleteTopicsRequest)
         o.topic_names = ()
         n = data[pos]
@@ -183,7 +184,7 @@ def decode_request_v6(data: bytes, pos: int = 0) -> DeleteTopicsRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 e = new(DeleteTopicState)
@@ -191,7 +192,7 @@ def decode_request_v6(data: bytes, pos: int = 0) -> DeleteTopicsRequest:
                 pos += 1
                 if n:
                     if n > 127:
-                        n, pos = long_uvarint(n, data, pos)
+                        n, pos = long_string_length(n, data, pos)
                     end = pos + n - 1
                     e.name = data[pos:end].decode("utf-8", "java")
                     pos = end
@@ -203,7 +204,7 @@ def decode_request_v6(data: bytes, pos: int = 0) -> DeleteTopicsRequest:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.topics, pos = read_many(data, pos, n, 18, 256, _read_delete_topic_state_v6)
+            o.topics, pos = read_many(data, pos, n, 18, _read_delete_topic_state_v6)
         o.timeout_ms, t = _unpack_iB(data, pos)
         pos += 5
         if t:
@@ -273,13 +274,13 @@ def _read_deletable_topic_result_v1(data: bytes, pos: int) -> tuple[DeletableTop
 def decode_response_v1(data: bytes, pos: int = 0) -> DeleteTopicsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DeleteTopicsResponse)
         o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("responses")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.responses = items = []
             for _ in range(n):
                 e = new(DeletableTopicResult)
@@ -296,7 +297,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> DeleteTopicsResponse:
                 pos += 2
                 items.append(e)
         else:
-            o.responses, pos = read_many(data, pos, n, 4, 256, _read_deletable_topic_result_v1)
+            o.responses, pos = read_many(data, pos, n, 4, _read_deletable_topic_result_v1)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -311,7 +312,7 @@ def _read_deletable_topic_result_v4(data: bytes, pos: int) -> tuple[DeletableTop
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -325,14 +326,14 @@ def _read_deletable_topic_result_v4(data: bytes, pos: int) -> tuple[DeletableTop
 def decode_response_v4(data: bytes, pos: int = 0) -> DeleteTopicsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DeleteTopicsResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.responses = items = []
             for _ in range(n):
                 e = new(DeletableTopicResult)
@@ -341,7 +342,7 @@ def decode_response_v4(data: bytes, pos: int = 0) -> DeleteTopicsResponse:
                 n = data[pos]
                 pos += 1
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "name")
+                    n, pos = unusual_string_length(n, data, pos, "name")
                 end = pos + n - 1
                 e.name = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -351,7 +352,7 @@ def decode_response_v4(data: bytes, pos: int = 0) -> DeleteTopicsResponse:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.responses, pos = read_many(data, pos, n, 4, 256, _read_deletable_topic_result_v4)
+            o.responses, pos = read_many(data, pos, n, 4, _read_deletable_topic_result_v4)
         t = data[pos]
         pos += 1
         if t:
@@ -367,7 +368,7 @@ def _read_deletable_topic_result_v5(data: bytes, pos: int) -> tuple[DeletableTop
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -375,7 +376,7 @@ def _read_deletable_topic_result_v5(data: bytes, pos: int) -> tuple[DeletableTop
     pos += 3
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.error_message = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -391,14 +392,14 @@ def _read_deletable_topic_result_v5(data: bytes, pos: int) -> tuple[DeletableTop
 def decode_response_v5(data: bytes, pos: int = 0) -> DeleteTopicsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DeleteTopicsResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.responses = items = []
             for _ in range(n):
                 e = new(DeletableTopicResult)
@@ -406,7 +407,7 @@ def decode_response_v5(data: bytes, pos: int = 0) -> DeleteTopicsResponse:
                 n = data[pos]
                 pos += 1
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "name")
+                    n, pos = unusual_string_length(n, data, pos, "name")
                 end = pos + n - 1
                 e.name = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -414,7 +415,7 @@ def decode_response_v5(data: bytes, pos: int = 0) -> DeleteTopicsResponse:
                 pos += 3
                 if n:
                     if n > 127:
-                        n, pos = long_uvarint(n, data, pos)
+                        n, pos = long_string_length(n, data, pos)
                     end = pos + n - 1
                     e.error_message = data[pos:end].decode("utf-8", "java")
                     pos = end
@@ -426,7 +427,7 @@ def decode_response_v5(data: bytes, pos: int = 0) -> DeleteTopicsResponse:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.responses, pos = read_many(data, pos, n, 5, 256, _read_deletable_topic_result_v5)
+            o.responses, pos = read_many(data, pos, n, 5, _read_deletable_topic_result_v5)
         t = data[pos]
         pos += 1
         if t:
@@ -442,7 +443,7 @@ def _read_deletable_topic_result_v6(data: bytes, pos: int) -> tuple[DeletableTop
     pos += 1
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.name = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -452,7 +453,7 @@ def _read_deletable_topic_result_v6(data: bytes, pos: int) -> tuple[DeletableTop
     pos += 19
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.error_message = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -468,14 +469,14 @@ def _read_deletable_topic_result_v6(data: bytes, pos: int) -> tuple[DeletableTop
 def decode_response_v6(data: bytes, pos: int = 0) -> DeleteTopicsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DeleteTopicsResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.responses = items = []
             for _ in range(n):
                 e = new(DeletableTopicResult)
@@ -483,7 +484,7 @@ def decode_response_v6(data: bytes, pos: int = 0) -> DeleteTopicsResponse:
                 pos += 1
                 if n:
                     if n > 127:
-                        n, pos = long_uvarint(n, data, pos)
+                        n, pos = long_string_length(n, data, pos)
                     end = pos + n - 1
                     e.name = data[pos:end].decode("utf-8", "java")
                     pos = end
@@ -493,7 +494,7 @@ def decode_response_v6(data: bytes, pos: int = 0) -> DeleteTopicsResponse:
                 pos += 19
                 if n:
                     if n > 127:
-                        n, pos = long_uvarint(n, data, pos)
+                        n, pos = long_string_length(n, data, pos)
                     end = pos + n - 1
                     e.error_message = data[pos:end].decode("utf-8", "java")
                     pos = end
@@ -505,7 +506,7 @@ def decode_response_v6(data: bytes, pos: int = 0) -> DeleteTopicsResponse:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.responses, pos = read_many(data, pos, n, 21, 256, _read_deletable_topic_result_v6)
+            o.responses, pos = read_many(data, pos, n, 21, _read_deletable_topic_result_v6)
         t = data[pos]
         pos += 1
         if t:

@@ -10,13 +10,14 @@ from protocol.wire import (
     Message,
     READ_ERRORS,
     SMALL_FRAME_BYTES,
-    long_uvarint,
+    long_string_length,
     new,
     read_many,
     skip_tags,
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -102,6 +103,7 @@ def decode_request_v0(data: bytes, pos: int = 0) -> DescribeClusterRequest:
         o.include_cluster_authorized_operations, t = _unpack_oB(data, pos)
         pos += 2
         if t:
+            start_large_request(len(data))
             pos = skip_tags(t, data, pos)
         return o
     except READ_ERRORS as problem:
@@ -115,6 +117,7 @@ def decode_request_v1(data: bytes, pos: int = 0) -> DescribeClusterRequest:
         o.include_cluster_authorized_operations, o.endpoint_type, t = _unpack_obB(data, pos)
         pos += 3
         if t:
+            start_large_request(len(data))
             pos = skip_tags(t, data, pos)
         return o
     except READ_ERRORS as problem:
@@ -127,6 +130,7 @@ def decode_request_v2(data: bytes, pos: int = 0) -> DescribeClusterRequest:
         o.include_cluster_authorized_operations, o.endpoint_type, o.include_fenced_brokers, t = _unpack_oboB(data, pos)
         pos += 4
         if t:
+            start_large_request(len(data))
             pos = skip_tags(t, data, pos)
         return o
     except READ_ERRORS as problem:
@@ -151,7 +155,7 @@ def _read_describe_cluster_broker_v0(data: bytes, pos: int) -> tuple[DescribeClu
     o.broker_id, n = _unpack_iB(data, pos)
     pos += 5
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "host")
+        n, pos = unusual_string_length(n, data, pos, "host")
     end = pos + n - 1
     o.host = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -159,7 +163,7 @@ def _read_describe_cluster_broker_v0(data: bytes, pos: int) -> tuple[DescribeClu
     pos += 5
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.rack = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -175,14 +179,14 @@ def _read_describe_cluster_broker_v0(data: bytes, pos: int) -> tuple[DescribeClu
 def decode_response_v0(data: bytes, pos: int = 0) -> DescribeClusterResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DescribeClusterResponse)
         o.endpoint_type = 1
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.error_message = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -191,7 +195,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> DescribeClusterResponse:
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "cluster_id")
+            n, pos = unusual_string_length(n, data, pos, "cluster_id")
         end = pos + n - 1
         o.cluster_id = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -200,7 +204,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> DescribeClusterResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "brokers")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.brokers = items = []
             for _ in range(n):
                 e = new(DescribeClusterBroker)
@@ -208,7 +212,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> DescribeClusterResponse:
                 e.broker_id, n = _unpack_iB(data, pos)
                 pos += 5
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "host")
+                    n, pos = unusual_string_length(n, data, pos, "host")
                 end = pos + n - 1
                 e.host = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -216,7 +220,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> DescribeClusterResponse:
                 pos += 5
                 if n:
                     if n > 127:
-                        n, pos = long_uvarint(n, data, pos)
+                        n, pos = long_string_length(n, data, pos)
                     end = pos + n - 1
                     e.rack = data[pos:end].decode("utf-8", "java")
                     pos = end
@@ -228,7 +232,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> DescribeClusterResponse:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.brokers, pos = read_many(data, pos, n, 11, 256, _read_describe_cluster_broker_v0)
+            o.brokers, pos = read_many(data, pos, n, 11, _read_describe_cluster_broker_v0)
         o.cluster_authorized_operations, t = _unpack_iB(data, pos)
         pos += 5
         if t:
@@ -241,13 +245,13 @@ def decode_response_v0(data: bytes, pos: int = 0) -> DescribeClusterResponse:
 def decode_response_v1(data: bytes, pos: int = 0) -> DescribeClusterResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DescribeClusterResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.error_message = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -256,7 +260,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> DescribeClusterResponse:
         o.endpoint_type, n = _unpack_bB(data, pos)
         pos += 2
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "cluster_id")
+            n, pos = unusual_string_length(n, data, pos, "cluster_id")
         end = pos + n - 1
         o.cluster_id = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -265,7 +269,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> DescribeClusterResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "brokers")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.brokers = items = []
             for _ in range(n):
                 e = new(DescribeClusterBroker)
@@ -273,7 +277,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> DescribeClusterResponse:
                 e.broker_id, n = _unpack_iB(data, pos)
                 pos += 5
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "host")
+                    n, pos = unusual_string_length(n, data, pos, "host")
                 end = pos + n - 1
                 e.host = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -281,7 +285,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> DescribeClusterResponse:
                 pos += 5
                 if n:
                     if n > 127:
-                        n, pos = long_uvarint(n, data, pos)
+                        n, pos = long_string_length(n, data, pos)
                     end = pos + n - 1
                     e.rack = data[pos:end].decode("utf-8", "java")
                     pos = end
@@ -293,7 +297,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> DescribeClusterResponse:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.brokers, pos = read_many(data, pos, n, 11, 256, _read_describe_cluster_broker_v0)
+            o.brokers, pos = read_many(data, pos, n, 11, _read_describe_cluster_broker_v0)
         o.cluster_authorized_operations, t = _unpack_iB(data, pos)
         pos += 5
         if t:
@@ -308,7 +312,7 @@ def _read_describe_cluster_broker_v2(data: bytes, pos: int) -> tuple[DescribeClu
     o.broker_id, n = _unpack_iB(data, pos)
     pos += 5
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "host")
+        n, pos = unusual_string_length(n, data, pos, "host")
     end = pos + n - 1
     o.host = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -316,7 +320,7 @@ def _read_describe_cluster_broker_v2(data: bytes, pos: int) -> tuple[DescribeClu
     pos += 5
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.rack = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -332,13 +336,13 @@ def _read_describe_cluster_broker_v2(data: bytes, pos: int) -> tuple[DescribeClu
 def decode_response_v2(data: bytes, pos: int = 0) -> DescribeClusterResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DescribeClusterResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.error_message = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -347,7 +351,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> DescribeClusterResponse:
         o.endpoint_type, n = _unpack_bB(data, pos)
         pos += 2
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "cluster_id")
+            n, pos = unusual_string_length(n, data, pos, "cluster_id")
         end = pos + n - 1
         o.cluster_id = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -356,14 +360,14 @@ def decode_response_v2(data: bytes, pos: int = 0) -> DescribeClusterResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "brokers")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.brokers = items = []
             for _ in range(n):
                 e = new(DescribeClusterBroker)
                 e.broker_id, n = _unpack_iB(data, pos)
                 pos += 5
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "host")
+                    n, pos = unusual_string_length(n, data, pos, "host")
                 end = pos + n - 1
                 e.host = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -371,7 +375,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> DescribeClusterResponse:
                 pos += 5
                 if n:
                     if n > 127:
-                        n, pos = long_uvarint(n, data, pos)
+                        n, pos = long_string_length(n, data, pos)
                     end = pos + n - 1
                     e.rack = data[pos:end].decode("utf-8", "java")
                     pos = end
@@ -383,7 +387,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> DescribeClusterResponse:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.brokers, pos = read_many(data, pos, n, 12, 256, _read_describe_cluster_broker_v2)
+            o.brokers, pos = read_many(data, pos, n, 12, _read_describe_cluster_broker_v2)
         o.cluster_authorized_operations, t = _unpack_iB(data, pos)
         pos += 5
         if t:

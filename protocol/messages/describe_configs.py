@@ -11,6 +11,7 @@ from protocol.wire import (
     READ_ERRORS,
     SMALL_FRAME_BYTES,
     check_null,
+    long_string_length,
     long_uvarint,
     new,
     null_error,
@@ -24,6 +25,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -167,13 +169,13 @@ def _read_describe_configs_resource_v1(data: bytes, pos: int) -> tuple[DescribeC
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n >= 0:
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.configuration_keys = items = []
             for _ in range(n):
                 item, pos = read_string(data, pos)
                 items.append(item)
         else:
-            o.configuration_keys, pos = read_many(data, pos, n, 2, 8, read_string)
+            o.configuration_keys, pos = read_many(data, pos, n, 2, read_string)
     else:
         check_null(n, "configuration_keys")
         o.configuration_keys = None
@@ -183,20 +185,20 @@ def _read_describe_configs_resource_v1(data: bytes, pos: int) -> tuple[DescribeC
 def decode_request_v1(data: bytes, pos: int = 0) -> DescribeConfigsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DescribeConfigsRequest)
         o.include_documentation = False
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("resources")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.resources = items = []
             for _ in range(n):
                 item, pos = _read_describe_configs_resource_v1(data, pos)
                 items.append(item)
         else:
-            o.resources, pos = read_many(data, pos, n, 7, 256, _read_describe_configs_resource_v1)
+            o.resources, pos = read_many(data, pos, n, 7, _read_describe_configs_resource_v1)
         (o.include_synonyms,) = _unpack_o(data, pos)
         pos += 1
         if pos > len(data):
@@ -209,19 +211,19 @@ def decode_request_v1(data: bytes, pos: int = 0) -> DescribeConfigsRequest:
 def decode_request_v3(data: bytes, pos: int = 0) -> DescribeConfigsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DescribeConfigsRequest)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("resources")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.resources = items = []
             for _ in range(n):
                 item, pos = _read_describe_configs_resource_v1(data, pos)
                 items.append(item)
         else:
-            o.resources, pos = read_many(data, pos, n, 7, 256, _read_describe_configs_resource_v1)
+            o.resources, pos = read_many(data, pos, n, 7, _read_describe_configs_resource_v1)
         o.include_synonyms, o.include_documentation = _unpack_oo(data, pos)
         pos += 2
         if pos > len(data):
@@ -236,7 +238,7 @@ def _read_describe_configs_resource_v4(data: bytes, pos: int) -> tuple[DescribeC
     o.resource_type, n = _unpack_bB(data, pos)
     pos += 2
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "resource_name")
+        n, pos = unusual_string_length(n, data, pos, "resource_name")
     end = pos + n - 1
     o.resource_name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -246,13 +248,13 @@ def _read_describe_configs_resource_v4(data: bytes, pos: int) -> tuple[DescribeC
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.configuration_keys = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
                 items.append(item)
         else:
-            o.configuration_keys, pos = read_many(data, pos, n, 1, 8, read_compact_string)
+            o.configuration_keys, pos = read_many(data, pos, n, 1, read_compact_string)
     else:
         o.configuration_keys = None
     t = data[pos]
@@ -265,20 +267,20 @@ def _read_describe_configs_resource_v4(data: bytes, pos: int) -> tuple[DescribeC
 def decode_request_v4(data: bytes, pos: int = 0) -> DescribeConfigsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DescribeConfigsRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "resources")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.resources = items = []
             for _ in range(n):
                 item, pos = _read_describe_configs_resource_v4(data, pos)
                 items.append(item)
         else:
-            o.resources, pos = read_many(data, pos, n, 4, 256, _read_describe_configs_resource_v4)
+            o.resources, pos = read_many(data, pos, n, 4, _read_describe_configs_resource_v4)
         o.include_synonyms, o.include_documentation, t = _unpack_ooB(data, pos)
         pos += 3
         if t:
@@ -399,7 +401,7 @@ def _read_describe_configs_resource_result_v1(data: bytes, pos: int) -> tuple[De
     pos += 7
     if n < 0:
         raise null_error("synonyms")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.synonyms = items = []
         for _ in range(n):
             e = new(DescribeConfigsSynonym)
@@ -423,7 +425,7 @@ def _read_describe_configs_resource_result_v1(data: bytes, pos: int) -> tuple[De
             pos += 1
             items.append(e)
     else:
-        o.synonyms, pos = read_many(data, pos, n, 5, 8, _read_describe_configs_synonym_v1)
+        o.synonyms, pos = read_many(data, pos, n, 5, _read_describe_configs_synonym_v1)
     return o, pos
 
 
@@ -449,32 +451,32 @@ def _read_describe_configs_result_v1(data: bytes, pos: int) -> tuple[DescribeCon
     pos += 4
     if n < 0:
         raise null_error("configs")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.configs = items = []
         for _ in range(n):
             item, pos = _read_describe_configs_resource_result_v1(data, pos)
             items.append(item)
     else:
-        o.configs, pos = read_many(data, pos, n, 11, 8, _read_describe_configs_resource_result_v1)
+        o.configs, pos = read_many(data, pos, n, 11, _read_describe_configs_resource_result_v1)
     return o, pos
 
 
 def decode_response_v1(data: bytes, pos: int = 0) -> DescribeConfigsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DescribeConfigsResponse)
         o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("results")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.results = items = []
             for _ in range(n):
                 item, pos = _read_describe_configs_result_v1(data, pos)
                 items.append(item)
         else:
-            o.results, pos = read_many(data, pos, n, 11, 256, _read_describe_configs_result_v1)
+            o.results, pos = read_many(data, pos, n, 11, _read_describe_configs_result_v1)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -504,7 +506,7 @@ def _read_describe_configs_resource_result_v3(data: bytes, pos: int) -> tuple[De
     pos += 7
     if n < 0:
         raise null_error("synonyms")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.synonyms = items = []
         for _ in range(n):
             e = new(DescribeConfigsSynonym)
@@ -528,7 +530,7 @@ def _read_describe_configs_resource_result_v3(data: bytes, pos: int) -> tuple[De
             pos += 1
             items.append(e)
     else:
-        o.synonyms, pos = read_many(data, pos, n, 5, 8, _read_describe_configs_synonym_v1)
+        o.synonyms, pos = read_many(data, pos, n, 5, _read_describe_configs_synonym_v1)
     o.config_type, n = _unpack_bh(data, pos)
     pos += 3
     if n >= 0:
@@ -563,32 +565,32 @@ def _read_describe_configs_result_v3(data: bytes, pos: int) -> tuple[DescribeCon
     pos += 4
     if n < 0:
         raise null_error("configs")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.configs = items = []
         for _ in range(n):
             item, pos = _read_describe_configs_resource_result_v3(data, pos)
             items.append(item)
     else:
-        o.configs, pos = read_many(data, pos, n, 14, 8, _read_describe_configs_resource_result_v3)
+        o.configs, pos = read_many(data, pos, n, 14, _read_describe_configs_resource_result_v3)
     return o, pos
 
 
 def decode_response_v3(data: bytes, pos: int = 0) -> DescribeConfigsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DescribeConfigsResponse)
         o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("results")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.results = items = []
             for _ in range(n):
                 item, pos = _read_describe_configs_result_v3(data, pos)
                 items.append(item)
         else:
-            o.results, pos = read_many(data, pos, n, 11, 256, _read_describe_configs_result_v3)
+            o.results, pos = read_many(data, pos, n, 11, _read_describe_configs_result_v3)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -601,7 +603,7 @@ def _read_describe_configs_synonym_v4(data: bytes, pos: int) -> tuple[DescribeCo
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -609,7 +611,7 @@ def _read_describe_configs_synonym_v4(data: bytes, pos: int) -> tuple[DescribeCo
     pos += 1
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.value = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -627,7 +629,7 @@ def _read_describe_configs_resource_result_v4(data: bytes, pos: int) -> tuple[De
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -635,7 +637,7 @@ def _read_describe_configs_resource_result_v4(data: bytes, pos: int) -> tuple[De
     pos += 1
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.value = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -646,14 +648,14 @@ def _read_describe_configs_resource_result_v4(data: bytes, pos: int) -> tuple[De
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "synonyms")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.synonyms = items = []
         for _ in range(n):
             e = new(DescribeConfigsSynonym)
             n = data[pos]
             pos += 1
             if not 0 < n < 128:
-                n, pos = unusual_length(n, data, pos, "name")
+                n, pos = unusual_string_length(n, data, pos, "name")
             end = pos + n - 1
             e.name = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -661,7 +663,7 @@ def _read_describe_configs_resource_result_v4(data: bytes, pos: int) -> tuple[De
             pos += 1
             if n:
                 if n > 127:
-                    n, pos = long_uvarint(n, data, pos)
+                    n, pos = long_string_length(n, data, pos)
                 end = pos + n - 1
                 e.value = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -673,12 +675,12 @@ def _read_describe_configs_resource_result_v4(data: bytes, pos: int) -> tuple[De
                 pos = skip_tags(t, data, pos)
             items.append(e)
     else:
-        o.synonyms, pos = read_many(data, pos, n, 4, 8, _read_describe_configs_synonym_v4)
+        o.synonyms, pos = read_many(data, pos, n, 4, _read_describe_configs_synonym_v4)
     o.config_type, n = _unpack_bB(data, pos)
     pos += 2
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.documentation = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -697,7 +699,7 @@ def _read_describe_configs_result_v4(data: bytes, pos: int) -> tuple[DescribeCon
     pos += 3
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.error_message = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -706,7 +708,7 @@ def _read_describe_configs_result_v4(data: bytes, pos: int) -> tuple[DescribeCon
     o.resource_type, n = _unpack_bB(data, pos)
     pos += 2
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "resource_name")
+        n, pos = unusual_string_length(n, data, pos, "resource_name")
     end = pos + n - 1
     o.resource_name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -715,13 +717,13 @@ def _read_describe_configs_result_v4(data: bytes, pos: int) -> tuple[DescribeCon
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "configs")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.configs = items = []
         for _ in range(n):
             item, pos = _read_describe_configs_resource_result_v4(data, pos)
             items.append(item)
     else:
-        o.configs, pos = read_many(data, pos, n, 9, 8, _read_describe_configs_resource_result_v4)
+        o.configs, pos = read_many(data, pos, n, 9, _read_describe_configs_resource_result_v4)
     t = data[pos]
     pos += 1
     if t:
@@ -732,20 +734,20 @@ def _read_describe_configs_result_v4(data: bytes, pos: int) -> tuple[DescribeCon
 def decode_response_v4(data: bytes, pos: int = 0) -> DescribeConfigsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DescribeConfigsResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "results")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.results = items = []
             for _ in range(n):
                 item, pos = _read_describe_configs_result_v4(data, pos)
                 items.append(item)
         else:
-            o.results, pos = read_many(data, pos, n, 7, 256, _read_describe_configs_result_v4)
+            o.results, pos = read_many(data, pos, n, 7, _read_describe_configs_result_v4)
         t = data[pos]
         pos += 1
         if t:

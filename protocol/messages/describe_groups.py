@@ -11,7 +11,7 @@ from protocol.wire import (
     READ_ERRORS,
     SMALL_FRAME_BYTES,
     check_null,
-    long_uvarint,
+    long_string_length,
     new,
     null_error,
     pack_compact_string,
@@ -24,6 +24,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -117,20 +118,20 @@ class DescribeGroupsResponse(Message):
 def decode_request_v0(data: bytes, pos: int = 0) -> DescribeGroupsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DescribeGroupsRequest)
         o.include_authorized_operations = False
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("groups")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.groups = items = []
             for _ in range(n):
                 item, pos = read_string(data, pos)
                 items.append(item)
         else:
-            o.groups, pos = read_many(data, pos, n, 2, 256, read_string)
+            o.groups, pos = read_many(data, pos, n, 2, read_string)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -141,19 +142,19 @@ def decode_request_v0(data: bytes, pos: int = 0) -> DescribeGroupsRequest:
 def decode_request_v3(data: bytes, pos: int = 0) -> DescribeGroupsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DescribeGroupsRequest)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("groups")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.groups = items = []
             for _ in range(n):
                 item, pos = read_string(data, pos)
                 items.append(item)
         else:
-            o.groups, pos = read_many(data, pos, n, 2, 256, read_string)
+            o.groups, pos = read_many(data, pos, n, 2, read_string)
         (o.include_authorized_operations,) = _unpack_o(data, pos)
         pos += 1
         if pos > len(data):
@@ -166,20 +167,20 @@ def decode_request_v3(data: bytes, pos: int = 0) -> DescribeGroupsRequest:
 def decode_request_v5(data: bytes, pos: int = 0) -> DescribeGroupsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DescribeGroupsRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "groups")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.groups = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
                 items.append(item)
         else:
-            o.groups, pos = read_many(data, pos, n, 1, 256, read_compact_string)
+            o.groups, pos = read_many(data, pos, n, 1, read_compact_string)
         o.include_authorized_operations, t = _unpack_oB(data, pos)
         pos += 2
         if t:
@@ -298,7 +299,7 @@ def _read_described_group_v0(data: bytes, pos: int) -> tuple[DescribedGroup, int
     pos += 4
     if n < 0:
         raise null_error("members")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.members = items = []
         for _ in range(n):
             e = new(DescribedGroupMember)
@@ -340,27 +341,27 @@ def _read_described_group_v0(data: bytes, pos: int) -> tuple[DescribedGroup, int
             pos = end
             items.append(e)
     else:
-        o.members, pos = read_many(data, pos, n, 14, 8, _read_described_group_member_v0)
+        o.members, pos = read_many(data, pos, n, 14, _read_described_group_member_v0)
     return o, pos
 
 
 def decode_response_v0(data: bytes, pos: int = 0) -> DescribeGroupsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DescribeGroupsResponse)
         o.throttle_time_ms = 0
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("groups")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.groups = items = []
             for _ in range(n):
                 item, pos = _read_described_group_v0(data, pos)
                 items.append(item)
         else:
-            o.groups, pos = read_many(data, pos, n, 14, 256, _read_described_group_v0)
+            o.groups, pos = read_many(data, pos, n, 14, _read_described_group_v0)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -371,19 +372,19 @@ def decode_response_v0(data: bytes, pos: int = 0) -> DescribeGroupsResponse:
 def decode_response_v1(data: bytes, pos: int = 0) -> DescribeGroupsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DescribeGroupsResponse)
         o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("groups")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.groups = items = []
             for _ in range(n):
                 item, pos = _read_described_group_v0(data, pos)
                 items.append(item)
         else:
-            o.groups, pos = read_many(data, pos, n, 14, 256, _read_described_group_v0)
+            o.groups, pos = read_many(data, pos, n, 14, _read_described_group_v0)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -426,7 +427,7 @@ def _read_described_group_v3(data: bytes, pos: int) -> tuple[DescribedGroup, int
     pos += 4
     if n < 0:
         raise null_error("members")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.members = items = []
         for _ in range(n):
             e = new(DescribedGroupMember)
@@ -468,7 +469,7 @@ def _read_described_group_v3(data: bytes, pos: int) -> tuple[DescribedGroup, int
             pos = end
             items.append(e)
     else:
-        o.members, pos = read_many(data, pos, n, 14, 8, _read_described_group_member_v0)
+        o.members, pos = read_many(data, pos, n, 14, _read_described_group_member_v0)
     (o.authorized_operations,) = _unpack_i(data, pos)
     pos += 4
     return o, pos
@@ -477,19 +478,19 @@ def _read_described_group_v3(data: bytes, pos: int) -> tuple[DescribedGroup, int
 def decode_response_v3(data: bytes, pos: int = 0) -> DescribeGroupsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DescribeGroupsResponse)
         o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("groups")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.groups = items = []
             for _ in range(n):
                 item, pos = _read_described_group_v3(data, pos)
                 items.append(item)
         else:
-            o.groups, pos = read_many(data, pos, n, 18, 256, _read_described_group_v3)
+            o.groups, pos = read_many(data, pos, n, 18, _read_described_group_v3)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -581,7 +582,7 @@ def _read_described_group_v4(data: bytes, pos: int) -> tuple[DescribedGroup, int
     pos += 4
     if n < 0:
         raise null_error("members")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.members = items = []
         for _ in range(n):
             e = new(DescribedGroupMember)
@@ -631,7 +632,7 @@ def _read_described_group_v4(data: bytes, pos: int) -> tuple[DescribedGroup, int
             pos = end
             items.append(e)
     else:
-        o.members, pos = read_many(data, pos, n, 16, 8, _read_described_group_member_v4)
+        o.members, pos = read_many(data, pos, n, 16, _read_described_group_member_v4)
     (o.authorized_operations,) = _unpack_i(data, pos)
     pos += 4
     return o, pos
@@ -640,19 +641,19 @@ def _read_described_group_v4(data: bytes, pos: int) -> tuple[DescribedGroup, int
 def decode_response_v4(data: bytes, pos: int = 0) -> DescribeGroupsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DescribeGroupsResponse)
         o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("groups")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.groups = items = []
             for _ in range(n):
                 item, pos = _read_described_group_v4(data, pos)
                 items.append(item)
         else:
-            o.groups, pos = read_many(data, pos, n, 18, 256, _read_described_group_v4)
+            o.groups, pos = read_many(data, pos, n, 18, _read_described_group_v4)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -665,7 +666,7 @@ def _read_described_group_member_v5(data: bytes, pos: int) -> tuple[DescribedGro
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "member_id")
+        n, pos = unusual_string_length(n, data, pos, "member_id")
     end = pos + n - 1
     o.member_id = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -673,7 +674,7 @@ def _read_described_group_member_v5(data: bytes, pos: int) -> tuple[DescribedGro
     pos += 1
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.group_instance_id = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -682,14 +683,14 @@ def _read_described_group_member_v5(data: bytes, pos: int) -> tuple[DescribedGro
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "client_id")
+        n, pos = unusual_string_length(n, data, pos, "client_id")
     end = pos + n - 1
     o.client_id = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "client_host")
+        n, pos = unusual_string_length(n, data, pos, "client_host")
     end = pos + n - 1
     o.client_host = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -720,28 +721,28 @@ def _read_described_group_v5(data: bytes, pos: int) -> tuple[DescribedGroup, int
     o.error_code, n = _unpack_hB(data, pos)
     pos += 3
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "group_id")
+        n, pos = unusual_string_length(n, data, pos, "group_id")
     end = pos + n - 1
     o.group_id = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "group_state")
+        n, pos = unusual_string_length(n, data, pos, "group_state")
     end = pos + n - 1
     o.group_state = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "protocol_type")
+        n, pos = unusual_string_length(n, data, pos, "protocol_type")
     end = pos + n - 1
     o.protocol_type = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "protocol_data")
+        n, pos = unusual_string_length(n, data, pos, "protocol_data")
     end = pos + n - 1
     o.protocol_data = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -750,14 +751,14 @@ def _read_described_group_v5(data: bytes, pos: int) -> tuple[DescribedGroup, int
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "members")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.members = items = []
         for _ in range(n):
             e = new(DescribedGroupMember)
             n = data[pos]
             pos += 1
             if not 0 < n < 128:
-                n, pos = unusual_length(n, data, pos, "member_id")
+                n, pos = unusual_string_length(n, data, pos, "member_id")
             end = pos + n - 1
             e.member_id = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -765,7 +766,7 @@ def _read_described_group_v5(data: bytes, pos: int) -> tuple[DescribedGroup, int
             pos += 1
             if n:
                 if n > 127:
-                    n, pos = long_uvarint(n, data, pos)
+                    n, pos = long_string_length(n, data, pos)
                 end = pos + n - 1
                 e.group_instance_id = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -774,14 +775,14 @@ def _read_described_group_v5(data: bytes, pos: int) -> tuple[DescribedGroup, int
             n = data[pos]
             pos += 1
             if not 0 < n < 128:
-                n, pos = unusual_length(n, data, pos, "client_id")
+                n, pos = unusual_string_length(n, data, pos, "client_id")
             end = pos + n - 1
             e.client_id = data[pos:end].decode("utf-8", "java")
             pos = end
             n = data[pos]
             pos += 1
             if not 0 < n < 128:
-                n, pos = unusual_length(n, data, pos, "client_host")
+                n, pos = unusual_string_length(n, data, pos, "client_host")
             end = pos + n - 1
             e.client_host = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -805,7 +806,7 @@ def _read_described_group_v5(data: bytes, pos: int) -> tuple[DescribedGroup, int
                 pos = skip_tags(t, data, pos)
             items.append(e)
     else:
-        o.members, pos = read_many(data, pos, n, 7, 8, _read_described_group_member_v5)
+        o.members, pos = read_many(data, pos, n, 7, _read_described_group_member_v5)
     o.authorized_operations, t = _unpack_iB(data, pos)
     pos += 5
     if t:
@@ -816,20 +817,20 @@ def _read_described_group_v5(data: bytes, pos: int) -> tuple[DescribedGroup, int
 def decode_response_v5(data: bytes, pos: int = 0) -> DescribeGroupsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DescribeGroupsResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "groups")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.groups = items = []
             for _ in range(n):
                 item, pos = _read_described_group_v5(data, pos)
                 items.append(item)
         else:
-            o.groups, pos = read_many(data, pos, n, 12, 256, _read_described_group_v5)
+            o.groups, pos = read_many(data, pos, n, 12, _read_described_group_v5)
         t = data[pos]
         pos += 1
         if t:
@@ -845,7 +846,7 @@ def _read_described_group_v6(data: bytes, pos: int) -> tuple[DescribedGroup, int
     pos += 3
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.error_message = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -854,28 +855,28 @@ def _read_described_group_v6(data: bytes, pos: int) -> tuple[DescribedGroup, int
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "group_id")
+        n, pos = unusual_string_length(n, data, pos, "group_id")
     end = pos + n - 1
     o.group_id = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "group_state")
+        n, pos = unusual_string_length(n, data, pos, "group_state")
     end = pos + n - 1
     o.group_state = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "protocol_type")
+        n, pos = unusual_string_length(n, data, pos, "protocol_type")
     end = pos + n - 1
     o.protocol_type = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "protocol_data")
+        n, pos = unusual_string_length(n, data, pos, "protocol_data")
     end = pos + n - 1
     o.protocol_data = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -884,14 +885,14 @@ def _read_described_group_v6(data: bytes, pos: int) -> tuple[DescribedGroup, int
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "members")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.members = items = []
         for _ in range(n):
             e = new(DescribedGroupMember)
             n = data[pos]
             pos += 1
             if not 0 < n < 128:
-                n, pos = unusual_length(n, data, pos, "member_id")
+                n, pos = unusual_string_length(n, data, pos, "member_id")
             end = pos + n - 1
             e.member_id = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -899,7 +900,7 @@ def _read_described_group_v6(data: bytes, pos: int) -> tuple[DescribedGroup, int
             pos += 1
             if n:
                 if n > 127:
-                    n, pos = long_uvarint(n, data, pos)
+                    n, pos = long_string_length(n, data, pos)
                 end = pos + n - 1
                 e.group_instance_id = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -908,14 +909,14 @@ def _read_described_group_v6(data: bytes, pos: int) -> tuple[DescribedGroup, int
             n = data[pos]
             pos += 1
             if not 0 < n < 128:
-                n, pos = unusual_length(n, data, pos, "client_id")
+                n, pos = unusual_string_length(n, data, pos, "client_id")
             end = pos + n - 1
             e.client_id = data[pos:end].decode("utf-8", "java")
             pos = end
             n = data[pos]
             pos += 1
             if not 0 < n < 128:
-                n, pos = unusual_length(n, data, pos, "client_host")
+                n, pos = unusual_string_length(n, data, pos, "client_host")
             end = pos + n - 1
             e.client_host = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -939,7 +940,7 @@ def _read_described_group_v6(data: bytes, pos: int) -> tuple[DescribedGroup, int
                 pos = skip_tags(t, data, pos)
             items.append(e)
     else:
-        o.members, pos = read_many(data, pos, n, 7, 8, _read_described_group_member_v5)
+        o.members, pos = read_many(data, pos, n, 7, _read_described_group_member_v5)
     o.authorized_operations, t = _unpack_iB(data, pos)
     pos += 5
     if t:
@@ -950,20 +951,20 @@ def _read_described_group_v6(data: bytes, pos: int) -> tuple[DescribedGroup, int
 def decode_response_v6(data: bytes, pos: int = 0) -> DescribeGroupsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DescribeGroupsResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "groups")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.groups = items = []
             for _ in range(n):
                 item, pos = _read_described_group_v6(data, pos)
                 items.append(item)
         else:
-            o.groups, pos = read_many(data, pos, n, 13, 256, _read_described_group_v6)
+            o.groups, pos = read_many(data, pos, n, 13, _read_described_group_v6)
         t = data[pos]
         pos += 1
         if t:

@@ -25,6 +25,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -159,12 +160,12 @@ def _read_describable_log_dir_topic_v1(data: bytes, pos: int) -> tuple[Describab
 def decode_request_v1(data: bytes, pos: int = 0) -> DescribeLogDirsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DescribeLogDirsRequest)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n >= 0:
-            if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            if len(data) <= SMALL_FRAME_BYTES:
                 o.topics = items = []
                 for _ in range(n):
                     e = new(DescribableLogDirTopic)
@@ -182,7 +183,7 @@ def decode_request_v1(data: bytes, pos: int = 0) -> DescribeLogDirsRequest:
                     e.partitions, pos = read_ints(data, pos, n, "i")
                     items.append(e)
             else:
-                o.topics, pos = read_many(data, pos, n, 6, 256, _read_describable_log_dir_topic_v1)
+                o.topics, pos = read_many(data, pos, n, 6, _read_describable_log_dir_topic_v1)
         else:
             check_null(n, "topics")
             o.topics = None
@@ -198,7 +199,7 @@ def _read_describable_log_dir_topic_v2(data: bytes, pos: int) -> tuple[Describab
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "topic")
+        n, pos = unusual_string_length(n, data, pos, "topic")
     end = pos + n - 1
     o.topic = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -217,7 +218,7 @@ def _read_describable_log_dir_topic_v2(data: bytes, pos: int) -> tuple[Describab
 def decode_request_v2(data: bytes, pos: int = 0) -> DescribeLogDirsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DescribeLogDirsRequest)
         n = data[pos]
         pos += 1
@@ -225,14 +226,14 @@ def decode_request_v2(data: bytes, pos: int = 0) -> DescribeLogDirsRequest:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             n = n - 1
-            if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            if len(data) <= SMALL_FRAME_BYTES:
                 o.topics = items = []
                 for _ in range(n):
                     e = new(DescribableLogDirTopic)
                     n = data[pos]
                     pos += 1
                     if not 0 < n < 128:
-                        n, pos = unusual_length(n, data, pos, "topic")
+                        n, pos = unusual_string_length(n, data, pos, "topic")
                     end = pos + n - 1
                     e.topic = data[pos:end].decode("utf-8", "java")
                     pos = end
@@ -247,7 +248,7 @@ def decode_request_v2(data: bytes, pos: int = 0) -> DescribeLogDirsRequest:
                         pos = skip_tags(t, data, pos)
                     items.append(e)
             else:
-                o.topics, pos = read_many(data, pos, n, 3, 256, _read_describable_log_dir_topic_v2)
+                o.topics, pos = read_many(data, pos, n, 3, _read_describable_log_dir_topic_v2)
         else:
             o.topics = None
         t = data[pos]
@@ -319,7 +320,7 @@ def _read_describe_log_dirs_topic_v1(data: bytes, pos: int) -> tuple[DescribeLog
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         end = pos + n * 21
         if n > 2 and end <= len(data):
             o.partitions = [DescribeLogDirsPartition(v0, v1, v2, v3) for v0, v1, v2, v3 in _iter_unpack_iqqo(data[pos:end])]
@@ -332,7 +333,7 @@ def _read_describe_log_dirs_topic_v1(data: bytes, pos: int) -> tuple[DescribeLog
                 pos += 21
                 items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 21, 8, _read_describe_log_dirs_partition_v1)
+        o.partitions, pos = read_many(data, pos, n, 21, _read_describe_log_dirs_partition_v1)
     return o, pos
 
 
@@ -352,33 +353,33 @@ def _read_describe_log_dirs_result_v1(data: bytes, pos: int) -> tuple[DescribeLo
     pos += 4
     if n < 0:
         raise null_error("topics")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.topics = items = []
         for _ in range(n):
             item, pos = _read_describe_log_dirs_topic_v1(data, pos)
             items.append(item)
     else:
-        o.topics, pos = read_many(data, pos, n, 6, 8, _read_describe_log_dirs_topic_v1)
+        o.topics, pos = read_many(data, pos, n, 6, _read_describe_log_dirs_topic_v1)
     return o, pos
 
 
 def decode_response_v1(data: bytes, pos: int = 0) -> DescribeLogDirsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DescribeLogDirsResponse)
         o.error_code = 0
         o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("results")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.results = items = []
             for _ in range(n):
                 item, pos = _read_describe_log_dirs_result_v1(data, pos)
                 items.append(item)
         else:
-            o.results, pos = read_many(data, pos, n, 8, 256, _read_describe_log_dirs_result_v1)
+            o.results, pos = read_many(data, pos, n, 8, _read_describe_log_dirs_result_v1)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -400,7 +401,7 @@ def _read_describe_log_dirs_topic_v2(data: bytes, pos: int) -> tuple[DescribeLog
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -409,7 +410,7 @@ def _read_describe_log_dirs_topic_v2(data: bytes, pos: int) -> tuple[DescribeLog
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         end = pos + n * 22
         if n > 2 and data[pos + 21 : end : 22].count(0) == n:
             o.partitions = [DescribeLogDirsPartition(v0, v1, v2, v3) for v0, v1, v2, v3, _ in _iter_unpack_iqqoB(data[pos:end])]
@@ -424,7 +425,7 @@ def _read_describe_log_dirs_topic_v2(data: bytes, pos: int) -> tuple[DescribeLog
                     pos = skip_tags(t, data, pos)
                 items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 22, 8, _read_describe_log_dirs_partition_v2)
+        o.partitions, pos = read_many(data, pos, n, 22, _read_describe_log_dirs_partition_v2)
     t = data[pos]
     pos += 1
     if t:
@@ -440,7 +441,7 @@ def _read_describe_log_dirs_result_v2(data: bytes, pos: int) -> tuple[DescribeLo
     o.error_code, n = _unpack_hB(data, pos)
     pos += 3
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "log_dir")
+        n, pos = unusual_string_length(n, data, pos, "log_dir")
     end = pos + n - 1
     o.log_dir = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -449,13 +450,13 @@ def _read_describe_log_dirs_result_v2(data: bytes, pos: int) -> tuple[DescribeLo
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topics")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.topics = items = []
         for _ in range(n):
             item, pos = _read_describe_log_dirs_topic_v2(data, pos)
             items.append(item)
     else:
-        o.topics, pos = read_many(data, pos, n, 3, 8, _read_describe_log_dirs_topic_v2)
+        o.topics, pos = read_many(data, pos, n, 3, _read_describe_log_dirs_topic_v2)
     t = data[pos]
     pos += 1
     if t:
@@ -466,7 +467,7 @@ def _read_describe_log_dirs_result_v2(data: bytes, pos: int) -> tuple[DescribeLo
 def decode_response_v2(data: bytes, pos: int = 0) -> DescribeLogDirsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DescribeLogDirsResponse)
         o.error_code = 0
         o.throttle_time_ms, n = _unpack_iB(data, pos)
@@ -474,13 +475,13 @@ def decode_response_v2(data: bytes, pos: int = 0) -> DescribeLogDirsResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "results")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.results = items = []
             for _ in range(n):
                 item, pos = _read_describe_log_dirs_result_v2(data, pos)
                 items.append(item)
         else:
-            o.results, pos = read_many(data, pos, n, 5, 256, _read_describe_log_dirs_result_v2)
+            o.results, pos = read_many(data, pos, n, 5, _read_describe_log_dirs_result_v2)
         t = data[pos]
         pos += 1
         if t:
@@ -493,20 +494,20 @@ def decode_response_v2(data: bytes, pos: int = 0) -> DescribeLogDirsResponse:
 def decode_response_v3(data: bytes, pos: int = 0) -> DescribeLogDirsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DescribeLogDirsResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "results")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.results = items = []
             for _ in range(n):
                 item, pos = _read_describe_log_dirs_result_v2(data, pos)
                 items.append(item)
         else:
-            o.results, pos = read_many(data, pos, n, 5, 256, _read_describe_log_dirs_result_v2)
+            o.results, pos = read_many(data, pos, n, 5, _read_describe_log_dirs_result_v2)
         t = data[pos]
         pos += 1
         if t:
@@ -522,7 +523,7 @@ def _read_describe_log_dirs_result_v4(data: bytes, pos: int) -> tuple[DescribeLo
     o.error_code, n = _unpack_hB(data, pos)
     pos += 3
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "log_dir")
+        n, pos = unusual_string_length(n, data, pos, "log_dir")
     end = pos + n - 1
     o.log_dir = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -531,13 +532,13 @@ def _read_describe_log_dirs_result_v4(data: bytes, pos: int) -> tuple[DescribeLo
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topics")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.topics = items = []
         for _ in range(n):
             item, pos = _read_describe_log_dirs_topic_v2(data, pos)
             items.append(item)
     else:
-        o.topics, pos = read_many(data, pos, n, 3, 8, _read_describe_log_dirs_topic_v2)
+        o.topics, pos = read_many(data, pos, n, 3, _read_describe_log_dirs_topic_v2)
     o.total_bytes, o.usable_bytes, t = _unpack_qqB(data, pos)
     pos += 17
     if t:
@@ -548,20 +549,20 @@ def _read_describe_log_dirs_result_v4(data: bytes, pos: int) -> tuple[DescribeLo
 def decode_response_v4(data: bytes, pos: int = 0) -> DescribeLogDirsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DescribeLogDirsResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "results")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.results = items = []
             for _ in range(n):
                 item, pos = _read_describe_log_dirs_result_v4(data, pos)
                 items.append(item)
         else:
-            o.results, pos = read_many(data, pos, n, 21, 256, _read_describe_log_dirs_result_v4)
+            o.results, pos = read_many(data, pos, n, 21, _read_describe_log_dirs_result_v4)
         t = data[pos]
         pos += 1
         if t:
@@ -576,7 +577,7 @@ def _read_describe_log_dirs_result_v5(data: bytes, pos: int) -> tuple[DescribeLo
     o.error_code, n = _unpack_hB(data, pos)
     pos += 3
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "log_dir")
+        n, pos = unusual_string_length(n, data, pos, "log_dir")
     end = pos + n - 1
     o.log_dir = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -585,13 +586,13 @@ def _read_describe_log_dirs_result_v5(data: bytes, pos: int) -> tuple[DescribeLo
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topics")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.topics = items = []
         for _ in range(n):
             item, pos = _read_describe_log_dirs_topic_v2(data, pos)
             items.append(item)
     else:
-        o.topics, pos = read_many(data, pos, n, 3, 8, _read_describe_log_dirs_topic_v2)
+        o.topics, pos = read_many(data, pos, n, 3, _read_describe_log_dirs_topic_v2)
     o.total_bytes, o.usable_bytes, o.is_cordoned, t = _unpack_qqoB(data, pos)
     pos += 18
     if t:
@@ -602,20 +603,20 @@ def _read_describe_log_dirs_result_v5(data: bytes, pos: int) -> tuple[DescribeLo
 def decode_response_v5(data: bytes, pos: int = 0) -> DescribeLogDirsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DescribeLogDirsResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "results")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.results = items = []
             for _ in range(n):
                 item, pos = _read_describe_log_dirs_result_v5(data, pos)
                 items.append(item)
         else:
-            o.results, pos = read_many(data, pos, n, 22, 256, _read_describe_log_dirs_result_v5)
+            o.results, pos = read_many(data, pos, n, 22, _read_describe_log_dirs_result_v5)
         t = data[pos]
         pos += 1
         if t:

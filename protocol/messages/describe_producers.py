@@ -11,7 +11,7 @@ from protocol.wire import (
     READ_ERRORS,
     SHORT_COMPACT_INTS,
     SMALL_FRAME_BYTES,
-    long_uvarint,
+    long_string_length,
     new,
     pack_compact_ints,
     read_ints,
@@ -20,6 +20,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -121,7 +122,7 @@ def _read_topic_request_v0(data: bytes, pos: int) -> tuple[TopicRequest, int]:
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -140,21 +141,21 @@ def _read_topic_request_v0(data: bytes, pos: int) -> tuple[TopicRequest, int]:
 def decode_request_v0(data: bytes, pos: int = 0) -> DescribeProducersRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DescribeProducersRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 e = new(TopicRequest)
                 n = data[pos]
                 pos += 1
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "name")
+                    n, pos = unusual_string_length(n, data, pos, "name")
                 end = pos + n - 1
                 e.name = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -169,7 +170,7 @@ def decode_request_v0(data: bytes, pos: int = 0) -> DescribeProducersRequest:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.topics, pos = read_many(data, pos, n, 3, 256, _read_topic_request_v0)
+            o.topics, pos = read_many(data, pos, n, 3, _read_topic_request_v0)
         t = data[pos]
         pos += 1
         if t:
@@ -212,7 +213,7 @@ def _read_partition_response_v0(data: bytes, pos: int) -> tuple[PartitionRespons
     pos += 7
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.error_message = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -223,7 +224,7 @@ def _read_partition_response_v0(data: bytes, pos: int) -> tuple[PartitionRespons
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "active_producers")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         end = pos + n * 37
         if n > 2 and data[pos + 36 : end : 37].count(0) == n:
             o.active_producers = [ProducerState(v0, v1, v2, v3, v4, v5) for v0, v1, v2, v3, v4, v5, _ in _iter_unpack_qiiqiqB(data[pos:end])]
@@ -238,7 +239,7 @@ def _read_partition_response_v0(data: bytes, pos: int) -> tuple[PartitionRespons
                     pos = skip_tags(t, data, pos)
                 items.append(e)
     else:
-        o.active_producers, pos = read_many(data, pos, n, 37, 8, _read_producer_state_v0)
+        o.active_producers, pos = read_many(data, pos, n, 37, _read_producer_state_v0)
     t = data[pos]
     pos += 1
     if t:
@@ -251,7 +252,7 @@ def _read_topic_response_v0(data: bytes, pos: int) -> tuple[TopicResponse, int]:
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -260,13 +261,13 @@ def _read_topic_response_v0(data: bytes, pos: int) -> tuple[TopicResponse, int]:
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.partitions = items = []
         for _ in range(n):
             item, pos = _read_partition_response_v0(data, pos)
             items.append(item)
     else:
-        o.partitions, pos = read_many(data, pos, n, 9, 8, _read_partition_response_v0)
+        o.partitions, pos = read_many(data, pos, n, 9, _read_partition_response_v0)
     t = data[pos]
     pos += 1
     if t:
@@ -277,20 +278,20 @@ def _read_topic_response_v0(data: bytes, pos: int) -> tuple[TopicResponse, int]:
 def decode_response_v0(data: bytes, pos: int = 0) -> DescribeProducersResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DescribeProducersResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_topic_response_v0(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 3, 256, _read_topic_response_v0)
+            o.topics, pos = read_many(data, pos, n, 3, _read_topic_response_v0)
         t = data[pos]
         pos += 1
         if t:

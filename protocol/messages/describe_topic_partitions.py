@@ -12,6 +12,7 @@ from protocol.wire import (
     READ_ERRORS,
     SHORT_COMPACT_INTS,
     SMALL_FRAME_BYTES,
+    long_string_length,
     long_uvarint,
     new,
     pack_compact_ints,
@@ -21,6 +22,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -143,7 +145,7 @@ def _read_topic_request_v0(data: bytes, pos: int) -> tuple[TopicRequest, int]:
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -159,7 +161,7 @@ def _read_cursor_v0(data: bytes, pos: int) -> tuple[Cursor, int]:
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "topic_name")
+        n, pos = unusual_string_length(n, data, pos, "topic_name")
     end = pos + n - 1
     o.topic_name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -173,21 +175,21 @@ def _read_cursor_v0(data: bytes, pos: int) -> tuple[Cursor, int]:
 def decode_request_v0(data: bytes, pos: int = 0) -> DescribeTopicPartitionsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DescribeTopicPartitionsRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 e = new(TopicRequest)
                 n = data[pos]
                 pos += 1
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "name")
+                    n, pos = unusual_string_length(n, data, pos, "name")
                 end = pos + n - 1
                 e.name = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -197,7 +199,7 @@ def decode_request_v0(data: bytes, pos: int = 0) -> DescribeTopicPartitionsReque
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.topics, pos = read_many(data, pos, n, 2, 256, _read_topic_request_v0)
+            o.topics, pos = read_many(data, pos, n, 2, _read_topic_request_v0)
         o.response_partition_limit, n = _unpack_ib(data, pos)
         pos += 5
         if n >= 0:
@@ -283,7 +285,7 @@ def _read_describe_topic_partitions_response_topic_v0(data: bytes, pos: int) -> 
     pos += 3
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.name = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -294,7 +296,7 @@ def _read_describe_topic_partitions_response_topic_v0(data: bytes, pos: int) -> 
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.partitions = items = []
         for _ in range(n):
             e = new(DescribeTopicPartitionsResponsePartition)
@@ -335,7 +337,7 @@ def _read_describe_topic_partitions_response_topic_v0(data: bytes, pos: int) -> 
                 pos = skip_tags(t, data, pos)
             items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 20, 8, _read_describe_topic_partitions_response_partition_v0)
+        o.partitions, pos = read_many(data, pos, n, 20, _read_describe_topic_partitions_response_partition_v0)
     o.topic_authorized_operations, t = _unpack_iB(data, pos)
     pos += 5
     if t:
@@ -346,20 +348,20 @@ def _read_describe_topic_partitions_response_topic_v0(data: bytes, pos: int) -> 
 def decode_response_v0(data: bytes, pos: int = 0) -> DescribeTopicPartitionsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DescribeTopicPartitionsResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_describe_topic_partitions_response_topic_v0(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 26, 256, _read_describe_topic_partitions_response_topic_v0)
+            o.topics, pos = read_many(data, pos, n, 26, _read_describe_topic_partitions_response_topic_v0)
         (n,) = _unpack_b(data, pos)
         pos += 1
         if n >= 0:

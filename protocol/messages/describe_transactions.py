@@ -21,6 +21,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -96,20 +97,20 @@ class DescribeTransactionsResponse(Message):
 def decode_request_v0(data: bytes, pos: int = 0) -> DescribeTransactionsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DescribeTransactionsRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "transactional_ids")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.transactional_ids = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
                 items.append(item)
         else:
-            o.transactional_ids, pos = read_many(data, pos, n, 1, 256, read_compact_string)
+            o.transactional_ids, pos = read_many(data, pos, n, 1, read_compact_string)
         t = data[pos]
         pos += 1
         if t:
@@ -135,7 +136,7 @@ def _read_topic_data_v0(data: bytes, pos: int) -> tuple[TopicData, int]:
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "topic")
+        n, pos = unusual_string_length(n, data, pos, "topic")
     end = pos + n - 1
     o.topic = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -156,14 +157,14 @@ def _read_transaction_state_v0(data: bytes, pos: int) -> tuple[TransactionState,
     o.error_code, n = _unpack_hB(data, pos)
     pos += 3
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "transactional_id")
+        n, pos = unusual_string_length(n, data, pos, "transactional_id")
     end = pos + n - 1
     o.transactional_id = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "transaction_state")
+        n, pos = unusual_string_length(n, data, pos, "transaction_state")
     end = pos + n - 1
     o.transaction_state = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -172,14 +173,14 @@ def _read_transaction_state_v0(data: bytes, pos: int) -> tuple[TransactionState,
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topics")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.topics = items = []
         for _ in range(n):
             e = new(TopicData)
             n = data[pos]
             pos += 1
             if not 0 < n < 128:
-                n, pos = unusual_length(n, data, pos, "topic")
+                n, pos = unusual_string_length(n, data, pos, "topic")
             end = pos + n - 1
             e.topic = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -194,7 +195,7 @@ def _read_transaction_state_v0(data: bytes, pos: int) -> tuple[TransactionState,
                 pos = skip_tags(t, data, pos)
             items.append(e)
     else:
-        o.topics, pos = read_many(data, pos, n, 3, 8, _read_topic_data_v0)
+        o.topics, pos = read_many(data, pos, n, 3, _read_topic_data_v0)
     t = data[pos]
     pos += 1
     if t:
@@ -205,20 +206,20 @@ def _read_transaction_state_v0(data: bytes, pos: int) -> tuple[TransactionState,
 def decode_response_v0(data: bytes, pos: int = 0) -> DescribeTransactionsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(DescribeTransactionsResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "transaction_states")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.transaction_states = items = []
             for _ in range(n):
                 item, pos = _read_transaction_state_v0(data, pos)
                 items.append(item)
         else:
-            o.transaction_states, pos = read_many(data, pos, n, 28, 256, _read_transaction_state_v0)
+            o.transaction_states, pos = read_many(data, pos, n, 28, _read_transaction_state_v0)
         t = data[pos]
         pos += 1
         if t:

@@ -13,8 +13,9 @@ from protocol.wire import (
     null_error,
     past_end_error,
     skip_tags,
+    start_large_request,
     unreadable,
-    unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -89,13 +90,14 @@ def decode_request_v3(data: bytes, pos: int = 0) -> EndTxnRequest:
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "transactional_id")
+            n, pos = unusual_string_length(n, data, pos, "transactional_id")
         end = pos + n - 1
         o.transactional_id = data[pos:end].decode("utf-8", "java")
         pos = end
         o.producer_id, o.producer_epoch, o.committed, t = _unpack_qhoB(data, pos)
         pos += 12
         if t:
+            start_large_request(len(data))
             pos = skip_tags(t, data, pos)
         return o
     except READ_ERRORS as problem:
@@ -144,6 +146,7 @@ def decode_response_v3(data: bytes, pos: int = 0) -> EndTxnResponse:
         o.throttle_time_ms, o.error_code, t = _unpack_ihB(data, pos)
         pos += 7
         if t:
+            start_large_request(len(data))
             pos = skip_tags(t, data, pos)
         return o
     except READ_ERRORS as problem:
@@ -156,6 +159,7 @@ def decode_response_v5(data: bytes, pos: int = 0) -> EndTxnResponse:
         o.throttle_time_ms, o.error_code, o.producer_id, o.producer_epoch, t = _unpack_ihqhB(data, pos)
         pos += 17
         if t:
+            start_large_request(len(data))
             pos = skip_tags(t, data, pos)
         return o
     except READ_ERRORS as problem:

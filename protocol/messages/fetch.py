@@ -15,6 +15,7 @@ from protocol.wire import (
     SHORT_INTS,
     SMALL_FRAME_BYTES,
     check_null,
+    long_string_length,
     long_uvarint,
     new,
     null_error,
@@ -30,6 +31,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -344,7 +346,7 @@ def _read_fetch_topic_v4(data: bytes, pos: int) -> tuple[FetchTopic, int]:
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         end = pos + n * 16
         if n > 2 and end <= len(data):
             o.partitions = [FetchPartition(v0, -1, v1, -1, -1, v2, NO_UUID, 9223372036854775807) for v0, v1, v2 in _iter_unpack_iqi(data[pos:end])]
@@ -362,14 +364,14 @@ def _read_fetch_topic_v4(data: bytes, pos: int) -> tuple[FetchTopic, int]:
                 pos += 16
                 items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 16, 8, _read_fetch_partition_v4)
+        o.partitions, pos = read_many(data, pos, n, 16, _read_fetch_partition_v4)
     return o, pos
 
 
 def decode_request_v4(data: bytes, pos: int = 0) -> FetchRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(FetchRequest)
         o.cluster_id = None
         o.replica_state = None
@@ -381,13 +383,13 @@ def decode_request_v4(data: bytes, pos: int = 0) -> FetchRequest:
         pos += 21
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_fetch_topic_v4(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 6, 256, _read_fetch_topic_v4)
+            o.topics, pos = read_many(data, pos, n, 6, _read_fetch_topic_v4)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -420,7 +422,7 @@ def _read_fetch_topic_v5(data: bytes, pos: int) -> tuple[FetchTopic, int]:
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         end = pos + n * 24
         if n > 2 and end <= len(data):
             o.partitions = [FetchPartition(v0, -1, v1, -1, v2, v3, NO_UUID, 9223372036854775807) for v0, v1, v2, v3 in _iter_unpack_iqqi(data[pos:end])]
@@ -437,14 +439,14 @@ def _read_fetch_topic_v5(data: bytes, pos: int) -> tuple[FetchTopic, int]:
                 pos += 24
                 items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 24, 8, _read_fetch_partition_v5)
+        o.partitions, pos = read_many(data, pos, n, 24, _read_fetch_partition_v5)
     return o, pos
 
 
 def decode_request_v5(data: bytes, pos: int = 0) -> FetchRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(FetchRequest)
         o.cluster_id = None
         o.replica_state = None
@@ -456,13 +458,13 @@ def decode_request_v5(data: bytes, pos: int = 0) -> FetchRequest:
         pos += 21
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_fetch_topic_v5(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 6, 256, _read_fetch_topic_v5)
+            o.topics, pos = read_many(data, pos, n, 6, _read_fetch_topic_v5)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -491,7 +493,7 @@ def _read_forgotten_topic_v7(data: bytes, pos: int) -> tuple[ForgottenTopic, int
 def decode_request_v7(data: bytes, pos: int = 0) -> FetchRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(FetchRequest)
         o.cluster_id = None
         o.replica_state = None
@@ -500,18 +502,18 @@ def decode_request_v7(data: bytes, pos: int = 0) -> FetchRequest:
         pos += 29
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_fetch_topic_v5(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 6, 256, _read_fetch_topic_v5)
+            o.topics, pos = read_many(data, pos, n, 6, _read_fetch_topic_v5)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("forgotten_topics_data")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.forgotten_topics_data = items = []
             for _ in range(n):
                 e = new(ForgottenTopic)
@@ -530,7 +532,7 @@ def decode_request_v7(data: bytes, pos: int = 0) -> FetchRequest:
                 e.partitions, pos = read_ints(data, pos, n, "i")
                 items.append(e)
         else:
-            o.forgotten_topics_data, pos = read_many(data, pos, n, 6, 256, _read_forgotten_topic_v7)
+            o.forgotten_topics_data, pos = read_many(data, pos, n, 6, _read_forgotten_topic_v7)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -562,7 +564,7 @@ def _read_fetch_topic_v9(data: bytes, pos: int) -> tuple[FetchTopic, int]:
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         end = pos + n * 28
         if n > 2 and end <= len(data):
             o.partitions = [FetchPartition(v0, v1, v2, -1, v3, v4, NO_UUID, 9223372036854775807) for v0, v1, v2, v3, v4 in _iter_unpack_iiqqi(data[pos:end])]
@@ -578,14 +580,14 @@ def _read_fetch_topic_v9(data: bytes, pos: int) -> tuple[FetchTopic, int]:
                 pos += 28
                 items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 28, 8, _read_fetch_partition_v9)
+        o.partitions, pos = read_many(data, pos, n, 28, _read_fetch_partition_v9)
     return o, pos
 
 
 def decode_request_v9(data: bytes, pos: int = 0) -> FetchRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(FetchRequest)
         o.cluster_id = None
         o.replica_state = None
@@ -594,18 +596,18 @@ def decode_request_v9(data: bytes, pos: int = 0) -> FetchRequest:
         pos += 29
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_fetch_topic_v9(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 6, 256, _read_fetch_topic_v9)
+            o.topics, pos = read_many(data, pos, n, 6, _read_fetch_topic_v9)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("forgotten_topics_data")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.forgotten_topics_data = items = []
             for _ in range(n):
                 e = new(ForgottenTopic)
@@ -624,7 +626,7 @@ def decode_request_v9(data: bytes, pos: int = 0) -> FetchRequest:
                 e.partitions, pos = read_ints(data, pos, n, "i")
                 items.append(e)
         else:
-            o.forgotten_topics_data, pos = read_many(data, pos, n, 6, 256, _read_forgotten_topic_v7)
+            o.forgotten_topics_data, pos = read_many(data, pos, n, 6, _read_forgotten_topic_v7)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -635,7 +637,7 @@ def decode_request_v9(data: bytes, pos: int = 0) -> FetchRequest:
 def decode_request_v11(data: bytes, pos: int = 0) -> FetchRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(FetchRequest)
         o.cluster_id = None
         o.replica_state = None
@@ -643,18 +645,18 @@ def decode_request_v11(data: bytes, pos: int = 0) -> FetchRequest:
         pos += 29
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_fetch_topic_v9(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 6, 256, _read_fetch_topic_v9)
+            o.topics, pos = read_many(data, pos, n, 6, _read_fetch_topic_v9)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("forgotten_topics_data")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.forgotten_topics_data = items = []
             for _ in range(n):
                 e = new(ForgottenTopic)
@@ -673,7 +675,7 @@ def decode_request_v11(data: bytes, pos: int = 0) -> FetchRequest:
                 e.partitions, pos = read_ints(data, pos, n, "i")
                 items.append(e)
         else:
-            o.forgotten_topics_data, pos = read_many(data, pos, n, 6, 256, _read_forgotten_topic_v7)
+            o.forgotten_topics_data, pos = read_many(data, pos, n, 6, _read_forgotten_topic_v7)
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n < 0:
@@ -705,7 +707,7 @@ def _read_fetch_topic_v12(data: bytes, pos: int) -> tuple[FetchTopic, int]:
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "topic")
+        n, pos = unusual_string_length(n, data, pos, "topic")
     end = pos + n - 1
     o.topic = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -714,7 +716,7 @@ def _read_fetch_topic_v12(data: bytes, pos: int) -> tuple[FetchTopic, int]:
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         end = pos + n * 33
         if n > 2 and data[pos + 32 : end : 33].count(0) == n:
             o.partitions = [FetchPartition(v0, v1, v2, v3, v4, v5, NO_UUID, 9223372036854775807) for v0, v1, v2, v3, v4, v5, _ in _iter_unpack_iiqiqiB(data[pos:end])]
@@ -731,7 +733,7 @@ def _read_fetch_topic_v12(data: bytes, pos: int) -> tuple[FetchTopic, int]:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 33, 8, _read_fetch_partition_v12)
+        o.partitions, pos = read_many(data, pos, n, 33, _read_fetch_partition_v12)
     t = data[pos]
     pos += 1
     if t:
@@ -745,7 +747,7 @@ def _read_forgotten_topic_v12(data: bytes, pos: int) -> tuple[ForgottenTopic, in
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "topic")
+        n, pos = unusual_string_length(n, data, pos, "topic")
     end = pos + n - 1
     o.topic = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -766,7 +768,7 @@ def _read_fetch_request_cluster_id_v12(data: bytes, pos: int) -> tuple[Any, int]
     pos += 1
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         value = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -778,7 +780,7 @@ def _read_fetch_request_cluster_id_v12(data: bytes, pos: int) -> tuple[Any, int]
 def decode_request_v12(data: bytes, pos: int = 0) -> FetchRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(FetchRequest)
         o.replica_state = None
         o.replica_id, o.max_wait_ms, o.min_bytes, o.max_bytes, o.isolation_level, o.session_id, o.session_epoch, n = _unpack_iiiibiiB(data, pos)
@@ -786,19 +788,19 @@ def decode_request_v12(data: bytes, pos: int = 0) -> FetchRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_fetch_topic_v12(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 3, 256, _read_fetch_topic_v12)
+            o.topics, pos = read_many(data, pos, n, 3, _read_fetch_topic_v12)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "forgotten_topics_data")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.forgotten_topics_data = items = []
             for _ in range(n):
                 e = new(ForgottenTopic)
@@ -806,7 +808,7 @@ def decode_request_v12(data: bytes, pos: int = 0) -> FetchRequest:
                 n = data[pos]
                 pos += 1
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "topic")
+                    n, pos = unusual_string_length(n, data, pos, "topic")
                 end = pos + n - 1
                 e.topic = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -821,11 +823,11 @@ def decode_request_v12(data: bytes, pos: int = 0) -> FetchRequest:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.forgotten_topics_data, pos = read_many(data, pos, n, 3, 256, _read_forgotten_topic_v12)
+            o.forgotten_topics_data, pos = read_many(data, pos, n, 3, _read_forgotten_topic_v12)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "rack_id")
+            n, pos = unusual_string_length(n, data, pos, "rack_id")
         end = pos + n - 1
         o.rack_id = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -849,7 +851,7 @@ def _read_fetch_topic_v13(data: bytes, pos: int) -> tuple[FetchTopic, int]:
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         end = pos + n * 33
         if n > 2 and data[pos + 32 : end : 33].count(0) == n:
             o.partitions = [FetchPartition(v0, v1, v2, v3, v4, v5, NO_UUID, 9223372036854775807) for v0, v1, v2, v3, v4, v5, _ in _iter_unpack_iiqiqiB(data[pos:end])]
@@ -866,7 +868,7 @@ def _read_fetch_topic_v13(data: bytes, pos: int) -> tuple[FetchTopic, int]:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 33, 8, _read_fetch_partition_v12)
+        o.partitions, pos = read_many(data, pos, n, 33, _read_fetch_partition_v12)
     t = data[pos]
     pos += 1
     if t:
@@ -894,7 +896,7 @@ def _read_fetch_request_cluster_id_v13(data: bytes, pos: int) -> tuple[Any, int]
     pos += 1
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         value = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -906,7 +908,7 @@ def _read_fetch_request_cluster_id_v13(data: bytes, pos: int) -> tuple[Any, int]
 def decode_request_v13(data: bytes, pos: int = 0) -> FetchRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(FetchRequest)
         o.replica_state = None
         o.replica_id, o.max_wait_ms, o.min_bytes, o.max_bytes, o.isolation_level, o.session_id, o.session_epoch, n = _unpack_iiiibiiB(data, pos)
@@ -914,19 +916,19 @@ def decode_request_v13(data: bytes, pos: int = 0) -> FetchRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_fetch_topic_v13(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 18, 256, _read_fetch_topic_v13)
+            o.topics, pos = read_many(data, pos, n, 18, _read_fetch_topic_v13)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "forgotten_topics_data")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.forgotten_topics_data = items = []
             for _ in range(n):
                 e = new(ForgottenTopic)
@@ -942,11 +944,11 @@ def decode_request_v13(data: bytes, pos: int = 0) -> FetchRequest:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.forgotten_topics_data, pos = read_many(data, pos, n, 18, 256, _read_forgotten_topic_v13)
+            o.forgotten_topics_data, pos = read_many(data, pos, n, 18, _read_forgotten_topic_v13)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "rack_id")
+            n, pos = unusual_string_length(n, data, pos, "rack_id")
         end = pos + n - 1
         o.rack_id = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -967,7 +969,7 @@ def _read_fetch_request_cluster_id_v15(data: bytes, pos: int) -> tuple[Any, int]
     pos += 1
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         value = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -993,7 +995,7 @@ def _read_fetch_request_replica_state_v15(data: bytes, pos: int) -> tuple[Any, i
 def decode_request_v15(data: bytes, pos: int = 0) -> FetchRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(FetchRequest)
         o.replica_id = -1
         o.max_wait_ms, o.min_bytes, o.max_bytes, o.isolation_level, o.session_id, o.session_epoch, n = _unpack_iiibiiB(data, pos)
@@ -1001,19 +1003,19 @@ def decode_request_v15(data: bytes, pos: int = 0) -> FetchRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_fetch_topic_v13(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 18, 256, _read_fetch_topic_v13)
+            o.topics, pos = read_many(data, pos, n, 18, _read_fetch_topic_v13)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "forgotten_topics_data")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.forgotten_topics_data = items = []
             for _ in range(n):
                 e = new(ForgottenTopic)
@@ -1029,11 +1031,11 @@ def decode_request_v15(data: bytes, pos: int = 0) -> FetchRequest:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.forgotten_topics_data, pos = read_many(data, pos, n, 18, 256, _read_forgotten_topic_v13)
+            o.forgotten_topics_data, pos = read_many(data, pos, n, 18, _read_forgotten_topic_v13)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "rack_id")
+            n, pos = unusual_string_length(n, data, pos, "rack_id")
         end = pos + n - 1
         o.rack_id = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -1079,7 +1081,7 @@ def _read_fetch_topic_v17(data: bytes, pos: int) -> tuple[FetchTopic, int]:
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         end = pos + n * 33
         if n > 2 and data[pos + 32 : end : 33].count(0) == n:
             o.partitions = [FetchPartition(v0, v1, v2, v3, v4, v5, NO_UUID, 9223372036854775807) for v0, v1, v2, v3, v4, v5, _ in _iter_unpack_iiqiqiB(data[pos:end])]
@@ -1098,7 +1100,7 @@ def _read_fetch_topic_v17(data: bytes, pos: int) -> tuple[FetchTopic, int]:
                         e.replica_directory_id = read_tag(data, tags[0], _read_fetch_partition_replica_directory_id_v17)
                 items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 33, 8, _read_fetch_partition_v17)
+        o.partitions, pos = read_many(data, pos, n, 33, _read_fetch_partition_v17)
     t = data[pos]
     pos += 1
     if t:
@@ -1111,7 +1113,7 @@ def _read_fetch_request_cluster_id_v17(data: bytes, pos: int) -> tuple[Any, int]
     pos += 1
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         value = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -1128,7 +1130,7 @@ def _read_fetch_request_replica_state_v17(data: bytes, pos: int) -> tuple[Any, i
 def decode_request_v17(data: bytes, pos: int = 0) -> FetchRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(FetchRequest)
         o.replica_id = -1
         o.max_wait_ms, o.min_bytes, o.max_bytes, o.isolation_level, o.session_id, o.session_epoch, n = _unpack_iiibiiB(data, pos)
@@ -1136,19 +1138,19 @@ def decode_request_v17(data: bytes, pos: int = 0) -> FetchRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_fetch_topic_v17(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 18, 256, _read_fetch_topic_v17)
+            o.topics, pos = read_many(data, pos, n, 18, _read_fetch_topic_v17)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "forgotten_topics_data")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.forgotten_topics_data = items = []
             for _ in range(n):
                 e = new(ForgottenTopic)
@@ -1164,11 +1166,11 @@ def decode_request_v17(data: bytes, pos: int = 0) -> FetchRequest:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.forgotten_topics_data, pos = read_many(data, pos, n, 18, 256, _read_forgotten_topic_v13)
+            o.forgotten_topics_data, pos = read_many(data, pos, n, 18, _read_forgotten_topic_v13)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "rack_id")
+            n, pos = unusual_string_length(n, data, pos, "rack_id")
         end = pos + n - 1
         o.rack_id = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -1222,7 +1224,7 @@ def _read_fetch_topic_v18(data: bytes, pos: int) -> tuple[FetchTopic, int]:
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         end = pos + n * 33
         if n > 2 and data[pos + 32 : end : 33].count(0) == n:
             o.partitions = [FetchPartition(v0, v1, v2, v3, v4, v5, NO_UUID, 9223372036854775807) for v0, v1, v2, v3, v4, v5, _ in _iter_unpack_iiqiqiB(data[pos:end])]
@@ -1243,7 +1245,7 @@ def _read_fetch_topic_v18(data: bytes, pos: int) -> tuple[FetchTopic, int]:
                         e.high_watermark = read_tag(data, tags[1], _read_fetch_partition_high_watermark_v18)
                 items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 33, 8, _read_fetch_partition_v18)
+        o.partitions, pos = read_many(data, pos, n, 33, _read_fetch_partition_v18)
     t = data[pos]
     pos += 1
     if t:
@@ -1256,7 +1258,7 @@ def _read_fetch_request_cluster_id_v18(data: bytes, pos: int) -> tuple[Any, int]
     pos += 1
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         value = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -1273,7 +1275,7 @@ def _read_fetch_request_replica_state_v18(data: bytes, pos: int) -> tuple[Any, i
 def decode_request_v18(data: bytes, pos: int = 0) -> FetchRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(FetchRequest)
         o.replica_id = -1
         o.max_wait_ms, o.min_bytes, o.max_bytes, o.isolation_level, o.session_id, o.session_epoch, n = _unpack_iiibiiB(data, pos)
@@ -1281,19 +1283,19 @@ def decode_request_v18(data: bytes, pos: int = 0) -> FetchRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_fetch_topic_v18(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 18, 256, _read_fetch_topic_v18)
+            o.topics, pos = read_many(data, pos, n, 18, _read_fetch_topic_v18)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "forgotten_topics_data")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.forgotten_topics_data = items = []
             for _ in range(n):
                 e = new(ForgottenTopic)
@@ -1309,11 +1311,11 @@ def decode_request_v18(data: bytes, pos: int = 0) -> FetchRequest:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.forgotten_topics_data, pos = read_many(data, pos, n, 18, 256, _read_forgotten_topic_v13)
+            o.forgotten_topics_data, pos = read_many(data, pos, n, 18, _read_forgotten_topic_v13)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "rack_id")
+            n, pos = unusual_string_length(n, data, pos, "rack_id")
         end = pos + n - 1
         o.rack_id = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -1755,7 +1757,7 @@ def _read_partition_data_v4(data: bytes, pos: int) -> tuple[PartitionData, int]:
     o.partition_index, o.error_code, o.high_watermark, o.last_stable_offset, n = _unpack_ihqqi(data, pos)
     pos += 26
     if n >= 0:
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             end = pos + n * 16
             if n > 2 and end <= len(data):
                 o.aborted_transactions = [AbortedTransaction(v0, v1) for v0, v1 in _iter_unpack_qq(data[pos:end])]
@@ -1768,7 +1770,7 @@ def _read_partition_data_v4(data: bytes, pos: int) -> tuple[PartitionData, int]:
                     pos += 16
                     items.append(e)
         else:
-            o.aborted_transactions, pos = read_many(data, pos, n, 16, 8, _read_aborted_transaction_v4)
+            o.aborted_transactions, pos = read_many(data, pos, n, 16, _read_aborted_transaction_v4)
     else:
         check_null(n, "aborted_transactions")
         o.aborted_transactions = None
@@ -1798,20 +1800,20 @@ def _read_fetchable_topic_response_v4(data: bytes, pos: int) -> tuple[FetchableT
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.partitions = items = []
         for _ in range(n):
             item, pos = _read_partition_data_v4(data, pos)
             items.append(item)
     else:
-        o.partitions, pos = read_many(data, pos, n, 30, 8, _read_partition_data_v4)
+        o.partitions, pos = read_many(data, pos, n, 30, _read_partition_data_v4)
     return o, pos
 
 
 def decode_response_v4(data: bytes, pos: int = 0) -> FetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(FetchResponse)
         o.error_code = 0
         o.session_id = 0
@@ -1820,13 +1822,13 @@ def decode_response_v4(data: bytes, pos: int = 0) -> FetchResponse:
         pos += 8
         if n < 0:
             raise null_error("responses")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.responses = items = []
             for _ in range(n):
                 item, pos = _read_fetchable_topic_response_v4(data, pos)
                 items.append(item)
         else:
-            o.responses, pos = read_many(data, pos, n, 6, 256, _read_fetchable_topic_response_v4)
+            o.responses, pos = read_many(data, pos, n, 6, _read_fetchable_topic_response_v4)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -1843,7 +1845,7 @@ def _read_partition_data_v5(data: bytes, pos: int) -> tuple[PartitionData, int]:
     o.partition_index, o.error_code, o.high_watermark, o.last_stable_offset, o.log_start_offset, n = _unpack_ihqqqi(data, pos)
     pos += 34
     if n >= 0:
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             end = pos + n * 16
             if n > 2 and end <= len(data):
                 o.aborted_transactions = [AbortedTransaction(v0, v1) for v0, v1 in _iter_unpack_qq(data[pos:end])]
@@ -1856,7 +1858,7 @@ def _read_partition_data_v5(data: bytes, pos: int) -> tuple[PartitionData, int]:
                     pos += 16
                     items.append(e)
         else:
-            o.aborted_transactions, pos = read_many(data, pos, n, 16, 8, _read_aborted_transaction_v4)
+            o.aborted_transactions, pos = read_many(data, pos, n, 16, _read_aborted_transaction_v4)
     else:
         check_null(n, "aborted_transactions")
         o.aborted_transactions = None
@@ -1886,20 +1888,20 @@ def _read_fetchable_topic_response_v5(data: bytes, pos: int) -> tuple[FetchableT
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.partitions = items = []
         for _ in range(n):
             item, pos = _read_partition_data_v5(data, pos)
             items.append(item)
     else:
-        o.partitions, pos = read_many(data, pos, n, 38, 8, _read_partition_data_v5)
+        o.partitions, pos = read_many(data, pos, n, 38, _read_partition_data_v5)
     return o, pos
 
 
 def decode_response_v5(data: bytes, pos: int = 0) -> FetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(FetchResponse)
         o.error_code = 0
         o.session_id = 0
@@ -1908,13 +1910,13 @@ def decode_response_v5(data: bytes, pos: int = 0) -> FetchResponse:
         pos += 8
         if n < 0:
             raise null_error("responses")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.responses = items = []
             for _ in range(n):
                 item, pos = _read_fetchable_topic_response_v5(data, pos)
                 items.append(item)
         else:
-            o.responses, pos = read_many(data, pos, n, 6, 256, _read_fetchable_topic_response_v5)
+            o.responses, pos = read_many(data, pos, n, 6, _read_fetchable_topic_response_v5)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -1925,20 +1927,20 @@ def decode_response_v5(data: bytes, pos: int = 0) -> FetchResponse:
 def decode_response_v7(data: bytes, pos: int = 0) -> FetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(FetchResponse)
         o.node_endpoints = ()
         o.throttle_time_ms, o.error_code, o.session_id, n = _unpack_ihii(data, pos)
         pos += 14
         if n < 0:
             raise null_error("responses")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.responses = items = []
             for _ in range(n):
                 item, pos = _read_fetchable_topic_response_v5(data, pos)
                 items.append(item)
         else:
-            o.responses, pos = read_many(data, pos, n, 6, 256, _read_fetchable_topic_response_v5)
+            o.responses, pos = read_many(data, pos, n, 6, _read_fetchable_topic_response_v5)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -1954,7 +1956,7 @@ def _read_partition_data_v11(data: bytes, pos: int) -> tuple[PartitionData, int]
     o.partition_index, o.error_code, o.high_watermark, o.last_stable_offset, o.log_start_offset, n = _unpack_ihqqqi(data, pos)
     pos += 34
     if n >= 0:
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             end = pos + n * 16
             if n > 2 and end <= len(data):
                 o.aborted_transactions = [AbortedTransaction(v0, v1) for v0, v1 in _iter_unpack_qq(data[pos:end])]
@@ -1967,7 +1969,7 @@ def _read_partition_data_v11(data: bytes, pos: int) -> tuple[PartitionData, int]
                     pos += 16
                     items.append(e)
         else:
-            o.aborted_transactions, pos = read_many(data, pos, n, 16, 8, _read_aborted_transaction_v4)
+            o.aborted_transactions, pos = read_many(data, pos, n, 16, _read_aborted_transaction_v4)
     else:
         check_null(n, "aborted_transactions")
         o.aborted_transactions = None
@@ -1997,33 +1999,33 @@ def _read_fetchable_topic_response_v11(data: bytes, pos: int) -> tuple[Fetchable
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.partitions = items = []
         for _ in range(n):
             item, pos = _read_partition_data_v11(data, pos)
             items.append(item)
     else:
-        o.partitions, pos = read_many(data, pos, n, 42, 8, _read_partition_data_v11)
+        o.partitions, pos = read_many(data, pos, n, 42, _read_partition_data_v11)
     return o, pos
 
 
 def decode_response_v11(data: bytes, pos: int = 0) -> FetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(FetchResponse)
         o.node_endpoints = ()
         o.throttle_time_ms, o.error_code, o.session_id, n = _unpack_ihii(data, pos)
         pos += 14
         if n < 0:
             raise null_error("responses")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.responses = items = []
             for _ in range(n):
                 item, pos = _read_fetchable_topic_response_v11(data, pos)
                 items.append(item)
         else:
-            o.responses, pos = read_many(data, pos, n, 6, 256, _read_fetchable_topic_response_v11)
+            o.responses, pos = read_many(data, pos, n, 6, _read_fetchable_topic_response_v11)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -2090,7 +2092,7 @@ def _read_partition_data_v12(data: bytes, pos: int) -> tuple[PartitionData, int]
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             end = pos + n * 17
             if n > 2 and data[pos + 16 : end : 17].count(0) == n:
                 o.aborted_transactions = [AbortedTransaction(v0, v1) for v0, v1, _ in _iter_unpack_qqB(data[pos:end])]
@@ -2105,7 +2107,7 @@ def _read_partition_data_v12(data: bytes, pos: int) -> tuple[PartitionData, int]
                         pos = skip_tags(t, data, pos)
                     items.append(e)
         else:
-            o.aborted_transactions, pos = read_many(data, pos, n, 17, 8, _read_aborted_transaction_v12)
+            o.aborted_transactions, pos = read_many(data, pos, n, 17, _read_aborted_transaction_v12)
     else:
         o.aborted_transactions = None
     o.preferred_read_replica, n = _unpack_iB(data, pos)
@@ -2140,7 +2142,7 @@ def _read_fetchable_topic_response_v12(data: bytes, pos: int) -> tuple[Fetchable
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "topic")
+        n, pos = unusual_string_length(n, data, pos, "topic")
     end = pos + n - 1
     o.topic = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -2149,13 +2151,13 @@ def _read_fetchable_topic_response_v12(data: bytes, pos: int) -> tuple[Fetchable
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.partitions = items = []
         for _ in range(n):
             item, pos = _read_partition_data_v12(data, pos)
             items.append(item)
     else:
-        o.partitions, pos = read_many(data, pos, n, 37, 8, _read_partition_data_v12)
+        o.partitions, pos = read_many(data, pos, n, 37, _read_partition_data_v12)
     t = data[pos]
     pos += 1
     if t:
@@ -2166,7 +2168,7 @@ def _read_fetchable_topic_response_v12(data: bytes, pos: int) -> tuple[Fetchable
 def decode_response_v12(data: bytes, pos: int = 0) -> FetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(FetchResponse)
         o.node_endpoints = ()
         o.throttle_time_ms, o.error_code, o.session_id, n = _unpack_ihiB(data, pos)
@@ -2174,13 +2176,13 @@ def decode_response_v12(data: bytes, pos: int = 0) -> FetchResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.responses = items = []
             for _ in range(n):
                 item, pos = _read_fetchable_topic_response_v12(data, pos)
                 items.append(item)
         else:
-            o.responses, pos = read_many(data, pos, n, 3, 256, _read_fetchable_topic_response_v12)
+            o.responses, pos = read_many(data, pos, n, 3, _read_fetchable_topic_response_v12)
         t = data[pos]
         pos += 1
         if t:
@@ -2198,13 +2200,13 @@ def _read_fetchable_topic_response_v13(data: bytes, pos: int) -> tuple[Fetchable
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.partitions = items = []
         for _ in range(n):
             item, pos = _read_partition_data_v12(data, pos)
             items.append(item)
     else:
-        o.partitions, pos = read_many(data, pos, n, 37, 8, _read_partition_data_v12)
+        o.partitions, pos = read_many(data, pos, n, 37, _read_partition_data_v12)
     t = data[pos]
     pos += 1
     if t:
@@ -2215,7 +2217,7 @@ def _read_fetchable_topic_response_v13(data: bytes, pos: int) -> tuple[Fetchable
 def decode_response_v13(data: bytes, pos: int = 0) -> FetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(FetchResponse)
         o.node_endpoints = ()
         o.throttle_time_ms, o.error_code, o.session_id, n = _unpack_ihiB(data, pos)
@@ -2223,13 +2225,13 @@ def decode_response_v13(data: bytes, pos: int = 0) -> FetchResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.responses = items = []
             for _ in range(n):
                 item, pos = _read_fetchable_topic_response_v13(data, pos)
                 items.append(item)
         else:
-            o.responses, pos = read_many(data, pos, n, 18, 256, _read_fetchable_topic_response_v13)
+            o.responses, pos = read_many(data, pos, n, 18, _read_fetchable_topic_response_v13)
         t = data[pos]
         pos += 1
         if t:
@@ -2244,7 +2246,7 @@ def _read_node_endpoint_v16(data: bytes, pos: int) -> tuple[NodeEndpoint, int]:
     o.node_id, n = _unpack_iB(data, pos)
     pos += 5
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "host")
+        n, pos = unusual_string_length(n, data, pos, "host")
     end = pos + n - 1
     o.host = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -2252,7 +2254,7 @@ def _read_node_endpoint_v16(data: bytes, pos: int) -> tuple[NodeEndpoint, int]:
     pos += 5
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.rack = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -2271,14 +2273,14 @@ def _read_fetch_response_node_endpoints_v16(data: bytes, pos: int) -> tuple[Any,
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "node_endpoints")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         value = items = []
         for _ in range(n):
             e = new(NodeEndpoint)
             e.node_id, n = _unpack_iB(data, pos)
             pos += 5
             if not 0 < n < 128:
-                n, pos = unusual_length(n, data, pos, "host")
+                n, pos = unusual_string_length(n, data, pos, "host")
             end = pos + n - 1
             e.host = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -2286,7 +2288,7 @@ def _read_fetch_response_node_endpoints_v16(data: bytes, pos: int) -> tuple[Any,
             pos += 5
             if n:
                 if n > 127:
-                    n, pos = long_uvarint(n, data, pos)
+                    n, pos = long_string_length(n, data, pos)
                 end = pos + n - 1
                 e.rack = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -2298,27 +2300,27 @@ def _read_fetch_response_node_endpoints_v16(data: bytes, pos: int) -> tuple[Any,
                 pos = skip_tags(t, data, pos)
             items.append(e)
     else:
-        value, pos = read_many(data, pos, n, 11, 256, _read_node_endpoint_v16)
+        value, pos = read_many(data, pos, n, 11, _read_node_endpoint_v16)
     return value, pos
 
 
 def decode_response_v16(data: bytes, pos: int = 0) -> FetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(FetchResponse)
         o.throttle_time_ms, o.error_code, o.session_id, n = _unpack_ihiB(data, pos)
         pos += 11
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.responses = items = []
             for _ in range(n):
                 item, pos = _read_fetchable_topic_response_v13(data, pos)
                 items.append(item)
         else:
-            o.responses, pos = read_many(data, pos, n, 18, 256, _read_fetchable_topic_response_v13)
+            o.responses, pos = read_many(data, pos, n, 18, _read_fetchable_topic_response_v13)
         t = data[pos]
         pos += 1
         o.node_endpoints = ()

@@ -11,7 +11,7 @@ from protocol.wire import (
     READ_ERRORS,
     SMALL_FRAME_BYTES,
     check_null,
-    long_uvarint,
+    long_string_length,
     new,
     null_error,
     pack_compact_string,
@@ -22,6 +22,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -149,13 +150,14 @@ def decode_request_v3(data: bytes, pos: int = 0) -> FindCoordinatorRequest:
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "key")
+            n, pos = unusual_string_length(n, data, pos, "key")
         end = pos + n - 1
         o.key = data[pos:end].decode("utf-8", "java")
         pos = end
         o.key_type, t = _unpack_bB(data, pos)
         pos += 2
         if t:
+            start_large_request(len(data))
             pos = skip_tags(t, data, pos)
         return o
     except READ_ERRORS as problem:
@@ -165,7 +167,7 @@ def decode_request_v3(data: bytes, pos: int = 0) -> FindCoordinatorRequest:
 def decode_request_v4(data: bytes, pos: int = 0) -> FindCoordinatorRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(FindCoordinatorRequest)
         o.key = ''
         o.key_type, n = _unpack_bB(data, pos)
@@ -173,13 +175,13 @@ def decode_request_v4(data: bytes, pos: int = 0) -> FindCoordinatorRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "coordinator_keys")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.coordinator_keys = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
                 items.append(item)
         else:
-            o.coordinator_keys, pos = read_many(data, pos, n, 1, 256, read_compact_string)
+            o.coordinator_keys, pos = read_many(data, pos, n, 1, read_compact_string)
         t = data[pos]
         pos += 1
         if t:
@@ -288,7 +290,7 @@ def decode_response_v3(data: bytes, pos: int = 0) -> FindCoordinatorResponse:
         pos += 7
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.error_message = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -297,13 +299,14 @@ def decode_response_v3(data: bytes, pos: int = 0) -> FindCoordinatorResponse:
         o.node_id, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "host")
+            n, pos = unusual_string_length(n, data, pos, "host")
         end = pos + n - 1
         o.host = data[pos:end].decode("utf-8", "java")
         pos = end
         o.port, t = _unpack_iB(data, pos)
         pos += 5
         if t:
+            start_large_request(len(data))
             pos = skip_tags(t, data, pos)
         return o
     except READ_ERRORS as problem:
@@ -315,14 +318,14 @@ def _read_coordinator_v4(data: bytes, pos: int) -> tuple[Coordinator, int]:
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "key")
+        n, pos = unusual_string_length(n, data, pos, "key")
     end = pos + n - 1
     o.key = data[pos:end].decode("utf-8", "java")
     pos = end
     o.node_id, n = _unpack_iB(data, pos)
     pos += 5
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "host")
+        n, pos = unusual_string_length(n, data, pos, "host")
     end = pos + n - 1
     o.host = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -330,7 +333,7 @@ def _read_coordinator_v4(data: bytes, pos: int) -> tuple[Coordinator, int]:
     pos += 7
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.error_message = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -346,7 +349,7 @@ def _read_coordinator_v4(data: bytes, pos: int) -> tuple[Coordinator, int]:
 def decode_response_v4(data: bytes, pos: int = 0) -> FindCoordinatorResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(FindCoordinatorResponse)
         o.error_code = 0
         o.error_message = ''
@@ -358,21 +361,21 @@ def decode_response_v4(data: bytes, pos: int = 0) -> FindCoordinatorResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "coordinators")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.coordinators = items = []
             for _ in range(n):
                 e = new(Coordinator)
                 n = data[pos]
                 pos += 1
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "key")
+                    n, pos = unusual_string_length(n, data, pos, "key")
                 end = pos + n - 1
                 e.key = data[pos:end].decode("utf-8", "java")
                 pos = end
                 e.node_id, n = _unpack_iB(data, pos)
                 pos += 5
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "host")
+                    n, pos = unusual_string_length(n, data, pos, "host")
                 end = pos + n - 1
                 e.host = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -380,7 +383,7 @@ def decode_response_v4(data: bytes, pos: int = 0) -> FindCoordinatorResponse:
                 pos += 7
                 if n:
                     if n > 127:
-                        n, pos = long_uvarint(n, data, pos)
+                        n, pos = long_string_length(n, data, pos)
                     end = pos + n - 1
                     e.error_message = data[pos:end].decode("utf-8", "java")
                     pos = end
@@ -392,7 +395,7 @@ def decode_response_v4(data: bytes, pos: int = 0) -> FindCoordinatorResponse:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.coordinators, pos = read_many(data, pos, n, 14, 256, _read_coordinator_v4)
+            o.coordinators, pos = read_many(data, pos, n, 14, _read_coordinator_v4)
         t = data[pos]
         pos += 1
         if t:

@@ -10,13 +10,14 @@ from protocol.wire import (
     Message,
     READ_ERRORS,
     check_null,
-    long_uvarint,
+    long_string_length,
     new,
     null_error,
     past_end_error,
     skip_tags,
+    start_large_request,
     unreadable,
-    unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -123,14 +124,14 @@ def decode_request_v4(data: bytes, pos: int = 0) -> HeartbeatRequest:
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "group_id")
+            n, pos = unusual_string_length(n, data, pos, "group_id")
         end = pos + n - 1
         o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
         o.generation_id, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "member_id")
+            n, pos = unusual_string_length(n, data, pos, "member_id")
         end = pos + n - 1
         o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -138,7 +139,7 @@ def decode_request_v4(data: bytes, pos: int = 0) -> HeartbeatRequest:
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.group_instance_id = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -147,6 +148,7 @@ def decode_request_v4(data: bytes, pos: int = 0) -> HeartbeatRequest:
         t = data[pos]
         pos += 1
         if t:
+            start_large_request(len(data))
             pos = skip_tags(t, data, pos)
         return o
     except READ_ERRORS as problem:
@@ -235,6 +237,7 @@ def decode_response_v4(data: bytes, pos: int = 0) -> HeartbeatResponse:
         o.throttle_time_ms, o.error_code, t = _unpack_ihB(data, pos)
         pos += 7
         if t:
+            start_large_request(len(data))
             pos = skip_tags(t, data, pos)
         return o
     except READ_ERRORS as problem:

@@ -11,7 +11,7 @@ from protocol.wire import (
     READ_ERRORS,
     SMALL_FRAME_BYTES,
     check_null,
-    long_uvarint,
+    long_string_length,
     new,
     null_error,
     past_end_error,
@@ -20,6 +20,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -148,7 +149,7 @@ def _read_alter_configs_resource_v0(data: bytes, pos: int) -> tuple[AlterConfigs
     pos += 4
     if n < 0:
         raise null_error("configs")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.configs = items = []
         for _ in range(n):
             e = new(AlterableConfig)
@@ -170,26 +171,26 @@ def _read_alter_configs_resource_v0(data: bytes, pos: int) -> tuple[AlterConfigs
                 e.value = None
             items.append(e)
     else:
-        o.configs, pos = read_many(data, pos, n, 5, 8, _read_alterable_config_v0)
+        o.configs, pos = read_many(data, pos, n, 5, _read_alterable_config_v0)
     return o, pos
 
 
 def decode_request_v0(data: bytes, pos: int = 0) -> IncrementalAlterConfigsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(IncrementalAlterConfigsRequest)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("resources")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.resources = items = []
             for _ in range(n):
                 item, pos = _read_alter_configs_resource_v0(data, pos)
                 items.append(item)
         else:
-            o.resources, pos = read_many(data, pos, n, 7, 256, _read_alter_configs_resource_v0)
+            o.resources, pos = read_many(data, pos, n, 7, _read_alter_configs_resource_v0)
         (o.validate_only,) = _unpack_o(data, pos)
         pos += 1
         if pos > len(data):
@@ -204,7 +205,7 @@ def _read_alterable_config_v1(data: bytes, pos: int) -> tuple[AlterableConfig, i
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -212,7 +213,7 @@ def _read_alterable_config_v1(data: bytes, pos: int) -> tuple[AlterableConfig, i
     pos += 2
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.value = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -230,7 +231,7 @@ def _read_alter_configs_resource_v1(data: bytes, pos: int) -> tuple[AlterConfigs
     o.resource_type, n = _unpack_bB(data, pos)
     pos += 2
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "resource_name")
+        n, pos = unusual_string_length(n, data, pos, "resource_name")
     end = pos + n - 1
     o.resource_name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -239,14 +240,14 @@ def _read_alter_configs_resource_v1(data: bytes, pos: int) -> tuple[AlterConfigs
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "configs")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.configs = items = []
         for _ in range(n):
             e = new(AlterableConfig)
             n = data[pos]
             pos += 1
             if not 0 < n < 128:
-                n, pos = unusual_length(n, data, pos, "name")
+                n, pos = unusual_string_length(n, data, pos, "name")
             end = pos + n - 1
             e.name = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -254,7 +255,7 @@ def _read_alter_configs_resource_v1(data: bytes, pos: int) -> tuple[AlterConfigs
             pos += 2
             if n:
                 if n > 127:
-                    n, pos = long_uvarint(n, data, pos)
+                    n, pos = long_string_length(n, data, pos)
                 end = pos + n - 1
                 e.value = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -266,7 +267,7 @@ def _read_alter_configs_resource_v1(data: bytes, pos: int) -> tuple[AlterConfigs
                 pos = skip_tags(t, data, pos)
             items.append(e)
     else:
-        o.configs, pos = read_many(data, pos, n, 4, 8, _read_alterable_config_v1)
+        o.configs, pos = read_many(data, pos, n, 4, _read_alterable_config_v1)
     t = data[pos]
     pos += 1
     if t:
@@ -277,20 +278,20 @@ def _read_alter_configs_resource_v1(data: bytes, pos: int) -> tuple[AlterConfigs
 def decode_request_v1(data: bytes, pos: int = 0) -> IncrementalAlterConfigsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(IncrementalAlterConfigsRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "resources")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.resources = items = []
             for _ in range(n):
                 item, pos = _read_alter_configs_resource_v1(data, pos)
                 items.append(item)
         else:
-            o.resources, pos = read_many(data, pos, n, 4, 256, _read_alter_configs_resource_v1)
+            o.resources, pos = read_many(data, pos, n, 4, _read_alter_configs_resource_v1)
         o.validate_only, t = _unpack_oB(data, pos)
         pos += 2
         if t:
@@ -382,13 +383,13 @@ def _read_alter_configs_resource_response_v0(data: bytes, pos: int) -> tuple[Alt
 def decode_response_v0(data: bytes, pos: int = 0) -> IncrementalAlterConfigsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(IncrementalAlterConfigsResponse)
         o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("responses")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.responses = items = []
             for _ in range(n):
                 e = new(AlterConfigsResourceResponse)
@@ -410,7 +411,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> IncrementalAlterConfigsResp
                 pos = end
                 items.append(e)
         else:
-            o.responses, pos = read_many(data, pos, n, 7, 256, _read_alter_configs_resource_response_v0)
+            o.responses, pos = read_many(data, pos, n, 7, _read_alter_configs_resource_response_v0)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -424,7 +425,7 @@ def _read_alter_configs_resource_response_v1(data: bytes, pos: int) -> tuple[Alt
     pos += 3
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.error_message = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -433,7 +434,7 @@ def _read_alter_configs_resource_response_v1(data: bytes, pos: int) -> tuple[Alt
     o.resource_type, n = _unpack_bB(data, pos)
     pos += 2
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "resource_name")
+        n, pos = unusual_string_length(n, data, pos, "resource_name")
     end = pos + n - 1
     o.resource_name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -447,14 +448,14 @@ def _read_alter_configs_resource_response_v1(data: bytes, pos: int) -> tuple[Alt
 def decode_response_v1(data: bytes, pos: int = 0) -> IncrementalAlterConfigsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(IncrementalAlterConfigsResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.responses = items = []
             for _ in range(n):
                 e = new(AlterConfigsResourceResponse)
@@ -462,7 +463,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> IncrementalAlterConfigsResp
                 pos += 3
                 if n:
                     if n > 127:
-                        n, pos = long_uvarint(n, data, pos)
+                        n, pos = long_string_length(n, data, pos)
                     end = pos + n - 1
                     e.error_message = data[pos:end].decode("utf-8", "java")
                     pos = end
@@ -471,7 +472,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> IncrementalAlterConfigsResp
                 e.resource_type, n = _unpack_bB(data, pos)
                 pos += 2
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "resource_name")
+                    n, pos = unusual_string_length(n, data, pos, "resource_name")
                 end = pos + n - 1
                 e.resource_name = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -481,7 +482,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> IncrementalAlterConfigsResp
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.responses, pos = read_many(data, pos, n, 6, 256, _read_alter_configs_resource_response_v1)
+            o.responses, pos = read_many(data, pos, n, 6, _read_alter_configs_resource_response_v1)
         t = data[pos]
         pos += 1
         if t:

@@ -10,10 +10,11 @@ from protocol.wire import (
     Message,
     READ_ERRORS,
     check_null,
-    long_uvarint,
+    long_string_length,
     new,
     past_end_error,
     skip_tags,
+    start_large_request,
     unreadable,
     uvarint,
 )
@@ -96,7 +97,7 @@ def decode_request_v2(data: bytes, pos: int = 0) -> InitProducerIdRequest:
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.transactional_id = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -105,6 +106,7 @@ def decode_request_v2(data: bytes, pos: int = 0) -> InitProducerIdRequest:
         o.transaction_timeout_ms, t = _unpack_iB(data, pos)
         pos += 5
         if t:
+            start_large_request(len(data))
             pos = skip_tags(t, data, pos)
         return o
     except READ_ERRORS as problem:
@@ -118,7 +120,7 @@ def decode_request_v3(data: bytes, pos: int = 0) -> InitProducerIdRequest:
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.transactional_id = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -127,6 +129,7 @@ def decode_request_v3(data: bytes, pos: int = 0) -> InitProducerIdRequest:
         o.transaction_timeout_ms, o.producer_id, o.producer_epoch, t = _unpack_iqhB(data, pos)
         pos += 15
         if t:
+            start_large_request(len(data))
             pos = skip_tags(t, data, pos)
         return o
     except READ_ERRORS as problem:
@@ -193,6 +196,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> InitProducerIdResponse:
         o.throttle_time_ms, o.error_code, o.producer_id, o.producer_epoch, t = _unpack_ihqhB(data, pos)
         pos += 17
         if t:
+            start_large_request(len(data))
             pos = skip_tags(t, data, pos)
         return o
     except READ_ERRORS as problem:

@@ -11,7 +11,7 @@ from protocol.wire import (
     READ_ERRORS,
     SMALL_FRAME_BYTES,
     check_null,
-    long_uvarint,
+    long_string_length,
     new,
     null_error,
     past_end_error,
@@ -20,6 +20,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -144,7 +145,7 @@ def _read_join_group_request_protocol_v0(data: bytes, pos: int) -> tuple[JoinGro
 def decode_request_v0(data: bytes, pos: int = 0) -> JoinGroupRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(JoinGroupRequest)
         o.rebalance_timeout_ms = -1
         o.group_instance_id = None
@@ -174,7 +175,7 @@ def decode_request_v0(data: bytes, pos: int = 0) -> JoinGroupRequest:
         pos += 4
         if n < 0:
             raise null_error("protocols")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.protocols = items = []
             for _ in range(n):
                 e = new(JoinGroupRequestProtocol)
@@ -194,7 +195,7 @@ def decode_request_v0(data: bytes, pos: int = 0) -> JoinGroupRequest:
                 pos = end
                 items.append(e)
         else:
-            o.protocols, pos = read_many(data, pos, n, 6, 256, _read_join_group_request_protocol_v0)
+            o.protocols, pos = read_many(data, pos, n, 6, _read_join_group_request_protocol_v0)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -205,7 +206,7 @@ def decode_request_v0(data: bytes, pos: int = 0) -> JoinGroupRequest:
 def decode_request_v1(data: bytes, pos: int = 0) -> JoinGroupRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(JoinGroupRequest)
         o.group_instance_id = None
         o.reason = None
@@ -234,7 +235,7 @@ def decode_request_v1(data: bytes, pos: int = 0) -> JoinGroupRequest:
         pos += 4
         if n < 0:
             raise null_error("protocols")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.protocols = items = []
             for _ in range(n):
                 e = new(JoinGroupRequestProtocol)
@@ -254,7 +255,7 @@ def decode_request_v1(data: bytes, pos: int = 0) -> JoinGroupRequest:
                 pos = end
                 items.append(e)
         else:
-            o.protocols, pos = read_many(data, pos, n, 6, 256, _read_join_group_request_protocol_v0)
+            o.protocols, pos = read_many(data, pos, n, 6, _read_join_group_request_protocol_v0)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -265,7 +266,7 @@ def decode_request_v1(data: bytes, pos: int = 0) -> JoinGroupRequest:
 def decode_request_v5(data: bytes, pos: int = 0) -> JoinGroupRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(JoinGroupRequest)
         o.reason = None
         (n,) = _unpack_h(data, pos)
@@ -302,7 +303,7 @@ def decode_request_v5(data: bytes, pos: int = 0) -> JoinGroupRequest:
         pos += 4
         if n < 0:
             raise null_error("protocols")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.protocols = items = []
             for _ in range(n):
                 e = new(JoinGroupRequestProtocol)
@@ -322,7 +323,7 @@ def decode_request_v5(data: bytes, pos: int = 0) -> JoinGroupRequest:
                 pos = end
                 items.append(e)
         else:
-            o.protocols, pos = read_many(data, pos, n, 6, 256, _read_join_group_request_protocol_v0)
+            o.protocols, pos = read_many(data, pos, n, 6, _read_join_group_request_protocol_v0)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -335,7 +336,7 @@ def _read_join_group_request_protocol_v6(data: bytes, pos: int) -> tuple[JoinGro
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -356,20 +357,20 @@ def _read_join_group_request_protocol_v6(data: bytes, pos: int) -> tuple[JoinGro
 def decode_request_v6(data: bytes, pos: int = 0) -> JoinGroupRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(JoinGroupRequest)
         o.reason = None
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "group_id")
+            n, pos = unusual_string_length(n, data, pos, "group_id")
         end = pos + n - 1
         o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
         o.session_timeout_ms, o.rebalance_timeout_ms, n = _unpack_iiB(data, pos)
         pos += 9
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "member_id")
+            n, pos = unusual_string_length(n, data, pos, "member_id")
         end = pos + n - 1
         o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -377,7 +378,7 @@ def decode_request_v6(data: bytes, pos: int = 0) -> JoinGroupRequest:
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.group_instance_id = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -386,7 +387,7 @@ def decode_request_v6(data: bytes, pos: int = 0) -> JoinGroupRequest:
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "protocol_type")
+            n, pos = unusual_string_length(n, data, pos, "protocol_type")
         end = pos + n - 1
         o.protocol_type = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -395,14 +396,14 @@ def decode_request_v6(data: bytes, pos: int = 0) -> JoinGroupRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "protocols")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.protocols = items = []
             for _ in range(n):
                 e = new(JoinGroupRequestProtocol)
                 n = data[pos]
                 pos += 1
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "name")
+                    n, pos = unusual_string_length(n, data, pos, "name")
                 end = pos + n - 1
                 e.name = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -419,7 +420,7 @@ def decode_request_v6(data: bytes, pos: int = 0) -> JoinGroupRequest:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.protocols, pos = read_many(data, pos, n, 3, 256, _read_join_group_request_protocol_v6)
+            o.protocols, pos = read_many(data, pos, n, 3, _read_join_group_request_protocol_v6)
         t = data[pos]
         pos += 1
         if t:
@@ -432,19 +433,19 @@ def decode_request_v6(data: bytes, pos: int = 0) -> JoinGroupRequest:
 def decode_request_v8(data: bytes, pos: int = 0) -> JoinGroupRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(JoinGroupRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "group_id")
+            n, pos = unusual_string_length(n, data, pos, "group_id")
         end = pos + n - 1
         o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
         o.session_timeout_ms, o.rebalance_timeout_ms, n = _unpack_iiB(data, pos)
         pos += 9
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "member_id")
+            n, pos = unusual_string_length(n, data, pos, "member_id")
         end = pos + n - 1
         o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -452,7 +453,7 @@ def decode_request_v8(data: bytes, pos: int = 0) -> JoinGroupRequest:
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.group_instance_id = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -461,7 +462,7 @@ def decode_request_v8(data: bytes, pos: int = 0) -> JoinGroupRequest:
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "protocol_type")
+            n, pos = unusual_string_length(n, data, pos, "protocol_type")
         end = pos + n - 1
         o.protocol_type = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -470,14 +471,14 @@ def decode_request_v8(data: bytes, pos: int = 0) -> JoinGroupRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "protocols")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.protocols = items = []
             for _ in range(n):
                 e = new(JoinGroupRequestProtocol)
                 n = data[pos]
                 pos += 1
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "name")
+                    n, pos = unusual_string_length(n, data, pos, "name")
                 end = pos + n - 1
                 e.name = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -494,12 +495,12 @@ def decode_request_v8(data: bytes, pos: int = 0) -> JoinGroupRequest:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.protocols, pos = read_many(data, pos, n, 3, 256, _read_join_group_request_protocol_v6)
+            o.protocols, pos = read_many(data, pos, n, 3, _read_join_group_request_protocol_v6)
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.reason = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -694,7 +695,7 @@ def _read_join_group_response_member_v0(data: bytes, pos: int) -> tuple[JoinGrou
 def decode_response_v0(data: bytes, pos: int = 0) -> JoinGroupResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(JoinGroupResponse)
         o.throttle_time_ms = 0
         o.protocol_type = None
@@ -724,7 +725,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> JoinGroupResponse:
         pos += 4
         if n < 0:
             raise null_error("members")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.members = items = []
             for _ in range(n):
                 e = new(JoinGroupResponseMember)
@@ -745,7 +746,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> JoinGroupResponse:
                 pos = end
                 items.append(e)
         else:
-            o.members, pos = read_many(data, pos, n, 6, 256, _read_join_group_response_member_v0)
+            o.members, pos = read_many(data, pos, n, 6, _read_join_group_response_member_v0)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -756,7 +757,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> JoinGroupResponse:
 def decode_response_v2(data: bytes, pos: int = 0) -> JoinGroupResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(JoinGroupResponse)
         o.protocol_type = None
         o.skip_assignment = False
@@ -785,7 +786,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> JoinGroupResponse:
         pos += 4
         if n < 0:
             raise null_error("members")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.members = items = []
             for _ in range(n):
                 e = new(JoinGroupResponseMember)
@@ -806,7 +807,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> JoinGroupResponse:
                 pos = end
                 items.append(e)
         else:
-            o.members, pos = read_many(data, pos, n, 6, 256, _read_join_group_response_member_v0)
+            o.members, pos = read_many(data, pos, n, 6, _read_join_group_response_member_v0)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -845,7 +846,7 @@ def _read_join_group_response_member_v5(data: bytes, pos: int) -> tuple[JoinGrou
 def decode_response_v5(data: bytes, pos: int = 0) -> JoinGroupResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(JoinGroupResponse)
         o.protocol_type = None
         o.skip_assignment = False
@@ -874,7 +875,7 @@ def decode_response_v5(data: bytes, pos: int = 0) -> JoinGroupResponse:
         pos += 4
         if n < 0:
             raise null_error("members")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.members = items = []
             for _ in range(n):
                 e = new(JoinGroupResponseMember)
@@ -903,7 +904,7 @@ def decode_response_v5(data: bytes, pos: int = 0) -> JoinGroupResponse:
                 pos = end
                 items.append(e)
         else:
-            o.members, pos = read_many(data, pos, n, 8, 256, _read_join_group_response_member_v5)
+            o.members, pos = read_many(data, pos, n, 8, _read_join_group_response_member_v5)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -916,7 +917,7 @@ def _read_join_group_response_member_v6(data: bytes, pos: int) -> tuple[JoinGrou
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "member_id")
+        n, pos = unusual_string_length(n, data, pos, "member_id")
     end = pos + n - 1
     o.member_id = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -924,7 +925,7 @@ def _read_join_group_response_member_v6(data: bytes, pos: int) -> tuple[JoinGrou
     pos += 1
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.group_instance_id = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -947,28 +948,28 @@ def _read_join_group_response_member_v6(data: bytes, pos: int) -> tuple[JoinGrou
 def decode_response_v6(data: bytes, pos: int = 0) -> JoinGroupResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(JoinGroupResponse)
         o.protocol_type = None
         o.skip_assignment = False
         o.throttle_time_ms, o.error_code, o.generation_id, n = _unpack_ihiB(data, pos)
         pos += 11
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "protocol_name")
+            n, pos = unusual_string_length(n, data, pos, "protocol_name")
         end = pos + n - 1
         o.protocol_name = data[pos:end].decode("utf-8", "java")
         pos = end
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "leader")
+            n, pos = unusual_string_length(n, data, pos, "leader")
         end = pos + n - 1
         o.leader = data[pos:end].decode("utf-8", "java")
         pos = end
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "member_id")
+            n, pos = unusual_string_length(n, data, pos, "member_id")
         end = pos + n - 1
         o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -977,14 +978,14 @@ def decode_response_v6(data: bytes, pos: int = 0) -> JoinGroupResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "members")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.members = items = []
             for _ in range(n):
                 e = new(JoinGroupResponseMember)
                 n = data[pos]
                 pos += 1
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "member_id")
+                    n, pos = unusual_string_length(n, data, pos, "member_id")
                 end = pos + n - 1
                 e.member_id = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -992,7 +993,7 @@ def decode_response_v6(data: bytes, pos: int = 0) -> JoinGroupResponse:
                 pos += 1
                 if n:
                     if n > 127:
-                        n, pos = long_uvarint(n, data, pos)
+                        n, pos = long_string_length(n, data, pos)
                     end = pos + n - 1
                     e.group_instance_id = data[pos:end].decode("utf-8", "java")
                     pos = end
@@ -1011,7 +1012,7 @@ def decode_response_v6(data: bytes, pos: int = 0) -> JoinGroupResponse:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.members, pos = read_many(data, pos, n, 4, 256, _read_join_group_response_member_v6)
+            o.members, pos = read_many(data, pos, n, 4, _read_join_group_response_member_v6)
         t = data[pos]
         pos += 1
         if t:
@@ -1024,14 +1025,14 @@ def decode_response_v6(data: bytes, pos: int = 0) -> JoinGroupResponse:
 def decode_response_v7(data: bytes, pos: int = 0) -> JoinGroupResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(JoinGroupResponse)
         o.skip_assignment = False
         o.throttle_time_ms, o.error_code, o.generation_id, n = _unpack_ihiB(data, pos)
         pos += 11
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.protocol_type = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -1041,7 +1042,7 @@ def decode_response_v7(data: bytes, pos: int = 0) -> JoinGroupResponse:
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.protocol_name = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -1050,14 +1051,14 @@ def decode_response_v7(data: bytes, pos: int = 0) -> JoinGroupResponse:
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "leader")
+            n, pos = unusual_string_length(n, data, pos, "leader")
         end = pos + n - 1
         o.leader = data[pos:end].decode("utf-8", "java")
         pos = end
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "member_id")
+            n, pos = unusual_string_length(n, data, pos, "member_id")
         end = pos + n - 1
         o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -1066,14 +1067,14 @@ def decode_response_v7(data: bytes, pos: int = 0) -> JoinGroupResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "members")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.members = items = []
             for _ in range(n):
                 e = new(JoinGroupResponseMember)
                 n = data[pos]
                 pos += 1
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "member_id")
+                    n, pos = unusual_string_length(n, data, pos, "member_id")
                 end = pos + n - 1
                 e.member_id = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -1081,7 +1082,7 @@ def decode_response_v7(data: bytes, pos: int = 0) -> JoinGroupResponse:
                 pos += 1
                 if n:
                     if n > 127:
-                        n, pos = long_uvarint(n, data, pos)
+                        n, pos = long_string_length(n, data, pos)
                     end = pos + n - 1
                     e.group_instance_id = data[pos:end].decode("utf-8", "java")
                     pos = end
@@ -1100,7 +1101,7 @@ def decode_response_v7(data: bytes, pos: int = 0) -> JoinGroupResponse:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.members, pos = read_many(data, pos, n, 4, 256, _read_join_group_response_member_v6)
+            o.members, pos = read_many(data, pos, n, 4, _read_join_group_response_member_v6)
         t = data[pos]
         pos += 1
         if t:
@@ -1113,13 +1114,13 @@ def decode_response_v7(data: bytes, pos: int = 0) -> JoinGroupResponse:
 def decode_response_v9(data: bytes, pos: int = 0) -> JoinGroupResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(JoinGroupResponse)
         o.throttle_time_ms, o.error_code, o.generation_id, n = _unpack_ihiB(data, pos)
         pos += 11
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.protocol_type = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -1129,7 +1130,7 @@ def decode_response_v9(data: bytes, pos: int = 0) -> JoinGroupResponse:
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.protocol_name = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -1138,14 +1139,14 @@ def decode_response_v9(data: bytes, pos: int = 0) -> JoinGroupResponse:
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "leader")
+            n, pos = unusual_string_length(n, data, pos, "leader")
         end = pos + n - 1
         o.leader = data[pos:end].decode("utf-8", "java")
         pos = end
         o.skip_assignment, n = _unpack_oB(data, pos)
         pos += 2
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "member_id")
+            n, pos = unusual_string_length(n, data, pos, "member_id")
         end = pos + n - 1
         o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -1154,14 +1155,14 @@ def decode_response_v9(data: bytes, pos: int = 0) -> JoinGroupResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "members")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.members = items = []
             for _ in range(n):
                 e = new(JoinGroupResponseMember)
                 n = data[pos]
                 pos += 1
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "member_id")
+                    n, pos = unusual_string_length(n, data, pos, "member_id")
                 end = pos + n - 1
                 e.member_id = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -1169,7 +1170,7 @@ def decode_response_v9(data: bytes, pos: int = 0) -> JoinGroupResponse:
                 pos += 1
                 if n:
                     if n > 127:
-                        n, pos = long_uvarint(n, data, pos)
+                        n, pos = long_string_length(n, data, pos)
                     end = pos + n - 1
                     e.group_instance_id = data[pos:end].decode("utf-8", "java")
                     pos = end
@@ -1188,7 +1189,7 @@ def decode_response_v9(data: bytes, pos: int = 0) -> JoinGroupResponse:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.members, pos = read_many(data, pos, n, 4, 256, _read_join_group_response_member_v6)
+            o.members, pos = read_many(data, pos, n, 4, _read_join_group_response_member_v6)
         t = data[pos]
         pos += 1
         if t:

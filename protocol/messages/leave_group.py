@@ -11,7 +11,7 @@ from protocol.wire import (
     READ_ERRORS,
     SMALL_FRAME_BYTES,
     check_null,
-    long_uvarint,
+    long_string_length,
     new,
     null_error,
     past_end_error,
@@ -20,6 +20,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -143,7 +144,7 @@ def _read_member_identity_v3(data: bytes, pos: int) -> tuple[MemberIdentity, int
 def decode_request_v3(data: bytes, pos: int = 0) -> LeaveGroupRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(LeaveGroupRequest)
         o.member_id = ''
         (n,) = _unpack_h(data, pos)
@@ -157,7 +158,7 @@ def decode_request_v3(data: bytes, pos: int = 0) -> LeaveGroupRequest:
         pos += 4
         if n < 0:
             raise null_error("members")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.members = items = []
             for _ in range(n):
                 e = new(MemberIdentity)
@@ -180,7 +181,7 @@ def decode_request_v3(data: bytes, pos: int = 0) -> LeaveGroupRequest:
                     e.group_instance_id = None
                 items.append(e)
         else:
-            o.members, pos = read_many(data, pos, n, 4, 256, _read_member_identity_v3)
+            o.members, pos = read_many(data, pos, n, 4, _read_member_identity_v3)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -194,7 +195,7 @@ def _read_member_identity_v4(data: bytes, pos: int) -> tuple[MemberIdentity, int
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "member_id")
+        n, pos = unusual_string_length(n, data, pos, "member_id")
     end = pos + n - 1
     o.member_id = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -202,7 +203,7 @@ def _read_member_identity_v4(data: bytes, pos: int) -> tuple[MemberIdentity, int
     pos += 1
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.group_instance_id = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -218,13 +219,13 @@ def _read_member_identity_v4(data: bytes, pos: int) -> tuple[MemberIdentity, int
 def decode_request_v4(data: bytes, pos: int = 0) -> LeaveGroupRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(LeaveGroupRequest)
         o.member_id = ''
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "group_id")
+            n, pos = unusual_string_length(n, data, pos, "group_id")
         end = pos + n - 1
         o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -233,7 +234,7 @@ def decode_request_v4(data: bytes, pos: int = 0) -> LeaveGroupRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "members")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.members = items = []
             for _ in range(n):
                 e = new(MemberIdentity)
@@ -241,7 +242,7 @@ def decode_request_v4(data: bytes, pos: int = 0) -> LeaveGroupRequest:
                 n = data[pos]
                 pos += 1
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "member_id")
+                    n, pos = unusual_string_length(n, data, pos, "member_id")
                 end = pos + n - 1
                 e.member_id = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -249,7 +250,7 @@ def decode_request_v4(data: bytes, pos: int = 0) -> LeaveGroupRequest:
                 pos += 1
                 if n:
                     if n > 127:
-                        n, pos = long_uvarint(n, data, pos)
+                        n, pos = long_string_length(n, data, pos)
                     end = pos + n - 1
                     e.group_instance_id = data[pos:end].decode("utf-8", "java")
                     pos = end
@@ -261,7 +262,7 @@ def decode_request_v4(data: bytes, pos: int = 0) -> LeaveGroupRequest:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.members, pos = read_many(data, pos, n, 3, 256, _read_member_identity_v4)
+            o.members, pos = read_many(data, pos, n, 3, _read_member_identity_v4)
         t = data[pos]
         pos += 1
         if t:
@@ -276,7 +277,7 @@ def _read_member_identity_v5(data: bytes, pos: int) -> tuple[MemberIdentity, int
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "member_id")
+        n, pos = unusual_string_length(n, data, pos, "member_id")
     end = pos + n - 1
     o.member_id = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -284,7 +285,7 @@ def _read_member_identity_v5(data: bytes, pos: int) -> tuple[MemberIdentity, int
     pos += 1
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.group_instance_id = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -294,7 +295,7 @@ def _read_member_identity_v5(data: bytes, pos: int) -> tuple[MemberIdentity, int
     pos += 1
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.reason = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -310,13 +311,13 @@ def _read_member_identity_v5(data: bytes, pos: int) -> tuple[MemberIdentity, int
 def decode_request_v5(data: bytes, pos: int = 0) -> LeaveGroupRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(LeaveGroupRequest)
         o.member_id = ''
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "group_id")
+            n, pos = unusual_string_length(n, data, pos, "group_id")
         end = pos + n - 1
         o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -325,14 +326,14 @@ def decode_request_v5(data: bytes, pos: int = 0) -> LeaveGroupRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "members")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.members = items = []
             for _ in range(n):
                 e = new(MemberIdentity)
                 n = data[pos]
                 pos += 1
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "member_id")
+                    n, pos = unusual_string_length(n, data, pos, "member_id")
                 end = pos + n - 1
                 e.member_id = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -340,7 +341,7 @@ def decode_request_v5(data: bytes, pos: int = 0) -> LeaveGroupRequest:
                 pos += 1
                 if n:
                     if n > 127:
-                        n, pos = long_uvarint(n, data, pos)
+                        n, pos = long_string_length(n, data, pos)
                     end = pos + n - 1
                     e.group_instance_id = data[pos:end].decode("utf-8", "java")
                     pos = end
@@ -350,7 +351,7 @@ def decode_request_v5(data: bytes, pos: int = 0) -> LeaveGroupRequest:
                 pos += 1
                 if n:
                     if n > 127:
-                        n, pos = long_uvarint(n, data, pos)
+                        n, pos = long_string_length(n, data, pos)
                     end = pos + n - 1
                     e.reason = data[pos:end].decode("utf-8", "java")
                     pos = end
@@ -362,7 +363,7 @@ def decode_request_v5(data: bytes, pos: int = 0) -> LeaveGroupRequest:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.members, pos = read_many(data, pos, n, 4, 256, _read_member_identity_v5)
+            o.members, pos = read_many(data, pos, n, 4, _read_member_identity_v5)
         t = data[pos]
         pos += 1
         if t:
@@ -517,13 +518,13 @@ def _read_member_response_v3(data: bytes, pos: int) -> tuple[MemberResponse, int
 def decode_response_v3(data: bytes, pos: int = 0) -> LeaveGroupResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(LeaveGroupResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihi(data, pos)
         pos += 10
         if n < 0:
             raise null_error("members")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.members = items = []
             for _ in range(n):
                 e = new(MemberResponse)
@@ -547,7 +548,7 @@ def decode_response_v3(data: bytes, pos: int = 0) -> LeaveGroupResponse:
                 pos += 2
                 items.append(e)
         else:
-            o.members, pos = read_many(data, pos, n, 6, 256, _read_member_response_v3)
+            o.members, pos = read_many(data, pos, n, 6, _read_member_response_v3)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -560,7 +561,7 @@ def _read_member_response_v4(data: bytes, pos: int) -> tuple[MemberResponse, int
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "member_id")
+        n, pos = unusual_string_length(n, data, pos, "member_id")
     end = pos + n - 1
     o.member_id = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -568,7 +569,7 @@ def _read_member_response_v4(data: bytes, pos: int) -> tuple[MemberResponse, int
     pos += 1
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.group_instance_id = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -584,21 +585,21 @@ def _read_member_response_v4(data: bytes, pos: int) -> tuple[MemberResponse, int
 def decode_response_v4(data: bytes, pos: int = 0) -> LeaveGroupResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(LeaveGroupResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "members")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.members = items = []
             for _ in range(n):
                 e = new(MemberResponse)
                 n = data[pos]
                 pos += 1
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "member_id")
+                    n, pos = unusual_string_length(n, data, pos, "member_id")
                 end = pos + n - 1
                 e.member_id = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -606,7 +607,7 @@ def decode_response_v4(data: bytes, pos: int = 0) -> LeaveGroupResponse:
                 pos += 1
                 if n:
                     if n > 127:
-                        n, pos = long_uvarint(n, data, pos)
+                        n, pos = long_string_length(n, data, pos)
                     end = pos + n - 1
                     e.group_instance_id = data[pos:end].decode("utf-8", "java")
                     pos = end
@@ -618,7 +619,7 @@ def decode_response_v4(data: bytes, pos: int = 0) -> LeaveGroupResponse:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.members, pos = read_many(data, pos, n, 5, 256, _read_member_response_v4)
+            o.members, pos = read_many(data, pos, n, 5, _read_member_response_v4)
         t = data[pos]
         pos += 1
         if t:

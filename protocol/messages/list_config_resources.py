@@ -18,6 +18,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -71,6 +72,7 @@ def decode_request_v0(data: bytes, pos: int = 0) -> ListConfigResourcesRequest:
         t = data[pos]
         pos += 1
         if t:
+            start_large_request(len(data))
             pos = skip_tags(t, data, pos)
         return o
     except READ_ERRORS as problem:
@@ -80,7 +82,7 @@ def decode_request_v0(data: bytes, pos: int = 0) -> ListConfigResourcesRequest:
 def decode_request_v1(data: bytes, pos: int = 0) -> ListConfigResourcesRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ListConfigResourcesRequest)
         n = data[pos]
         pos += 1
@@ -115,7 +117,7 @@ def _read_config_resource_v0(data: bytes, pos: int) -> tuple[ConfigResource, int
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "resource_name")
+        n, pos = unusual_string_length(n, data, pos, "resource_name")
     end = pos + n - 1
     o.resource_name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -129,14 +131,14 @@ def _read_config_resource_v0(data: bytes, pos: int) -> tuple[ConfigResource, int
 def decode_response_v0(data: bytes, pos: int = 0) -> ListConfigResourcesResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ListConfigResourcesResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "config_resources")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.config_resources = items = []
             for _ in range(n):
                 e = new(ConfigResource)
@@ -144,7 +146,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> ListConfigResourcesResponse
                 n = data[pos]
                 pos += 1
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "resource_name")
+                    n, pos = unusual_string_length(n, data, pos, "resource_name")
                 end = pos + n - 1
                 e.resource_name = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -154,7 +156,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> ListConfigResourcesResponse
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.config_resources, pos = read_many(data, pos, n, 2, 256, _read_config_resource_v0)
+            o.config_resources, pos = read_many(data, pos, n, 2, _read_config_resource_v0)
         t = data[pos]
         pos += 1
         if t:
@@ -169,7 +171,7 @@ def _read_config_resource_v1(data: bytes, pos: int) -> tuple[ConfigResource, int
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "resource_name")
+        n, pos = unusual_string_length(n, data, pos, "resource_name")
     end = pos + n - 1
     o.resource_name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -183,21 +185,21 @@ def _read_config_resource_v1(data: bytes, pos: int) -> tuple[ConfigResource, int
 def decode_response_v1(data: bytes, pos: int = 0) -> ListConfigResourcesResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ListConfigResourcesResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "config_resources")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.config_resources = items = []
             for _ in range(n):
                 e = new(ConfigResource)
                 n = data[pos]
                 pos += 1
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "resource_name")
+                    n, pos = unusual_string_length(n, data, pos, "resource_name")
                 end = pos + n - 1
                 e.resource_name = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -207,7 +209,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> ListConfigResourcesResponse
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.config_resources, pos = read_many(data, pos, n, 3, 256, _read_config_resource_v1)
+            o.config_resources, pos = read_many(data, pos, n, 3, _read_config_resource_v1)
         t = data[pos]
         pos += 1
         if t:

@@ -20,6 +20,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -96,6 +97,7 @@ def decode_request_v3(data: bytes, pos: int = 0) -> ListGroupsRequest:
         t = data[pos]
         pos += 1
         if t:
+            start_large_request(len(data))
             pos = skip_tags(t, data, pos)
         return o
     except READ_ERRORS as problem:
@@ -105,7 +107,7 @@ def decode_request_v3(data: bytes, pos: int = 0) -> ListGroupsRequest:
 def decode_request_v4(data: bytes, pos: int = 0) -> ListGroupsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ListGroupsRequest)
         o.types_filter = ()
         n = data[pos]
@@ -113,13 +115,13 @@ def decode_request_v4(data: bytes, pos: int = 0) -> ListGroupsRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "states_filter")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.states_filter = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
                 items.append(item)
         else:
-            o.states_filter, pos = read_many(data, pos, n, 1, 256, read_compact_string)
+            o.states_filter, pos = read_many(data, pos, n, 1, read_compact_string)
         t = data[pos]
         pos += 1
         if t:
@@ -132,32 +134,32 @@ def decode_request_v4(data: bytes, pos: int = 0) -> ListGroupsRequest:
 def decode_request_v5(data: bytes, pos: int = 0) -> ListGroupsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ListGroupsRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "states_filter")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.states_filter = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
                 items.append(item)
         else:
-            o.states_filter, pos = read_many(data, pos, n, 1, 256, read_compact_string)
+            o.states_filter, pos = read_many(data, pos, n, 1, read_compact_string)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "types_filter")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.types_filter = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
                 items.append(item)
         else:
-            o.types_filter, pos = read_many(data, pos, n, 1, 256, read_compact_string)
+            o.types_filter, pos = read_many(data, pos, n, 1, read_compact_string)
         t = data[pos]
         pos += 1
         if t:
@@ -225,14 +227,14 @@ def _read_listed_group_v0(data: bytes, pos: int) -> tuple[ListedGroup, int]:
 def decode_response_v0(data: bytes, pos: int = 0) -> ListGroupsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ListGroupsResponse)
         o.throttle_time_ms = 0
         o.error_code, n = _unpack_hi(data, pos)
         pos += 6
         if n < 0:
             raise null_error("groups")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.groups = items = []
             for _ in range(n):
                 e = new(ListedGroup)
@@ -254,7 +256,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> ListGroupsResponse:
                 pos = end
                 items.append(e)
         else:
-            o.groups, pos = read_many(data, pos, n, 4, 256, _read_listed_group_v0)
+            o.groups, pos = read_many(data, pos, n, 4, _read_listed_group_v0)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -265,13 +267,13 @@ def decode_response_v0(data: bytes, pos: int = 0) -> ListGroupsResponse:
 def decode_response_v1(data: bytes, pos: int = 0) -> ListGroupsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ListGroupsResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihi(data, pos)
         pos += 10
         if n < 0:
             raise null_error("groups")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.groups = items = []
             for _ in range(n):
                 e = new(ListedGroup)
@@ -293,7 +295,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> ListGroupsResponse:
                 pos = end
                 items.append(e)
         else:
-            o.groups, pos = read_many(data, pos, n, 4, 256, _read_listed_group_v0)
+            o.groups, pos = read_many(data, pos, n, 4, _read_listed_group_v0)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -308,14 +310,14 @@ def _read_listed_group_v3(data: bytes, pos: int) -> tuple[ListedGroup, int]:
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "group_id")
+        n, pos = unusual_string_length(n, data, pos, "group_id")
     end = pos + n - 1
     o.group_id = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "protocol_type")
+        n, pos = unusual_string_length(n, data, pos, "protocol_type")
     end = pos + n - 1
     o.protocol_type = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -329,14 +331,14 @@ def _read_listed_group_v3(data: bytes, pos: int) -> tuple[ListedGroup, int]:
 def decode_response_v3(data: bytes, pos: int = 0) -> ListGroupsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ListGroupsResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "groups")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.groups = items = []
             for _ in range(n):
                 e = new(ListedGroup)
@@ -345,14 +347,14 @@ def decode_response_v3(data: bytes, pos: int = 0) -> ListGroupsResponse:
                 n = data[pos]
                 pos += 1
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "group_id")
+                    n, pos = unusual_string_length(n, data, pos, "group_id")
                 end = pos + n - 1
                 e.group_id = data[pos:end].decode("utf-8", "java")
                 pos = end
                 n = data[pos]
                 pos += 1
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "protocol_type")
+                    n, pos = unusual_string_length(n, data, pos, "protocol_type")
                 end = pos + n - 1
                 e.protocol_type = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -362,7 +364,7 @@ def decode_response_v3(data: bytes, pos: int = 0) -> ListGroupsResponse:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.groups, pos = read_many(data, pos, n, 3, 256, _read_listed_group_v3)
+            o.groups, pos = read_many(data, pos, n, 3, _read_listed_group_v3)
         t = data[pos]
         pos += 1
         if t:
@@ -378,21 +380,21 @@ def _read_listed_group_v4(data: bytes, pos: int) -> tuple[ListedGroup, int]:
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "group_id")
+        n, pos = unusual_string_length(n, data, pos, "group_id")
     end = pos + n - 1
     o.group_id = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "protocol_type")
+        n, pos = unusual_string_length(n, data, pos, "protocol_type")
     end = pos + n - 1
     o.protocol_type = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "group_state")
+        n, pos = unusual_string_length(n, data, pos, "group_state")
     end = pos + n - 1
     o.group_state = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -406,14 +408,14 @@ def _read_listed_group_v4(data: bytes, pos: int) -> tuple[ListedGroup, int]:
 def decode_response_v4(data: bytes, pos: int = 0) -> ListGroupsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ListGroupsResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "groups")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.groups = items = []
             for _ in range(n):
                 e = new(ListedGroup)
@@ -421,21 +423,21 @@ def decode_response_v4(data: bytes, pos: int = 0) -> ListGroupsResponse:
                 n = data[pos]
                 pos += 1
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "group_id")
+                    n, pos = unusual_string_length(n, data, pos, "group_id")
                 end = pos + n - 1
                 e.group_id = data[pos:end].decode("utf-8", "java")
                 pos = end
                 n = data[pos]
                 pos += 1
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "protocol_type")
+                    n, pos = unusual_string_length(n, data, pos, "protocol_type")
                 end = pos + n - 1
                 e.protocol_type = data[pos:end].decode("utf-8", "java")
                 pos = end
                 n = data[pos]
                 pos += 1
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "group_state")
+                    n, pos = unusual_string_length(n, data, pos, "group_state")
                 end = pos + n - 1
                 e.group_state = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -445,7 +447,7 @@ def decode_response_v4(data: bytes, pos: int = 0) -> ListGroupsResponse:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.groups, pos = read_many(data, pos, n, 4, 256, _read_listed_group_v4)
+            o.groups, pos = read_many(data, pos, n, 4, _read_listed_group_v4)
         t = data[pos]
         pos += 1
         if t:
@@ -460,28 +462,28 @@ def _read_listed_group_v5(data: bytes, pos: int) -> tuple[ListedGroup, int]:
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "group_id")
+        n, pos = unusual_string_length(n, data, pos, "group_id")
     end = pos + n - 1
     o.group_id = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "protocol_type")
+        n, pos = unusual_string_length(n, data, pos, "protocol_type")
     end = pos + n - 1
     o.protocol_type = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "group_state")
+        n, pos = unusual_string_length(n, data, pos, "group_state")
     end = pos + n - 1
     o.group_state = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "group_type")
+        n, pos = unusual_string_length(n, data, pos, "group_type")
     end = pos + n - 1
     o.group_type = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -495,42 +497,42 @@ def _read_listed_group_v5(data: bytes, pos: int) -> tuple[ListedGroup, int]:
 def decode_response_v5(data: bytes, pos: int = 0) -> ListGroupsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ListGroupsResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "groups")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.groups = items = []
             for _ in range(n):
                 e = new(ListedGroup)
                 n = data[pos]
                 pos += 1
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "group_id")
+                    n, pos = unusual_string_length(n, data, pos, "group_id")
                 end = pos + n - 1
                 e.group_id = data[pos:end].decode("utf-8", "java")
                 pos = end
                 n = data[pos]
                 pos += 1
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "protocol_type")
+                    n, pos = unusual_string_length(n, data, pos, "protocol_type")
                 end = pos + n - 1
                 e.protocol_type = data[pos:end].decode("utf-8", "java")
                 pos = end
                 n = data[pos]
                 pos += 1
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "group_state")
+                    n, pos = unusual_string_length(n, data, pos, "group_state")
                 end = pos + n - 1
                 e.group_state = data[pos:end].decode("utf-8", "java")
                 pos = end
                 n = data[pos]
                 pos += 1
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "group_type")
+                    n, pos = unusual_string_length(n, data, pos, "group_type")
                 end = pos + n - 1
                 e.group_type = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -540,7 +542,7 @@ def decode_response_v5(data: bytes, pos: int = 0) -> ListGroupsResponse:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.groups, pos = read_many(data, pos, n, 5, 256, _read_listed_group_v5)
+            o.groups, pos = read_many(data, pos, n, 5, _read_listed_group_v5)
         t = data[pos]
         pos += 1
         if t:

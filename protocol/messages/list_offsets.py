@@ -18,6 +18,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -160,7 +161,7 @@ def _read_list_offsets_topic_v1(data: bytes, pos: int) -> tuple[ListOffsetsTopic
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         end = pos + n * 12
         if n > 2 and end <= len(data):
             o.partitions = [ListOffsetsPartition(v0, -1, v1) for v0, v1 in _iter_unpack_iq(data[pos:end])]
@@ -174,14 +175,14 @@ def _read_list_offsets_topic_v1(data: bytes, pos: int) -> tuple[ListOffsetsTopic
                 pos += 12
                 items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 12, 8, _read_list_offsets_partition_v1)
+        o.partitions, pos = read_many(data, pos, n, 12, _read_list_offsets_partition_v1)
     return o, pos
 
 
 def decode_request_v1(data: bytes, pos: int = 0) -> ListOffsetsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ListOffsetsRequest)
         o.isolation_level = 0
         o.timeout_ms = 0
@@ -189,13 +190,13 @@ def decode_request_v1(data: bytes, pos: int = 0) -> ListOffsetsRequest:
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_list_offsets_topic_v1(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 6, 256, _read_list_offsets_topic_v1)
+            o.topics, pos = read_many(data, pos, n, 6, _read_list_offsets_topic_v1)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -206,20 +207,20 @@ def decode_request_v1(data: bytes, pos: int = 0) -> ListOffsetsRequest:
 def decode_request_v2(data: bytes, pos: int = 0) -> ListOffsetsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ListOffsetsRequest)
         o.timeout_ms = 0
         o.replica_id, o.isolation_level, n = _unpack_ibi(data, pos)
         pos += 9
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_list_offsets_topic_v1(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 6, 256, _read_list_offsets_topic_v1)
+            o.topics, pos = read_many(data, pos, n, 6, _read_list_offsets_topic_v1)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -247,7 +248,7 @@ def _read_list_offsets_topic_v4(data: bytes, pos: int) -> tuple[ListOffsetsTopic
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         end = pos + n * 16
         if n > 2 and end <= len(data):
             o.partitions = [ListOffsetsPartition(v0, v1, v2) for v0, v1, v2 in _iter_unpack_iiq(data[pos:end])]
@@ -260,27 +261,27 @@ def _read_list_offsets_topic_v4(data: bytes, pos: int) -> tuple[ListOffsetsTopic
                 pos += 16
                 items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 16, 8, _read_list_offsets_partition_v4)
+        o.partitions, pos = read_many(data, pos, n, 16, _read_list_offsets_partition_v4)
     return o, pos
 
 
 def decode_request_v4(data: bytes, pos: int = 0) -> ListOffsetsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ListOffsetsRequest)
         o.timeout_ms = 0
         o.replica_id, o.isolation_level, n = _unpack_ibi(data, pos)
         pos += 9
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_list_offsets_topic_v4(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 6, 256, _read_list_offsets_topic_v4)
+            o.topics, pos = read_many(data, pos, n, 6, _read_list_offsets_topic_v4)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -302,7 +303,7 @@ def _read_list_offsets_topic_v6(data: bytes, pos: int) -> tuple[ListOffsetsTopic
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -311,7 +312,7 @@ def _read_list_offsets_topic_v6(data: bytes, pos: int) -> tuple[ListOffsetsTopic
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         end = pos + n * 17
         if n > 2 and data[pos + 16 : end : 17].count(0) == n:
             o.partitions = [ListOffsetsPartition(v0, v1, v2) for v0, v1, v2, _ in _iter_unpack_iiqB(data[pos:end])]
@@ -326,7 +327,7 @@ def _read_list_offsets_topic_v6(data: bytes, pos: int) -> tuple[ListOffsetsTopic
                     pos = skip_tags(t, data, pos)
                 items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 17, 8, _read_list_offsets_partition_v6)
+        o.partitions, pos = read_many(data, pos, n, 17, _read_list_offsets_partition_v6)
     t = data[pos]
     pos += 1
     if t:
@@ -337,7 +338,7 @@ def _read_list_offsets_topic_v6(data: bytes, pos: int) -> tuple[ListOffsetsTopic
 def decode_request_v6(data: bytes, pos: int = 0) -> ListOffsetsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ListOffsetsRequest)
         o.timeout_ms = 0
         o.replica_id, o.isolation_level, n = _unpack_ibB(data, pos)
@@ -345,13 +346,13 @@ def decode_request_v6(data: bytes, pos: int = 0) -> ListOffsetsRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_list_offsets_topic_v6(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 3, 256, _read_list_offsets_topic_v6)
+            o.topics, pos = read_many(data, pos, n, 3, _read_list_offsets_topic_v6)
         t = data[pos]
         pos += 1
         if t:
@@ -364,20 +365,20 @@ def decode_request_v6(data: bytes, pos: int = 0) -> ListOffsetsRequest:
 def decode_request_v10(data: bytes, pos: int = 0) -> ListOffsetsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ListOffsetsRequest)
         o.replica_id, o.isolation_level, n = _unpack_ibB(data, pos)
         pos += 6
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_list_offsets_topic_v6(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 3, 256, _read_list_offsets_topic_v6)
+            o.topics, pos = read_many(data, pos, n, 3, _read_list_offsets_topic_v6)
         o.timeout_ms, t = _unpack_iB(data, pos)
         pos += 5
         if t:
@@ -497,7 +498,7 @@ def _read_list_offsets_topic_response_v1(data: bytes, pos: int) -> tuple[ListOff
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         end = pos + n * 22
         if n > 2 and end <= len(data):
             o.partitions = [ListOffsetsPartitionResponse(v0, v1, v2, v3, -1) for v0, v1, v2, v3 in _iter_unpack_ihqq(data[pos:end])]
@@ -511,27 +512,27 @@ def _read_list_offsets_topic_response_v1(data: bytes, pos: int) -> tuple[ListOff
                 pos += 22
                 items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 22, 8, _read_list_offsets_partition_response_v1)
+        o.partitions, pos = read_many(data, pos, n, 22, _read_list_offsets_partition_response_v1)
     return o, pos
 
 
 def decode_response_v1(data: bytes, pos: int = 0) -> ListOffsetsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ListOffsetsResponse)
         o.throttle_time_ms = 0
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_list_offsets_topic_response_v1(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 6, 256, _read_list_offsets_topic_response_v1)
+            o.topics, pos = read_many(data, pos, n, 6, _read_list_offsets_topic_response_v1)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -542,19 +543,19 @@ def decode_response_v1(data: bytes, pos: int = 0) -> ListOffsetsResponse:
 def decode_response_v2(data: bytes, pos: int = 0) -> ListOffsetsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ListOffsetsResponse)
         o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_list_offsets_topic_response_v1(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 6, 256, _read_list_offsets_topic_response_v1)
+            o.topics, pos = read_many(data, pos, n, 6, _read_list_offsets_topic_response_v1)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -582,7 +583,7 @@ def _read_list_offsets_topic_response_v4(data: bytes, pos: int) -> tuple[ListOff
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         end = pos + n * 26
         if n > 2 and end <= len(data):
             o.partitions = [ListOffsetsPartitionResponse(v0, v1, v2, v3, v4) for v0, v1, v2, v3, v4 in _iter_unpack_ihqqi(data[pos:end])]
@@ -595,26 +596,26 @@ def _read_list_offsets_topic_response_v4(data: bytes, pos: int) -> tuple[ListOff
                 pos += 26
                 items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 26, 8, _read_list_offsets_partition_response_v4)
+        o.partitions, pos = read_many(data, pos, n, 26, _read_list_offsets_partition_response_v4)
     return o, pos
 
 
 def decode_response_v4(data: bytes, pos: int = 0) -> ListOffsetsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ListOffsetsResponse)
         o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_list_offsets_topic_response_v4(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 6, 256, _read_list_offsets_topic_response_v4)
+            o.topics, pos = read_many(data, pos, n, 6, _read_list_offsets_topic_response_v4)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -636,7 +637,7 @@ def _read_list_offsets_topic_response_v6(data: bytes, pos: int) -> tuple[ListOff
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -645,7 +646,7 @@ def _read_list_offsets_topic_response_v6(data: bytes, pos: int) -> tuple[ListOff
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         end = pos + n * 27
         if n > 2 and data[pos + 26 : end : 27].count(0) == n:
             o.partitions = [ListOffsetsPartitionResponse(v0, v1, v2, v3, v4) for v0, v1, v2, v3, v4, _ in _iter_unpack_ihqqiB(data[pos:end])]
@@ -660,7 +661,7 @@ def _read_list_offsets_topic_response_v6(data: bytes, pos: int) -> tuple[ListOff
                     pos = skip_tags(t, data, pos)
                 items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 27, 8, _read_list_offsets_partition_response_v6)
+        o.partitions, pos = read_many(data, pos, n, 27, _read_list_offsets_partition_response_v6)
     t = data[pos]
     pos += 1
     if t:
@@ -671,20 +672,20 @@ def _read_list_offsets_topic_response_v6(data: bytes, pos: int) -> tuple[ListOff
 def decode_response_v6(data: bytes, pos: int = 0) -> ListOffsetsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ListOffsetsResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_list_offsets_topic_response_v6(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 3, 256, _read_list_offsets_topic_response_v6)
+            o.topics, pos = read_many(data, pos, n, 3, _read_list_offsets_topic_response_v6)
         t = data[pos]
         pos += 1
         if t:

@@ -11,6 +11,7 @@ from protocol.wire import (
     READ_ERRORS,
     SHORT_COMPACT_INTS,
     SMALL_FRAME_BYTES,
+    long_string_length,
     long_uvarint,
     new,
     pack_compact_ints,
@@ -20,6 +21,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -104,7 +106,7 @@ def _read_list_partition_reassignments_topics_v0(data: bytes, pos: int) -> tuple
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -123,7 +125,7 @@ def _read_list_partition_reassignments_topics_v0(data: bytes, pos: int) -> tuple
 def decode_request_v0(data: bytes, pos: int = 0) -> ListPartitionReassignmentsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ListPartitionReassignmentsRequest)
         o.timeout_ms, n = _unpack_iB(data, pos)
         pos += 5
@@ -131,14 +133,14 @@ def decode_request_v0(data: bytes, pos: int = 0) -> ListPartitionReassignmentsRe
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             n = n - 1
-            if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            if len(data) <= SMALL_FRAME_BYTES:
                 o.topics = items = []
                 for _ in range(n):
                     e = new(ListPartitionReassignmentsTopics)
                     n = data[pos]
                     pos += 1
                     if not 0 < n < 128:
-                        n, pos = unusual_length(n, data, pos, "name")
+                        n, pos = unusual_string_length(n, data, pos, "name")
                     end = pos + n - 1
                     e.name = data[pos:end].decode("utf-8", "java")
                     pos = end
@@ -153,7 +155,7 @@ def decode_request_v0(data: bytes, pos: int = 0) -> ListPartitionReassignmentsRe
                         pos = skip_tags(t, data, pos)
                     items.append(e)
             else:
-                o.topics, pos = read_many(data, pos, n, 3, 256, _read_list_partition_reassignments_topics_v0)
+                o.topics, pos = read_many(data, pos, n, 3, _read_list_partition_reassignments_topics_v0)
         else:
             o.topics = None
         t = data[pos]
@@ -215,7 +217,7 @@ def _read_ongoing_topic_reassignment_v0(data: bytes, pos: int) -> tuple[OngoingT
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -224,7 +226,7 @@ def _read_ongoing_topic_reassignment_v0(data: bytes, pos: int) -> tuple[OngoingT
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.partitions = items = []
         for _ in range(n):
             e = new(OngoingPartitionReassignment)
@@ -249,7 +251,7 @@ def _read_ongoing_topic_reassignment_v0(data: bytes, pos: int) -> tuple[OngoingT
                 pos = skip_tags(t, data, pos)
             items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 8, 8, _read_ongoing_partition_reassignment_v0)
+        o.partitions, pos = read_many(data, pos, n, 8, _read_ongoing_partition_reassignment_v0)
     t = data[pos]
     pos += 1
     if t:
@@ -260,13 +262,13 @@ def _read_ongoing_topic_reassignment_v0(data: bytes, pos: int) -> tuple[OngoingT
 def decode_response_v0(data: bytes, pos: int = 0) -> ListPartitionReassignmentsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ListPartitionReassignmentsResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.error_message = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -277,13 +279,13 @@ def decode_response_v0(data: bytes, pos: int = 0) -> ListPartitionReassignmentsR
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_ongoing_topic_reassignment_v0(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 3, 256, _read_ongoing_topic_reassignment_v0)
+            o.topics, pos = read_many(data, pos, n, 3, _read_ongoing_topic_reassignment_v0)
         t = data[pos]
         pos += 1
         if t:

@@ -10,7 +10,7 @@ from protocol.wire import (
     Message,
     READ_ERRORS,
     SMALL_FRAME_BYTES,
-    long_uvarint,
+    long_string_length,
     new,
     pack_compact_ints,
     pack_compact_string,
@@ -21,6 +21,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -82,7 +83,7 @@ class ListTransactionsResponse(Message):
 def decode_request_v0(data: bytes, pos: int = 0) -> ListTransactionsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ListTransactionsRequest)
         o.duration_filter = -1
         o.transactional_id_pattern = None
@@ -91,13 +92,13 @@ def decode_request_v0(data: bytes, pos: int = 0) -> ListTransactionsRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "state_filters")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.state_filters = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
                 items.append(item)
         else:
-            o.state_filters, pos = read_many(data, pos, n, 1, 256, read_compact_string)
+            o.state_filters, pos = read_many(data, pos, n, 1, read_compact_string)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
@@ -115,7 +116,7 @@ def decode_request_v0(data: bytes, pos: int = 0) -> ListTransactionsRequest:
 def decode_request_v1(data: bytes, pos: int = 0) -> ListTransactionsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ListTransactionsRequest)
         o.transactional_id_pattern = None
         n = data[pos]
@@ -123,13 +124,13 @@ def decode_request_v1(data: bytes, pos: int = 0) -> ListTransactionsRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "state_filters")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.state_filters = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
                 items.append(item)
         else:
-            o.state_filters, pos = read_many(data, pos, n, 1, 256, read_compact_string)
+            o.state_filters, pos = read_many(data, pos, n, 1, read_compact_string)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
@@ -147,20 +148,20 @@ def decode_request_v1(data: bytes, pos: int = 0) -> ListTransactionsRequest:
 def decode_request_v2(data: bytes, pos: int = 0) -> ListTransactionsRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ListTransactionsRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "state_filters")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.state_filters = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
                 items.append(item)
         else:
-            o.state_filters, pos = read_many(data, pos, n, 1, 256, read_compact_string)
+            o.state_filters, pos = read_many(data, pos, n, 1, read_compact_string)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
@@ -170,7 +171,7 @@ def decode_request_v2(data: bytes, pos: int = 0) -> ListTransactionsRequest:
         pos += 9
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.transactional_id_pattern = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -236,14 +237,14 @@ def _read_transaction_state_v0(data: bytes, pos: int) -> tuple[TransactionState,
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "transactional_id")
+        n, pos = unusual_string_length(n, data, pos, "transactional_id")
     end = pos + n - 1
     o.transactional_id = data[pos:end].decode("utf-8", "java")
     pos = end
     o.producer_id, n = _unpack_qB(data, pos)
     pos += 9
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "transaction_state")
+        n, pos = unusual_string_length(n, data, pos, "transaction_state")
     end = pos + n - 1
     o.transaction_state = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -257,40 +258,40 @@ def _read_transaction_state_v0(data: bytes, pos: int) -> tuple[TransactionState,
 def decode_response_v0(data: bytes, pos: int = 0) -> ListTransactionsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ListTransactionsResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "unknown_state_filters")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.unknown_state_filters = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
                 items.append(item)
         else:
-            o.unknown_state_filters, pos = read_many(data, pos, n, 1, 256, read_compact_string)
+            o.unknown_state_filters, pos = read_many(data, pos, n, 1, read_compact_string)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "transaction_states")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.transaction_states = items = []
             for _ in range(n):
                 e = new(TransactionState)
                 n = data[pos]
                 pos += 1
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "transactional_id")
+                    n, pos = unusual_string_length(n, data, pos, "transactional_id")
                 end = pos + n - 1
                 e.transactional_id = data[pos:end].decode("utf-8", "java")
                 pos = end
                 e.producer_id, n = _unpack_qB(data, pos)
                 pos += 9
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "transaction_state")
+                    n, pos = unusual_string_length(n, data, pos, "transaction_state")
                 end = pos + n - 1
                 e.transaction_state = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -300,7 +301,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> ListTransactionsResponse:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.transaction_states, pos = read_many(data, pos, n, 11, 256, _read_transaction_state_v0)
+            o.transaction_states, pos = read_many(data, pos, n, 11, _read_transaction_state_v0)
         t = data[pos]
         pos += 1
         if t:

@@ -150,14 +150,14 @@ def _read_topic_partitions_v0(data: bytes, pos: int) -> tuple[TopicPartitions, i
 def decode_value_v0(data: bytes, pos: int = 0) -> ConsumerGroupCurrentMemberAssignmentValue:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ConsumerGroupCurrentMemberAssignmentValue)
         o.member_epoch, o.previous_member_epoch, o.state, n = _unpack_iibB(data, pos)
         pos += 10
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "assigned_partitions")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.assigned_partitions = items = []
             for _ in range(n):
                 e = new(TopicPartitions)
@@ -175,13 +175,13 @@ def decode_value_v0(data: bytes, pos: int = 0) -> ConsumerGroupCurrentMemberAssi
                         e.assignment_epochs = read_tag(data, tags[0], _read_topic_partitions_assignment_epochs_v0)
                 items.append(e)
         else:
-            o.assigned_partitions, pos = read_many(data, pos, n, 18, 256, _read_topic_partitions_v0)
+            o.assigned_partitions, pos = read_many(data, pos, n, 18, _read_topic_partitions_v0)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "partitions_pending_revocation")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.partitions_pending_revocation = items = []
             for _ in range(n):
                 e = new(TopicPartitions)
@@ -199,7 +199,7 @@ def decode_value_v0(data: bytes, pos: int = 0) -> ConsumerGroupCurrentMemberAssi
                         e.assignment_epochs = read_tag(data, tags[0], _read_topic_partitions_assignment_epochs_v0)
                 items.append(e)
         else:
-            o.partitions_pending_revocation, pos = read_many(data, pos, n, 18, 256, _read_topic_partitions_v0)
+            o.partitions_pending_revocation, pos = read_many(data, pos, n, 18, _read_topic_partitions_v0)
         t = data[pos]
         pos += 1
         if t:

@@ -10,7 +10,7 @@ from protocol.wire import (
     Message,
     READ_ERRORS,
     SMALL_FRAME_BYTES,
-    long_uvarint,
+    long_string_length,
     new,
     null_error,
     pack_compact_string,
@@ -24,6 +24,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -140,7 +141,7 @@ def _read_classic_protocol_v0(data: bytes, pos: int) -> tuple[ClassicProtocol, i
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -165,14 +166,14 @@ def _read_classic_member_metadata_v0(data: bytes, pos: int) -> tuple[ClassicMemb
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "supported_protocols")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.supported_protocols = items = []
         for _ in range(n):
             e = new(ClassicProtocol)
             n = data[pos]
             pos += 1
             if not 0 < n < 128:
-                n, pos = unusual_length(n, data, pos, "name")
+                n, pos = unusual_string_length(n, data, pos, "name")
             end = pos + n - 1
             e.name = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -189,7 +190,7 @@ def _read_classic_member_metadata_v0(data: bytes, pos: int) -> tuple[ClassicMemb
                 pos = skip_tags(t, data, pos)
             items.append(e)
     else:
-        o.supported_protocols, pos = read_many(data, pos, n, 3, 256, _read_classic_protocol_v0)
+        o.supported_protocols, pos = read_many(data, pos, n, 3, _read_classic_protocol_v0)
     t = data[pos]
     pos += 1
     if t:
@@ -210,13 +211,13 @@ def _read_consumer_group_member_metadata_value_classic_member_metadata_v0(data: 
 def decode_value_v0(data: bytes, pos: int = 0) -> ConsumerGroupMemberMetadataValue:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ConsumerGroupMemberMetadataValue)
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.instance_id = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -226,7 +227,7 @@ def decode_value_v0(data: bytes, pos: int = 0) -> ConsumerGroupMemberMetadataVal
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.rack_id = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -235,14 +236,14 @@ def decode_value_v0(data: bytes, pos: int = 0) -> ConsumerGroupMemberMetadataVal
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "client_id")
+            n, pos = unusual_string_length(n, data, pos, "client_id")
         end = pos + n - 1
         o.client_id = data[pos:end].decode("utf-8", "java")
         pos = end
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "client_host")
+            n, pos = unusual_string_length(n, data, pos, "client_host")
         end = pos + n - 1
         o.client_host = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -251,18 +252,18 @@ def decode_value_v0(data: bytes, pos: int = 0) -> ConsumerGroupMemberMetadataVal
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "subscribed_topic_names")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.subscribed_topic_names = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
                 items.append(item)
         else:
-            o.subscribed_topic_names, pos = read_many(data, pos, n, 1, 256, read_compact_string)
+            o.subscribed_topic_names, pos = read_many(data, pos, n, 1, read_compact_string)
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.subscribed_topic_regex = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -272,7 +273,7 @@ def decode_value_v0(data: bytes, pos: int = 0) -> ConsumerGroupMemberMetadataVal
         pos += 5
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.server_assignor = data[pos:end].decode("utf-8", "java")
             pos = end

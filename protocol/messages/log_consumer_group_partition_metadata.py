@@ -21,6 +21,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -115,13 +116,13 @@ def _read_partition_metadata_v0(data: bytes, pos: int) -> tuple[PartitionMetadat
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "racks")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.racks = items = []
         for _ in range(n):
             item, pos = read_compact_string(data, pos)
             items.append(item)
     else:
-        o.racks, pos = read_many(data, pos, n, 1, 8, read_compact_string)
+        o.racks, pos = read_many(data, pos, n, 1, read_compact_string)
     t = data[pos]
     pos += 1
     if t:
@@ -134,7 +135,7 @@ def _read_topic_metadata_v0(data: bytes, pos: int) -> tuple[TopicMetadata, int]:
     o.topic_id, n = _unpack_uB(data, pos)
     pos += 17
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "topic_name")
+        n, pos = unusual_string_length(n, data, pos, "topic_name")
     end = pos + n - 1
     o.topic_name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -143,13 +144,13 @@ def _read_topic_metadata_v0(data: bytes, pos: int) -> tuple[TopicMetadata, int]:
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partition_metadata")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.partition_metadata = items = []
         for _ in range(n):
             item, pos = _read_partition_metadata_v0(data, pos)
             items.append(item)
     else:
-        o.partition_metadata, pos = read_many(data, pos, n, 6, 8, _read_partition_metadata_v0)
+        o.partition_metadata, pos = read_many(data, pos, n, 6, _read_partition_metadata_v0)
     t = data[pos]
     pos += 1
     if t:
@@ -160,20 +161,20 @@ def _read_topic_metadata_v0(data: bytes, pos: int) -> tuple[TopicMetadata, int]:
 def decode_value_v0(data: bytes, pos: int = 0) -> ConsumerGroupPartitionMetadataValue:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ConsumerGroupPartitionMetadataValue)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_topic_metadata_v0(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 23, 256, _read_topic_metadata_v0)
+            o.topics, pos = read_many(data, pos, n, 23, _read_topic_metadata_v0)
         t = data[pos]
         pos += 1
         if t:

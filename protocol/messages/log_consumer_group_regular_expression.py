@@ -94,20 +94,20 @@ def encode_key_v0(m: ConsumerGroupRegularExpressionKey) -> bytes:
 def decode_value_v0(data: bytes, pos: int = 0) -> ConsumerGroupRegularExpressionValue:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ConsumerGroupRegularExpressionValue)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 1, 256, read_compact_string)
+            o.topics, pos = read_many(data, pos, n, 1, read_compact_string)
         o.version, o.timestamp, t = _unpack_qqB(data, pos)
         pos += 17
         if t:

@@ -11,7 +11,7 @@ from protocol.wire import (
     READ_ERRORS,
     SMALL_FRAME_BYTES,
     check_null,
-    long_uvarint,
+    long_string_length,
     new,
     null_error,
     past_end_error,
@@ -20,6 +20,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -169,7 +170,7 @@ def _read_member_metadata_v0(data: bytes, pos: int) -> tuple[MemberMetadata, int
 def decode_value_v0(data: bytes, pos: int = 0) -> GroupMetadataValue:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(GroupMetadataValue)
         o.current_state_timestamp = -1
         (n,) = _unpack_h(data, pos)
@@ -201,7 +202,7 @@ def decode_value_v0(data: bytes, pos: int = 0) -> GroupMetadataValue:
         pos += 4
         if n < 0:
             raise null_error("members")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.members = items = []
             for _ in range(n):
                 e = new(MemberMetadata)
@@ -244,7 +245,7 @@ def decode_value_v0(data: bytes, pos: int = 0) -> GroupMetadataValue:
                 pos = end
                 items.append(e)
         else:
-            o.members, pos = read_many(data, pos, n, 18, 256, _read_member_metadata_v0)
+            o.members, pos = read_many(data, pos, n, 18, _read_member_metadata_v0)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -296,7 +297,7 @@ def _read_member_metadata_v1(data: bytes, pos: int) -> tuple[MemberMetadata, int
 def decode_value_v1(data: bytes, pos: int = 0) -> GroupMetadataValue:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(GroupMetadataValue)
         o.current_state_timestamp = -1
         (n,) = _unpack_h(data, pos)
@@ -328,7 +329,7 @@ def decode_value_v1(data: bytes, pos: int = 0) -> GroupMetadataValue:
         pos += 4
         if n < 0:
             raise null_error("members")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.members = items = []
             for _ in range(n):
                 e = new(MemberMetadata)
@@ -370,7 +371,7 @@ def decode_value_v1(data: bytes, pos: int = 0) -> GroupMetadataValue:
                 pos = end
                 items.append(e)
         else:
-            o.members, pos = read_many(data, pos, n, 22, 256, _read_member_metadata_v1)
+            o.members, pos = read_many(data, pos, n, 22, _read_member_metadata_v1)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -381,7 +382,7 @@ def decode_value_v1(data: bytes, pos: int = 0) -> GroupMetadataValue:
 def decode_value_v2(data: bytes, pos: int = 0) -> GroupMetadataValue:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(GroupMetadataValue)
         (n,) = _unpack_h(data, pos)
         pos += 2
@@ -412,7 +413,7 @@ def decode_value_v2(data: bytes, pos: int = 0) -> GroupMetadataValue:
         pos += 12
         if n < 0:
             raise null_error("members")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.members = items = []
             for _ in range(n):
                 e = new(MemberMetadata)
@@ -454,7 +455,7 @@ def decode_value_v2(data: bytes, pos: int = 0) -> GroupMetadataValue:
                 pos = end
                 items.append(e)
         else:
-            o.members, pos = read_many(data, pos, n, 22, 256, _read_member_metadata_v1)
+            o.members, pos = read_many(data, pos, n, 22, _read_member_metadata_v1)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -514,7 +515,7 @@ def _read_member_metadata_v3(data: bytes, pos: int) -> tuple[MemberMetadata, int
 def decode_value_v3(data: bytes, pos: int = 0) -> GroupMetadataValue:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(GroupMetadataValue)
         (n,) = _unpack_h(data, pos)
         pos += 2
@@ -545,7 +546,7 @@ def decode_value_v3(data: bytes, pos: int = 0) -> GroupMetadataValue:
         pos += 12
         if n < 0:
             raise null_error("members")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.members = items = []
             for _ in range(n):
                 e = new(MemberMetadata)
@@ -595,7 +596,7 @@ def decode_value_v3(data: bytes, pos: int = 0) -> GroupMetadataValue:
                 pos = end
                 items.append(e)
         else:
-            o.members, pos = read_many(data, pos, n, 24, 256, _read_member_metadata_v3)
+            o.members, pos = read_many(data, pos, n, 24, _read_member_metadata_v3)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -608,7 +609,7 @@ def _read_member_metadata_v4(data: bytes, pos: int) -> tuple[MemberMetadata, int
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "member_id")
+        n, pos = unusual_string_length(n, data, pos, "member_id")
     end = pos + n - 1
     o.member_id = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -616,7 +617,7 @@ def _read_member_metadata_v4(data: bytes, pos: int) -> tuple[MemberMetadata, int
     pos += 1
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.group_instance_id = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -625,14 +626,14 @@ def _read_member_metadata_v4(data: bytes, pos: int) -> tuple[MemberMetadata, int
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "client_id")
+        n, pos = unusual_string_length(n, data, pos, "client_id")
     end = pos + n - 1
     o.client_id = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "client_host")
+        n, pos = unusual_string_length(n, data, pos, "client_host")
     end = pos + n - 1
     o.client_host = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -660,12 +661,12 @@ def _read_member_metadata_v4(data: bytes, pos: int) -> tuple[MemberMetadata, int
 def decode_value_v4(data: bytes, pos: int = 0) -> GroupMetadataValue:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(GroupMetadataValue)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "protocol_type")
+            n, pos = unusual_string_length(n, data, pos, "protocol_type")
         end = pos + n - 1
         o.protocol_type = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -673,7 +674,7 @@ def decode_value_v4(data: bytes, pos: int = 0) -> GroupMetadataValue:
         pos += 5
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.protocol = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -683,7 +684,7 @@ def decode_value_v4(data: bytes, pos: int = 0) -> GroupMetadataValue:
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.leader = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -694,14 +695,14 @@ def decode_value_v4(data: bytes, pos: int = 0) -> GroupMetadataValue:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "members")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.members = items = []
             for _ in range(n):
                 e = new(MemberMetadata)
                 n = data[pos]
                 pos += 1
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "member_id")
+                    n, pos = unusual_string_length(n, data, pos, "member_id")
                 end = pos + n - 1
                 e.member_id = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -709,7 +710,7 @@ def decode_value_v4(data: bytes, pos: int = 0) -> GroupMetadataValue:
                 pos += 1
                 if n:
                     if n > 127:
-                        n, pos = long_uvarint(n, data, pos)
+                        n, pos = long_string_length(n, data, pos)
                     end = pos + n - 1
                     e.group_instance_id = data[pos:end].decode("utf-8", "java")
                     pos = end
@@ -718,14 +719,14 @@ def decode_value_v4(data: bytes, pos: int = 0) -> GroupMetadataValue:
                 n = data[pos]
                 pos += 1
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "client_id")
+                    n, pos = unusual_string_length(n, data, pos, "client_id")
                 end = pos + n - 1
                 e.client_id = data[pos:end].decode("utf-8", "java")
                 pos = end
                 n = data[pos]
                 pos += 1
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "client_host")
+                    n, pos = unusual_string_length(n, data, pos, "client_host")
                 end = pos + n - 1
                 e.client_host = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -749,7 +750,7 @@ def decode_value_v4(data: bytes, pos: int = 0) -> GroupMetadataValue:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.members, pos = read_many(data, pos, n, 15, 256, _read_member_metadata_v4)
+            o.members, pos = read_many(data, pos, n, 15, _read_member_metadata_v4)
         t = data[pos]
         pos += 1
         if t:

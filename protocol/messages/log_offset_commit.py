@@ -16,8 +16,9 @@ from protocol.wire import (
     past_end_error,
     read_tag,
     read_tags,
+    start_large_request,
     unreadable,
-    unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -191,7 +192,7 @@ def decode_value_v4(data: bytes, pos: int = 0) -> OffsetCommitValue:
         o.offset, o.leader_epoch, n = _unpack_qiB(data, pos)
         pos += 13
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "metadata")
+            n, pos = unusual_string_length(n, data, pos, "metadata")
         end = pos + n - 1
         o.metadata = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -199,6 +200,7 @@ def decode_value_v4(data: bytes, pos: int = 0) -> OffsetCommitValue:
         pos += 9
         o.topic_id = NO_UUID
         if t:
+            start_large_request(len(data))
             tags, pos = read_tags(t, data, pos, 1)
             if 0 in tags:
                 o.topic_id = read_tag(data, tags[0], _read_offset_commit_value_topic_id_v4)

@@ -127,14 +127,14 @@ def _read_topic_partitions_v0(data: bytes, pos: int) -> tuple[TopicPartitions, i
 def decode_value_v0(data: bytes, pos: int = 0) -> ShareGroupCurrentMemberAssignmentValue:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ShareGroupCurrentMemberAssignmentValue)
         o.member_epoch, o.previous_member_epoch, o.state, n = _unpack_iibB(data, pos)
         pos += 10
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "assigned_partitions")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.assigned_partitions = items = []
             for _ in range(n):
                 e = new(TopicPartitions)
@@ -149,7 +149,7 @@ def decode_value_v0(data: bytes, pos: int = 0) -> ShareGroupCurrentMemberAssignm
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.assigned_partitions, pos = read_many(data, pos, n, 18, 256, _read_topic_partitions_v0)
+            o.assigned_partitions, pos = read_many(data, pos, n, 18, _read_topic_partitions_v0)
         t = data[pos]
         pos += 1
         if t:

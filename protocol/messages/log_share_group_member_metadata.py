@@ -10,7 +10,7 @@ from protocol.wire import (
     Message,
     READ_ERRORS,
     SMALL_FRAME_BYTES,
-    long_uvarint,
+    long_string_length,
     new,
     null_error,
     pack_compact_string,
@@ -21,6 +21,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -95,13 +96,13 @@ def encode_key_v0(m: ShareGroupMemberMetadataKey) -> bytes:
 def decode_value_v0(data: bytes, pos: int = 0) -> ShareGroupMemberMetadataValue:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ShareGroupMemberMetadataValue)
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.rack_id = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -110,14 +111,14 @@ def decode_value_v0(data: bytes, pos: int = 0) -> ShareGroupMemberMetadataValue:
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "client_id")
+            n, pos = unusual_string_length(n, data, pos, "client_id")
         end = pos + n - 1
         o.client_id = data[pos:end].decode("utf-8", "java")
         pos = end
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "client_host")
+            n, pos = unusual_string_length(n, data, pos, "client_host")
         end = pos + n - 1
         o.client_host = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -126,13 +127,13 @@ def decode_value_v0(data: bytes, pos: int = 0) -> ShareGroupMemberMetadataValue:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "subscribed_topic_names")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.subscribed_topic_names = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
                 items.append(item)
         else:
-            o.subscribed_topic_names, pos = read_many(data, pos, n, 1, 256, read_compact_string)
+            o.subscribed_topic_names, pos = read_many(data, pos, n, 1, read_compact_string)
         t = data[pos]
         pos += 1
         if t:

@@ -22,6 +22,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -113,7 +114,7 @@ def _read_topic_partitions_info_v0(data: bytes, pos: int) -> tuple[TopicPartitio
     o.topic_id, n = _unpack_uB(data, pos)
     pos += 17
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "topic_name")
+        n, pos = unusual_string_length(n, data, pos, "topic_name")
     end = pos + n - 1
     o.topic_name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -134,7 +135,7 @@ def _read_topic_info_v0(data: bytes, pos: int) -> tuple[TopicInfo, int]:
     o.topic_id, n = _unpack_uB(data, pos)
     pos += 17
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "topic_name")
+        n, pos = unusual_string_length(n, data, pos, "topic_name")
     end = pos + n - 1
     o.topic_name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -148,21 +149,21 @@ def _read_topic_info_v0(data: bytes, pos: int) -> tuple[TopicInfo, int]:
 def decode_value_v0(data: bytes, pos: int = 0) -> ShareGroupStatePartitionMetadataValue:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ShareGroupStatePartitionMetadataValue)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "initializing_topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.initializing_topics = items = []
             for _ in range(n):
                 e = new(TopicPartitionsInfo)
                 e.topic_id, n = _unpack_uB(data, pos)
                 pos += 17
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "topic_name")
+                    n, pos = unusual_string_length(n, data, pos, "topic_name")
                 end = pos + n - 1
                 e.topic_name = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -177,20 +178,20 @@ def decode_value_v0(data: bytes, pos: int = 0) -> ShareGroupStatePartitionMetada
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.initializing_topics, pos = read_many(data, pos, n, 19, 256, _read_topic_partitions_info_v0)
+            o.initializing_topics, pos = read_many(data, pos, n, 19, _read_topic_partitions_info_v0)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "initialized_topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.initialized_topics = items = []
             for _ in range(n):
                 e = new(TopicPartitionsInfo)
                 e.topic_id, n = _unpack_uB(data, pos)
                 pos += 17
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "topic_name")
+                    n, pos = unusual_string_length(n, data, pos, "topic_name")
                 end = pos + n - 1
                 e.topic_name = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -205,20 +206,20 @@ def decode_value_v0(data: bytes, pos: int = 0) -> ShareGroupStatePartitionMetada
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.initialized_topics, pos = read_many(data, pos, n, 19, 256, _read_topic_partitions_info_v0)
+            o.initialized_topics, pos = read_many(data, pos, n, 19, _read_topic_partitions_info_v0)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "deleting_topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.deleting_topics = items = []
             for _ in range(n):
                 e = new(TopicInfo)
                 e.topic_id, n = _unpack_uB(data, pos)
                 pos += 17
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "topic_name")
+                    n, pos = unusual_string_length(n, data, pos, "topic_name")
                 end = pos + n - 1
                 e.topic_name = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -228,7 +229,7 @@ def decode_value_v0(data: bytes, pos: int = 0) -> ShareGroupStatePartitionMetada
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.deleting_topics, pos = read_many(data, pos, n, 18, 256, _read_topic_info_v0)
+            o.deleting_topics, pos = read_many(data, pos, n, 18, _read_topic_info_v0)
         t = data[pos]
         pos += 1
         if t:

@@ -118,14 +118,14 @@ def _read_topic_partition_v0(data: bytes, pos: int) -> tuple[TopicPartition, int
 def decode_value_v0(data: bytes, pos: int = 0) -> ShareGroupTargetAssignmentMemberValue:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ShareGroupTargetAssignmentMemberValue)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topic_partitions")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topic_partitions = items = []
             for _ in range(n):
                 e = new(TopicPartition)
@@ -140,7 +140,7 @@ def decode_value_v0(data: bytes, pos: int = 0) -> ShareGroupTargetAssignmentMemb
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.topic_partitions, pos = read_many(data, pos, n, 18, 256, _read_topic_partition_v0)
+            o.topic_partitions, pos = read_many(data, pos, n, 18, _read_topic_partition_v0)
         t = data[pos]
         pos += 1
         if t:

@@ -14,6 +14,7 @@ from protocol.wire import (
     SHORT_INTS,
     SMALL_FRAME_BYTES,
     check_null,
+    long_string_length,
     long_uvarint,
     new,
     null_error,
@@ -26,6 +27,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -194,7 +196,7 @@ def _read_metadata_request_topic_v0(data: bytes, pos: int) -> tuple[MetadataRequ
 def decode_request_v0(data: bytes, pos: int = 0) -> MetadataRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(MetadataRequest)
         o.allow_auto_topic_creation = True
         o.include_cluster_authorized_operations = False
@@ -203,7 +205,7 @@ def decode_request_v0(data: bytes, pos: int = 0) -> MetadataRequest:
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 e = new(MetadataRequestTopic)
@@ -217,7 +219,7 @@ def decode_request_v0(data: bytes, pos: int = 0) -> MetadataRequest:
                 pos = end
                 items.append(e)
         else:
-            o.topics, pos = read_many(data, pos, n, 2, 256, _read_metadata_request_topic_v0)
+            o.topics, pos = read_many(data, pos, n, 2, _read_metadata_request_topic_v0)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -228,7 +230,7 @@ def decode_request_v0(data: bytes, pos: int = 0) -> MetadataRequest:
 def decode_request_v1(data: bytes, pos: int = 0) -> MetadataRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(MetadataRequest)
         o.allow_auto_topic_creation = True
         o.include_cluster_authorized_operations = False
@@ -236,7 +238,7 @@ def decode_request_v1(data: bytes, pos: int = 0) -> MetadataRequest:
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n >= 0:
-            if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            if len(data) <= SMALL_FRAME_BYTES:
                 o.topics = items = []
                 for _ in range(n):
                     e = new(MetadataRequestTopic)
@@ -250,7 +252,7 @@ def decode_request_v1(data: bytes, pos: int = 0) -> MetadataRequest:
                     pos = end
                     items.append(e)
             else:
-                o.topics, pos = read_many(data, pos, n, 2, 256, _read_metadata_request_topic_v0)
+                o.topics, pos = read_many(data, pos, n, 2, _read_metadata_request_topic_v0)
         else:
             check_null(n, "topics")
             o.topics = None
@@ -264,14 +266,14 @@ def decode_request_v1(data: bytes, pos: int = 0) -> MetadataRequest:
 def decode_request_v4(data: bytes, pos: int = 0) -> MetadataRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(MetadataRequest)
         o.include_cluster_authorized_operations = False
         o.include_topic_authorized_operations = False
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n >= 0:
-            if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            if len(data) <= SMALL_FRAME_BYTES:
                 o.topics = items = []
                 for _ in range(n):
                     e = new(MetadataRequestTopic)
@@ -285,7 +287,7 @@ def decode_request_v4(data: bytes, pos: int = 0) -> MetadataRequest:
                     pos = end
                     items.append(e)
             else:
-                o.topics, pos = read_many(data, pos, n, 2, 256, _read_metadata_request_topic_v0)
+                o.topics, pos = read_many(data, pos, n, 2, _read_metadata_request_topic_v0)
         else:
             check_null(n, "topics")
             o.topics = None
@@ -301,12 +303,12 @@ def decode_request_v4(data: bytes, pos: int = 0) -> MetadataRequest:
 def decode_request_v8(data: bytes, pos: int = 0) -> MetadataRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(MetadataRequest)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n >= 0:
-            if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            if len(data) <= SMALL_FRAME_BYTES:
                 o.topics = items = []
                 for _ in range(n):
                     e = new(MetadataRequestTopic)
@@ -320,7 +322,7 @@ def decode_request_v8(data: bytes, pos: int = 0) -> MetadataRequest:
                     pos = end
                     items.append(e)
             else:
-                o.topics, pos = read_many(data, pos, n, 2, 256, _read_metadata_request_topic_v0)
+                o.topics, pos = read_many(data, pos, n, 2, _read_metadata_request_topic_v0)
         else:
             check_null(n, "topics")
             o.topics = None
@@ -339,7 +341,7 @@ def _read_metadata_request_topic_v9(data: bytes, pos: int) -> tuple[MetadataRequ
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -353,7 +355,7 @@ def _read_metadata_request_topic_v9(data: bytes, pos: int) -> tuple[MetadataRequ
 def decode_request_v9(data: bytes, pos: int = 0) -> MetadataRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(MetadataRequest)
         n = data[pos]
         pos += 1
@@ -361,7 +363,7 @@ def decode_request_v9(data: bytes, pos: int = 0) -> MetadataRequest:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             n = n - 1
-            if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            if len(data) <= SMALL_FRAME_BYTES:
                 o.topics = items = []
                 for _ in range(n):
                     e = new(MetadataRequestTopic)
@@ -369,7 +371,7 @@ def decode_request_v9(data: bytes, pos: int = 0) -> MetadataRequest:
                     n = data[pos]
                     pos += 1
                     if not 0 < n < 128:
-                        n, pos = unusual_length(n, data, pos, "name")
+                        n, pos = unusual_string_length(n, data, pos, "name")
                     end = pos + n - 1
                     e.name = data[pos:end].decode("utf-8", "java")
                     pos = end
@@ -379,7 +381,7 @@ def decode_request_v9(data: bytes, pos: int = 0) -> MetadataRequest:
                         pos = skip_tags(t, data, pos)
                     items.append(e)
             else:
-                o.topics, pos = read_many(data, pos, n, 2, 256, _read_metadata_request_topic_v9)
+                o.topics, pos = read_many(data, pos, n, 2, _read_metadata_request_topic_v9)
         else:
             o.topics = None
         o.allow_auto_topic_creation, o.include_cluster_authorized_operations, o.include_topic_authorized_operations, t = _unpack_oooB(data, pos)
@@ -397,7 +399,7 @@ def _read_metadata_request_topic_v10(data: bytes, pos: int) -> tuple[MetadataReq
     pos += 17
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.name = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -413,7 +415,7 @@ def _read_metadata_request_topic_v10(data: bytes, pos: int) -> tuple[MetadataReq
 def decode_request_v10(data: bytes, pos: int = 0) -> MetadataRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(MetadataRequest)
         n = data[pos]
         pos += 1
@@ -421,7 +423,7 @@ def decode_request_v10(data: bytes, pos: int = 0) -> MetadataRequest:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             n = n - 1
-            if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            if len(data) <= SMALL_FRAME_BYTES:
                 o.topics = items = []
                 for _ in range(n):
                     e = new(MetadataRequestTopic)
@@ -429,7 +431,7 @@ def decode_request_v10(data: bytes, pos: int = 0) -> MetadataRequest:
                     pos += 17
                     if n:
                         if n > 127:
-                            n, pos = long_uvarint(n, data, pos)
+                            n, pos = long_string_length(n, data, pos)
                         end = pos + n - 1
                         e.name = data[pos:end].decode("utf-8", "java")
                         pos = end
@@ -441,7 +443,7 @@ def decode_request_v10(data: bytes, pos: int = 0) -> MetadataRequest:
                         pos = skip_tags(t, data, pos)
                     items.append(e)
             else:
-                o.topics, pos = read_many(data, pos, n, 18, 256, _read_metadata_request_topic_v10)
+                o.topics, pos = read_many(data, pos, n, 18, _read_metadata_request_topic_v10)
         else:
             o.topics = None
         o.allow_auto_topic_creation, o.include_cluster_authorized_operations, o.include_topic_authorized_operations, t = _unpack_oooB(data, pos)
@@ -456,7 +458,7 @@ def decode_request_v10(data: bytes, pos: int = 0) -> MetadataRequest:
 def decode_request_v11(data: bytes, pos: int = 0) -> MetadataRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(MetadataRequest)
         o.include_cluster_authorized_operations = False
         n = data[pos]
@@ -465,7 +467,7 @@ def decode_request_v11(data: bytes, pos: int = 0) -> MetadataRequest:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             n = n - 1
-            if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            if len(data) <= SMALL_FRAME_BYTES:
                 o.topics = items = []
                 for _ in range(n):
                     e = new(MetadataRequestTopic)
@@ -473,7 +475,7 @@ def decode_request_v11(data: bytes, pos: int = 0) -> MetadataRequest:
                     pos += 17
                     if n:
                         if n > 127:
-                            n, pos = long_uvarint(n, data, pos)
+                            n, pos = long_string_length(n, data, pos)
                         end = pos + n - 1
                         e.name = data[pos:end].decode("utf-8", "java")
                         pos = end
@@ -485,7 +487,7 @@ def decode_request_v11(data: bytes, pos: int = 0) -> MetadataRequest:
                         pos = skip_tags(t, data, pos)
                     items.append(e)
             else:
-                o.topics, pos = read_many(data, pos, n, 18, 256, _read_metadata_request_topic_v10)
+                o.topics, pos = read_many(data, pos, n, 18, _read_metadata_request_topic_v10)
         else:
             o.topics = None
         o.allow_auto_topic_creation, o.include_topic_authorized_operations, t = _unpack_ooB(data, pos)
@@ -670,7 +672,7 @@ def _read_metadata_response_topic_v0(data: bytes, pos: int) -> tuple[MetadataRes
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.partitions = items = []
         for _ in range(n):
             e = new(MetadataResponsePartition)
@@ -688,14 +690,14 @@ def _read_metadata_response_topic_v0(data: bytes, pos: int) -> tuple[MetadataRes
             e.isr_nodes, pos = read_ints(data, pos, n, "i")
             items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 18, 8, _read_metadata_response_partition_v0)
+        o.partitions, pos = read_many(data, pos, n, 18, _read_metadata_response_partition_v0)
     return o, pos
 
 
 def decode_response_v0(data: bytes, pos: int = 0) -> MetadataResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(MetadataResponse)
         o.throttle_time_ms = 0
         o.cluster_id = None
@@ -706,7 +708,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> MetadataResponse:
         pos += 4
         if n < 0:
             raise null_error("brokers")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.brokers = items = []
             for _ in range(n):
                 e = new(MetadataResponseBroker)
@@ -722,18 +724,18 @@ def decode_response_v0(data: bytes, pos: int = 0) -> MetadataResponse:
                 pos += 4
                 items.append(e)
         else:
-            o.brokers, pos = read_many(data, pos, n, 10, 256, _read_metadata_response_broker_v0)
+            o.brokers, pos = read_many(data, pos, n, 10, _read_metadata_response_broker_v0)
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_metadata_response_topic_v0(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 8, 256, _read_metadata_response_topic_v0)
+            o.topics, pos = read_many(data, pos, n, 8, _read_metadata_response_topic_v0)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -777,7 +779,7 @@ def _read_metadata_response_topic_v1(data: bytes, pos: int) -> tuple[MetadataRes
     pos += 5
     if n < 0:
         raise null_error("partitions")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.partitions = items = []
         for _ in range(n):
             e = new(MetadataResponsePartition)
@@ -795,14 +797,14 @@ def _read_metadata_response_topic_v1(data: bytes, pos: int) -> tuple[MetadataRes
             e.isr_nodes, pos = read_ints(data, pos, n, "i")
             items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 18, 8, _read_metadata_response_partition_v0)
+        o.partitions, pos = read_many(data, pos, n, 18, _read_metadata_response_partition_v0)
     return o, pos
 
 
 def decode_response_v1(data: bytes, pos: int = 0) -> MetadataResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(MetadataResponse)
         o.throttle_time_ms = 0
         o.cluster_id = None
@@ -812,7 +814,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> MetadataResponse:
         pos += 4
         if n < 0:
             raise null_error("brokers")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.brokers = items = []
             for _ in range(n):
                 e = new(MetadataResponseBroker)
@@ -834,18 +836,18 @@ def decode_response_v1(data: bytes, pos: int = 0) -> MetadataResponse:
                     e.rack = None
                 items.append(e)
         else:
-            o.brokers, pos = read_many(data, pos, n, 12, 256, _read_metadata_response_broker_v1)
+            o.brokers, pos = read_many(data, pos, n, 12, _read_metadata_response_broker_v1)
         o.controller_id, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_metadata_response_topic_v1(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 9, 256, _read_metadata_response_topic_v1)
+            o.topics, pos = read_many(data, pos, n, 9, _read_metadata_response_topic_v1)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -856,7 +858,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> MetadataResponse:
 def decode_response_v2(data: bytes, pos: int = 0) -> MetadataResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(MetadataResponse)
         o.throttle_time_ms = 0
         o.cluster_authorized_operations = -2147483648
@@ -865,7 +867,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> MetadataResponse:
         pos += 4
         if n < 0:
             raise null_error("brokers")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.brokers = items = []
             for _ in range(n):
                 e = new(MetadataResponseBroker)
@@ -887,7 +889,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> MetadataResponse:
                     e.rack = None
                 items.append(e)
         else:
-            o.brokers, pos = read_many(data, pos, n, 12, 256, _read_metadata_response_broker_v1)
+            o.brokers, pos = read_many(data, pos, n, 12, _read_metadata_response_broker_v1)
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n >= 0:
@@ -901,13 +903,13 @@ def decode_response_v2(data: bytes, pos: int = 0) -> MetadataResponse:
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_metadata_response_topic_v1(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 9, 256, _read_metadata_response_topic_v1)
+            o.topics, pos = read_many(data, pos, n, 9, _read_metadata_response_topic_v1)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -918,7 +920,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> MetadataResponse:
 def decode_response_v3(data: bytes, pos: int = 0) -> MetadataResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(MetadataResponse)
         o.cluster_authorized_operations = -2147483648
         o.error_code = 0
@@ -926,7 +928,7 @@ def decode_response_v3(data: bytes, pos: int = 0) -> MetadataResponse:
         pos += 8
         if n < 0:
             raise null_error("brokers")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.brokers = items = []
             for _ in range(n):
                 e = new(MetadataResponseBroker)
@@ -948,7 +950,7 @@ def decode_response_v3(data: bytes, pos: int = 0) -> MetadataResponse:
                     e.rack = None
                 items.append(e)
         else:
-            o.brokers, pos = read_many(data, pos, n, 12, 256, _read_metadata_response_broker_v1)
+            o.brokers, pos = read_many(data, pos, n, 12, _read_metadata_response_broker_v1)
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n >= 0:
@@ -962,13 +964,13 @@ def decode_response_v3(data: bytes, pos: int = 0) -> MetadataResponse:
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_metadata_response_topic_v1(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 9, 256, _read_metadata_response_topic_v1)
+            o.topics, pos = read_many(data, pos, n, 9, _read_metadata_response_topic_v1)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -1012,7 +1014,7 @@ def _read_metadata_response_topic_v5(data: bytes, pos: int) -> tuple[MetadataRes
     pos += 5
     if n < 0:
         raise null_error("partitions")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.partitions = items = []
         for _ in range(n):
             e = new(MetadataResponsePartition)
@@ -1034,14 +1036,14 @@ def _read_metadata_response_topic_v5(data: bytes, pos: int) -> tuple[MetadataRes
             e.offline_replicas, pos = read_ints(data, pos, n, "i")
             items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 22, 8, _read_metadata_response_partition_v5)
+        o.partitions, pos = read_many(data, pos, n, 22, _read_metadata_response_partition_v5)
     return o, pos
 
 
 def decode_response_v5(data: bytes, pos: int = 0) -> MetadataResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(MetadataResponse)
         o.cluster_authorized_operations = -2147483648
         o.error_code = 0
@@ -1049,7 +1051,7 @@ def decode_response_v5(data: bytes, pos: int = 0) -> MetadataResponse:
         pos += 8
         if n < 0:
             raise null_error("brokers")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.brokers = items = []
             for _ in range(n):
                 e = new(MetadataResponseBroker)
@@ -1071,7 +1073,7 @@ def decode_response_v5(data: bytes, pos: int = 0) -> MetadataResponse:
                     e.rack = None
                 items.append(e)
         else:
-            o.brokers, pos = read_many(data, pos, n, 12, 256, _read_metadata_response_broker_v1)
+            o.brokers, pos = read_many(data, pos, n, 12, _read_metadata_response_broker_v1)
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n >= 0:
@@ -1085,13 +1087,13 @@ def decode_response_v5(data: bytes, pos: int = 0) -> MetadataResponse:
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_metadata_response_topic_v5(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 9, 256, _read_metadata_response_topic_v5)
+            o.topics, pos = read_many(data, pos, n, 9, _read_metadata_response_topic_v5)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -1134,7 +1136,7 @@ def _read_metadata_response_topic_v7(data: bytes, pos: int) -> tuple[MetadataRes
     pos += 5
     if n < 0:
         raise null_error("partitions")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.partitions = items = []
         for _ in range(n):
             e = new(MetadataResponsePartition)
@@ -1155,14 +1157,14 @@ def _read_metadata_response_topic_v7(data: bytes, pos: int) -> tuple[MetadataRes
             e.offline_replicas, pos = read_ints(data, pos, n, "i")
             items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 26, 8, _read_metadata_response_partition_v7)
+        o.partitions, pos = read_many(data, pos, n, 26, _read_metadata_response_partition_v7)
     return o, pos
 
 
 def decode_response_v7(data: bytes, pos: int = 0) -> MetadataResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(MetadataResponse)
         o.cluster_authorized_operations = -2147483648
         o.error_code = 0
@@ -1170,7 +1172,7 @@ def decode_response_v7(data: bytes, pos: int = 0) -> MetadataResponse:
         pos += 8
         if n < 0:
             raise null_error("brokers")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.brokers = items = []
             for _ in range(n):
                 e = new(MetadataResponseBroker)
@@ -1192,7 +1194,7 @@ def decode_response_v7(data: bytes, pos: int = 0) -> MetadataResponse:
                     e.rack = None
                 items.append(e)
         else:
-            o.brokers, pos = read_many(data, pos, n, 12, 256, _read_metadata_response_broker_v1)
+            o.brokers, pos = read_many(data, pos, n, 12, _read_metadata_response_broker_v1)
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n >= 0:
@@ -1206,13 +1208,13 @@ def decode_response_v7(data: bytes, pos: int = 0) -> MetadataResponse:
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_metadata_response_topic_v7(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 9, 256, _read_metadata_response_topic_v7)
+            o.topics, pos = read_many(data, pos, n, 9, _read_metadata_response_topic_v7)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -1234,7 +1236,7 @@ def _read_metadata_response_topic_v8(data: bytes, pos: int) -> tuple[MetadataRes
     pos += 5
     if n < 0:
         raise null_error("partitions")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.partitions = items = []
         for _ in range(n):
             e = new(MetadataResponsePartition)
@@ -1255,7 +1257,7 @@ def _read_metadata_response_topic_v8(data: bytes, pos: int) -> tuple[MetadataRes
             e.offline_replicas, pos = read_ints(data, pos, n, "i")
             items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 26, 8, _read_metadata_response_partition_v7)
+        o.partitions, pos = read_many(data, pos, n, 26, _read_metadata_response_partition_v7)
     (o.topic_authorized_operations,) = _unpack_i(data, pos)
     pos += 4
     return o, pos
@@ -1264,14 +1266,14 @@ def _read_metadata_response_topic_v8(data: bytes, pos: int) -> tuple[MetadataRes
 def decode_response_v8(data: bytes, pos: int = 0) -> MetadataResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(MetadataResponse)
         o.error_code = 0
         o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("brokers")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.brokers = items = []
             for _ in range(n):
                 e = new(MetadataResponseBroker)
@@ -1293,7 +1295,7 @@ def decode_response_v8(data: bytes, pos: int = 0) -> MetadataResponse:
                     e.rack = None
                 items.append(e)
         else:
-            o.brokers, pos = read_many(data, pos, n, 12, 256, _read_metadata_response_broker_v1)
+            o.brokers, pos = read_many(data, pos, n, 12, _read_metadata_response_broker_v1)
         (n,) = _unpack_h(data, pos)
         pos += 2
         if n >= 0:
@@ -1307,13 +1309,13 @@ def decode_response_v8(data: bytes, pos: int = 0) -> MetadataResponse:
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_metadata_response_topic_v8(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 13, 256, _read_metadata_response_topic_v8)
+            o.topics, pos = read_many(data, pos, n, 13, _read_metadata_response_topic_v8)
         (o.cluster_authorized_operations,) = _unpack_i(data, pos)
         pos += 4
         if pos > len(data):
@@ -1328,7 +1330,7 @@ def _read_metadata_response_broker_v9(data: bytes, pos: int) -> tuple[MetadataRe
     o.node_id, n = _unpack_iB(data, pos)
     pos += 5
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "host")
+        n, pos = unusual_string_length(n, data, pos, "host")
     end = pos + n - 1
     o.host = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -1336,7 +1338,7 @@ def _read_metadata_response_broker_v9(data: bytes, pos: int) -> tuple[MetadataRe
     pos += 5
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.rack = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -1379,7 +1381,7 @@ def _read_metadata_response_topic_v9(data: bytes, pos: int) -> tuple[MetadataRes
     o.error_code, n = _unpack_hB(data, pos)
     pos += 3
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -1388,7 +1390,7 @@ def _read_metadata_response_topic_v9(data: bytes, pos: int) -> tuple[MetadataRes
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.partitions = items = []
         for _ in range(n):
             e = new(MetadataResponsePartition)
@@ -1413,7 +1415,7 @@ def _read_metadata_response_topic_v9(data: bytes, pos: int) -> tuple[MetadataRes
                 pos = skip_tags(t, data, pos)
             items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 18, 8, _read_metadata_response_partition_v9)
+        o.partitions, pos = read_many(data, pos, n, 18, _read_metadata_response_partition_v9)
     o.topic_authorized_operations, t = _unpack_iB(data, pos)
     pos += 5
     if t:
@@ -1424,7 +1426,7 @@ def _read_metadata_response_topic_v9(data: bytes, pos: int) -> tuple[MetadataRes
 def decode_response_v9(data: bytes, pos: int = 0) -> MetadataResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(MetadataResponse)
         o.error_code = 0
         o.throttle_time_ms, n = _unpack_iB(data, pos)
@@ -1432,14 +1434,14 @@ def decode_response_v9(data: bytes, pos: int = 0) -> MetadataResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "brokers")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.brokers = items = []
             for _ in range(n):
                 e = new(MetadataResponseBroker)
                 e.node_id, n = _unpack_iB(data, pos)
                 pos += 5
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "host")
+                    n, pos = unusual_string_length(n, data, pos, "host")
                 end = pos + n - 1
                 e.host = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -1447,7 +1449,7 @@ def decode_response_v9(data: bytes, pos: int = 0) -> MetadataResponse:
                 pos += 5
                 if n:
                     if n > 127:
-                        n, pos = long_uvarint(n, data, pos)
+                        n, pos = long_string_length(n, data, pos)
                     end = pos + n - 1
                     e.rack = data[pos:end].decode("utf-8", "java")
                     pos = end
@@ -1459,12 +1461,12 @@ def decode_response_v9(data: bytes, pos: int = 0) -> MetadataResponse:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.brokers, pos = read_many(data, pos, n, 11, 256, _read_metadata_response_broker_v9)
+            o.brokers, pos = read_many(data, pos, n, 11, _read_metadata_response_broker_v9)
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.cluster_id = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -1475,13 +1477,13 @@ def decode_response_v9(data: bytes, pos: int = 0) -> MetadataResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_metadata_response_topic_v9(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 10, 256, _read_metadata_response_topic_v9)
+            o.topics, pos = read_many(data, pos, n, 10, _read_metadata_response_topic_v9)
         o.cluster_authorized_operations, t = _unpack_iB(data, pos)
         pos += 5
         if t:
@@ -1496,7 +1498,7 @@ def _read_metadata_response_topic_v10(data: bytes, pos: int) -> tuple[MetadataRe
     o.error_code, n = _unpack_hB(data, pos)
     pos += 3
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -1505,7 +1507,7 @@ def _read_metadata_response_topic_v10(data: bytes, pos: int) -> tuple[MetadataRe
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.partitions = items = []
         for _ in range(n):
             e = new(MetadataResponsePartition)
@@ -1530,7 +1532,7 @@ def _read_metadata_response_topic_v10(data: bytes, pos: int) -> tuple[MetadataRe
                 pos = skip_tags(t, data, pos)
             items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 18, 8, _read_metadata_response_partition_v9)
+        o.partitions, pos = read_many(data, pos, n, 18, _read_metadata_response_partition_v9)
     o.topic_authorized_operations, t = _unpack_iB(data, pos)
     pos += 5
     if t:
@@ -1541,7 +1543,7 @@ def _read_metadata_response_topic_v10(data: bytes, pos: int) -> tuple[MetadataRe
 def decode_response_v10(data: bytes, pos: int = 0) -> MetadataResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(MetadataResponse)
         o.error_code = 0
         o.throttle_time_ms, n = _unpack_iB(data, pos)
@@ -1549,14 +1551,14 @@ def decode_response_v10(data: bytes, pos: int = 0) -> MetadataResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "brokers")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.brokers = items = []
             for _ in range(n):
                 e = new(MetadataResponseBroker)
                 e.node_id, n = _unpack_iB(data, pos)
                 pos += 5
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "host")
+                    n, pos = unusual_string_length(n, data, pos, "host")
                 end = pos + n - 1
                 e.host = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -1564,7 +1566,7 @@ def decode_response_v10(data: bytes, pos: int = 0) -> MetadataResponse:
                 pos += 5
                 if n:
                     if n > 127:
-                        n, pos = long_uvarint(n, data, pos)
+                        n, pos = long_string_length(n, data, pos)
                     end = pos + n - 1
                     e.rack = data[pos:end].decode("utf-8", "java")
                     pos = end
@@ -1576,12 +1578,12 @@ def decode_response_v10(data: bytes, pos: int = 0) -> MetadataResponse:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.brokers, pos = read_many(data, pos, n, 11, 256, _read_metadata_response_broker_v9)
+            o.brokers, pos = read_many(data, pos, n, 11, _read_metadata_response_broker_v9)
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.cluster_id = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -1592,13 +1594,13 @@ def decode_response_v10(data: bytes, pos: int = 0) -> MetadataResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_metadata_response_topic_v10(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 26, 256, _read_metadata_response_topic_v10)
+            o.topics, pos = read_many(data, pos, n, 26, _read_metadata_response_topic_v10)
         o.cluster_authorized_operations, t = _unpack_iB(data, pos)
         pos += 5
         if t:
@@ -1611,7 +1613,7 @@ def decode_response_v10(data: bytes, pos: int = 0) -> MetadataResponse:
 def decode_response_v11(data: bytes, pos: int = 0) -> MetadataResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(MetadataResponse)
         o.cluster_authorized_operations = -2147483648
         o.error_code = 0
@@ -1620,14 +1622,14 @@ def decode_response_v11(data: bytes, pos: int = 0) -> MetadataResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "brokers")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.brokers = items = []
             for _ in range(n):
                 e = new(MetadataResponseBroker)
                 e.node_id, n = _unpack_iB(data, pos)
                 pos += 5
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "host")
+                    n, pos = unusual_string_length(n, data, pos, "host")
                 end = pos + n - 1
                 e.host = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -1635,7 +1637,7 @@ def decode_response_v11(data: bytes, pos: int = 0) -> MetadataResponse:
                 pos += 5
                 if n:
                     if n > 127:
-                        n, pos = long_uvarint(n, data, pos)
+                        n, pos = long_string_length(n, data, pos)
                     end = pos + n - 1
                     e.rack = data[pos:end].decode("utf-8", "java")
                     pos = end
@@ -1647,12 +1649,12 @@ def decode_response_v11(data: bytes, pos: int = 0) -> MetadataResponse:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.brokers, pos = read_many(data, pos, n, 11, 256, _read_metadata_response_broker_v9)
+            o.brokers, pos = read_many(data, pos, n, 11, _read_metadata_response_broker_v9)
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.cluster_id = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -1663,13 +1665,13 @@ def decode_response_v11(data: bytes, pos: int = 0) -> MetadataResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_metadata_response_topic_v10(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 26, 256, _read_metadata_response_topic_v10)
+            o.topics, pos = read_many(data, pos, n, 26, _read_metadata_response_topic_v10)
         t = data[pos]
         pos += 1
         if t:
@@ -1685,7 +1687,7 @@ def _read_metadata_response_topic_v12(data: bytes, pos: int) -> tuple[MetadataRe
     pos += 3
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.name = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -1696,7 +1698,7 @@ def _read_metadata_response_topic_v12(data: bytes, pos: int) -> tuple[MetadataRe
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.partitions = items = []
         for _ in range(n):
             e = new(MetadataResponsePartition)
@@ -1721,7 +1723,7 @@ def _read_metadata_response_topic_v12(data: bytes, pos: int) -> tuple[MetadataRe
                 pos = skip_tags(t, data, pos)
             items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 18, 8, _read_metadata_response_partition_v9)
+        o.partitions, pos = read_many(data, pos, n, 18, _read_metadata_response_partition_v9)
     o.topic_authorized_operations, t = _unpack_iB(data, pos)
     pos += 5
     if t:
@@ -1732,7 +1734,7 @@ def _read_metadata_response_topic_v12(data: bytes, pos: int) -> tuple[MetadataRe
 def decode_response_v12(data: bytes, pos: int = 0) -> MetadataResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(MetadataResponse)
         o.cluster_authorized_operations = -2147483648
         o.error_code = 0
@@ -1741,14 +1743,14 @@ def decode_response_v12(data: bytes, pos: int = 0) -> MetadataResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "brokers")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.brokers = items = []
             for _ in range(n):
                 e = new(MetadataResponseBroker)
                 e.node_id, n = _unpack_iB(data, pos)
                 pos += 5
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "host")
+                    n, pos = unusual_string_length(n, data, pos, "host")
                 end = pos + n - 1
                 e.host = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -1756,7 +1758,7 @@ def decode_response_v12(data: bytes, pos: int = 0) -> MetadataResponse:
                 pos += 5
                 if n:
                     if n > 127:
-                        n, pos = long_uvarint(n, data, pos)
+                        n, pos = long_string_length(n, data, pos)
                     end = pos + n - 1
                     e.rack = data[pos:end].decode("utf-8", "java")
                     pos = end
@@ -1768,12 +1770,12 @@ def decode_response_v12(data: bytes, pos: int = 0) -> MetadataResponse:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.brokers, pos = read_many(data, pos, n, 11, 256, _read_metadata_response_broker_v9)
+            o.brokers, pos = read_many(data, pos, n, 11, _read_metadata_response_broker_v9)
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.cluster_id = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -1784,13 +1786,13 @@ def decode_response_v12(data: bytes, pos: int = 0) -> MetadataResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_metadata_response_topic_v12(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 26, 256, _read_metadata_response_topic_v12)
+            o.topics, pos = read_many(data, pos, n, 26, _read_metadata_response_topic_v12)
         t = data[pos]
         pos += 1
         if t:
@@ -1803,7 +1805,7 @@ def decode_response_v12(data: bytes, pos: int = 0) -> MetadataResponse:
 def decode_response_v13(data: bytes, pos: int = 0) -> MetadataResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(MetadataResponse)
         o.cluster_authorized_operations = -2147483648
         o.throttle_time_ms, n = _unpack_iB(data, pos)
@@ -1811,14 +1813,14 @@ def decode_response_v13(data: bytes, pos: int = 0) -> MetadataResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "brokers")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.brokers = items = []
             for _ in range(n):
                 e = new(MetadataResponseBroker)
                 e.node_id, n = _unpack_iB(data, pos)
                 pos += 5
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "host")
+                    n, pos = unusual_string_length(n, data, pos, "host")
                 end = pos + n - 1
                 e.host = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -1826,7 +1828,7 @@ def decode_response_v13(data: bytes, pos: int = 0) -> MetadataResponse:
                 pos += 5
                 if n:
                     if n > 127:
-                        n, pos = long_uvarint(n, data, pos)
+                        n, pos = long_string_length(n, data, pos)
                     end = pos + n - 1
                     e.rack = data[pos:end].decode("utf-8", "java")
                     pos = end
@@ -1838,12 +1840,12 @@ def decode_response_v13(data: bytes, pos: int = 0) -> MetadataResponse:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.brokers, pos = read_many(data, pos, n, 11, 256, _read_metadata_response_broker_v9)
+            o.brokers, pos = read_many(data, pos, n, 11, _read_metadata_response_broker_v9)
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.cluster_id = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -1854,13 +1856,13 @@ def decode_response_v13(data: bytes, pos: int = 0) -> MetadataResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_metadata_response_topic_v12(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 26, 256, _read_metadata_response_topic_v12)
+            o.topics, pos = read_many(data, pos, n, 26, _read_metadata_response_topic_v12)
         o.error_code, t = _unpack_hB(data, pos)
         pos += 3
         if t:

@@ -12,7 +12,7 @@ from protocol.wire import (
     READ_ERRORS,
     SMALL_FRAME_BYTES,
     check_null,
-    long_uvarint,
+    long_string_length,
     new,
     null_error,
     past_end_error,
@@ -21,6 +21,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -169,7 +170,7 @@ def _read_offset_commit_request_topic_v2(data: bytes, pos: int) -> tuple[OffsetC
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.partitions = items = []
         for _ in range(n):
             e = new(OffsetCommitRequestPartition)
@@ -185,14 +186,14 @@ def _read_offset_commit_request_topic_v2(data: bytes, pos: int) -> tuple[OffsetC
                 e.committed_metadata = None
             items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 14, 8, _read_offset_commit_request_partition_v2)
+        o.partitions, pos = read_many(data, pos, n, 14, _read_offset_commit_request_partition_v2)
     return o, pos
 
 
 def decode_request_v2(data: bytes, pos: int = 0) -> OffsetCommitRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(OffsetCommitRequest)
         o.group_instance_id = None
         (n,) = _unpack_h(data, pos)
@@ -213,13 +214,13 @@ def decode_request_v2(data: bytes, pos: int = 0) -> OffsetCommitRequest:
         pos += 12
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_commit_request_topic_v2(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 6, 256, _read_offset_commit_request_topic_v2)
+            o.topics, pos = read_many(data, pos, n, 6, _read_offset_commit_request_topic_v2)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -230,7 +231,7 @@ def decode_request_v2(data: bytes, pos: int = 0) -> OffsetCommitRequest:
 def decode_request_v5(data: bytes, pos: int = 0) -> OffsetCommitRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(OffsetCommitRequest)
         o.group_instance_id = None
         o.retention_time_ms = -1
@@ -252,13 +253,13 @@ def decode_request_v5(data: bytes, pos: int = 0) -> OffsetCommitRequest:
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_commit_request_topic_v2(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 6, 256, _read_offset_commit_request_topic_v2)
+            o.topics, pos = read_many(data, pos, n, 6, _read_offset_commit_request_topic_v2)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -294,7 +295,7 @@ def _read_offset_commit_request_topic_v6(data: bytes, pos: int) -> tuple[OffsetC
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.partitions = items = []
         for _ in range(n):
             e = new(OffsetCommitRequestPartition)
@@ -309,14 +310,14 @@ def _read_offset_commit_request_topic_v6(data: bytes, pos: int) -> tuple[OffsetC
                 e.committed_metadata = None
             items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 18, 8, _read_offset_commit_request_partition_v6)
+        o.partitions, pos = read_many(data, pos, n, 18, _read_offset_commit_request_partition_v6)
     return o, pos
 
 
 def decode_request_v6(data: bytes, pos: int = 0) -> OffsetCommitRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(OffsetCommitRequest)
         o.group_instance_id = None
         o.retention_time_ms = -1
@@ -338,13 +339,13 @@ def decode_request_v6(data: bytes, pos: int = 0) -> OffsetCommitRequest:
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_commit_request_topic_v6(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 6, 256, _read_offset_commit_request_topic_v6)
+            o.topics, pos = read_many(data, pos, n, 6, _read_offset_commit_request_topic_v6)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -355,7 +356,7 @@ def decode_request_v6(data: bytes, pos: int = 0) -> OffsetCommitRequest:
 def decode_request_v7(data: bytes, pos: int = 0) -> OffsetCommitRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(OffsetCommitRequest)
         o.retention_time_ms = -1
         (n,) = _unpack_h(data, pos)
@@ -385,13 +386,13 @@ def decode_request_v7(data: bytes, pos: int = 0) -> OffsetCommitRequest:
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_commit_request_topic_v6(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 6, 256, _read_offset_commit_request_topic_v6)
+            o.topics, pos = read_many(data, pos, n, 6, _read_offset_commit_request_topic_v6)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -405,7 +406,7 @@ def _read_offset_commit_request_partition_v8(data: bytes, pos: int) -> tuple[Off
     pos += 17
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.committed_metadata = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -424,7 +425,7 @@ def _read_offset_commit_request_topic_v8(data: bytes, pos: int) -> tuple[OffsetC
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -433,7 +434,7 @@ def _read_offset_commit_request_topic_v8(data: bytes, pos: int) -> tuple[OffsetC
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.partitions = items = []
         for _ in range(n):
             e = new(OffsetCommitRequestPartition)
@@ -441,7 +442,7 @@ def _read_offset_commit_request_topic_v8(data: bytes, pos: int) -> tuple[OffsetC
             pos += 17
             if n:
                 if n > 127:
-                    n, pos = long_uvarint(n, data, pos)
+                    n, pos = long_string_length(n, data, pos)
                 end = pos + n - 1
                 e.committed_metadata = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -453,7 +454,7 @@ def _read_offset_commit_request_topic_v8(data: bytes, pos: int) -> tuple[OffsetC
                 pos = skip_tags(t, data, pos)
             items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 18, 8, _read_offset_commit_request_partition_v8)
+        o.partitions, pos = read_many(data, pos, n, 18, _read_offset_commit_request_partition_v8)
     t = data[pos]
     pos += 1
     if t:
@@ -464,20 +465,20 @@ def _read_offset_commit_request_topic_v8(data: bytes, pos: int) -> tuple[OffsetC
 def decode_request_v8(data: bytes, pos: int = 0) -> OffsetCommitRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(OffsetCommitRequest)
         o.retention_time_ms = -1
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "group_id")
+            n, pos = unusual_string_length(n, data, pos, "group_id")
         end = pos + n - 1
         o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
         o.generation_id_or_member_epoch, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "member_id")
+            n, pos = unusual_string_length(n, data, pos, "member_id")
         end = pos + n - 1
         o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -485,7 +486,7 @@ def decode_request_v8(data: bytes, pos: int = 0) -> OffsetCommitRequest:
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.group_instance_id = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -496,13 +497,13 @@ def decode_request_v8(data: bytes, pos: int = 0) -> OffsetCommitRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_commit_request_topic_v8(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 3, 256, _read_offset_commit_request_topic_v8)
+            o.topics, pos = read_many(data, pos, n, 3, _read_offset_commit_request_topic_v8)
         t = data[pos]
         pos += 1
         if t:
@@ -520,7 +521,7 @@ def _read_offset_commit_request_topic_v10(data: bytes, pos: int) -> tuple[Offset
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.partitions = items = []
         for _ in range(n):
             e = new(OffsetCommitRequestPartition)
@@ -528,7 +529,7 @@ def _read_offset_commit_request_topic_v10(data: bytes, pos: int) -> tuple[Offset
             pos += 17
             if n:
                 if n > 127:
-                    n, pos = long_uvarint(n, data, pos)
+                    n, pos = long_string_length(n, data, pos)
                 end = pos + n - 1
                 e.committed_metadata = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -540,7 +541,7 @@ def _read_offset_commit_request_topic_v10(data: bytes, pos: int) -> tuple[Offset
                 pos = skip_tags(t, data, pos)
             items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 18, 8, _read_offset_commit_request_partition_v8)
+        o.partitions, pos = read_many(data, pos, n, 18, _read_offset_commit_request_partition_v8)
     t = data[pos]
     pos += 1
     if t:
@@ -551,20 +552,20 @@ def _read_offset_commit_request_topic_v10(data: bytes, pos: int) -> tuple[Offset
 def decode_request_v10(data: bytes, pos: int = 0) -> OffsetCommitRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(OffsetCommitRequest)
         o.retention_time_ms = -1
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "group_id")
+            n, pos = unusual_string_length(n, data, pos, "group_id")
         end = pos + n - 1
         o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
         o.generation_id_or_member_epoch, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "member_id")
+            n, pos = unusual_string_length(n, data, pos, "member_id")
         end = pos + n - 1
         o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -572,7 +573,7 @@ def decode_request_v10(data: bytes, pos: int = 0) -> OffsetCommitRequest:
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.group_instance_id = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -583,13 +584,13 @@ def decode_request_v10(data: bytes, pos: int = 0) -> OffsetCommitRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_commit_request_topic_v10(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 18, 256, _read_offset_commit_request_topic_v10)
+            o.topics, pos = read_many(data, pos, n, 18, _read_offset_commit_request_topic_v10)
         t = data[pos]
         pos += 1
         if t:
@@ -824,7 +825,7 @@ def _read_offset_commit_response_topic_v2(data: bytes, pos: int) -> tuple[Offset
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         end = pos + n * 6
         if n > 2 and end <= len(data):
             o.partitions = [OffsetCommitResponsePartition(v0, v1) for v0, v1 in _iter_unpack_ih(data[pos:end])]
@@ -837,27 +838,27 @@ def _read_offset_commit_response_topic_v2(data: bytes, pos: int) -> tuple[Offset
                 pos += 6
                 items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 6, 8, _read_offset_commit_response_partition_v2)
+        o.partitions, pos = read_many(data, pos, n, 6, _read_offset_commit_response_partition_v2)
     return o, pos
 
 
 def decode_response_v2(data: bytes, pos: int = 0) -> OffsetCommitResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(OffsetCommitResponse)
         o.throttle_time_ms = 0
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_commit_response_topic_v2(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 6, 256, _read_offset_commit_response_topic_v2)
+            o.topics, pos = read_many(data, pos, n, 6, _read_offset_commit_response_topic_v2)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -868,19 +869,19 @@ def decode_response_v2(data: bytes, pos: int = 0) -> OffsetCommitResponse:
 def decode_response_v3(data: bytes, pos: int = 0) -> OffsetCommitResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(OffsetCommitResponse)
         o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_commit_response_topic_v2(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 6, 256, _read_offset_commit_response_topic_v2)
+            o.topics, pos = read_many(data, pos, n, 6, _read_offset_commit_response_topic_v2)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -903,7 +904,7 @@ def _read_offset_commit_response_topic_v8(data: bytes, pos: int) -> tuple[Offset
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -912,7 +913,7 @@ def _read_offset_commit_response_topic_v8(data: bytes, pos: int) -> tuple[Offset
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         end = pos + n * 7
         if n > 2 and data[pos + 6 : end : 7].count(0) == n:
             o.partitions = [OffsetCommitResponsePartition(v0, v1) for v0, v1, _ in _iter_unpack_ihB(data[pos:end])]
@@ -927,7 +928,7 @@ def _read_offset_commit_response_topic_v8(data: bytes, pos: int) -> tuple[Offset
                     pos = skip_tags(t, data, pos)
                 items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 7, 8, _read_offset_commit_response_partition_v8)
+        o.partitions, pos = read_many(data, pos, n, 7, _read_offset_commit_response_partition_v8)
     t = data[pos]
     pos += 1
     if t:
@@ -938,20 +939,20 @@ def _read_offset_commit_response_topic_v8(data: bytes, pos: int) -> tuple[Offset
 def decode_response_v8(data: bytes, pos: int = 0) -> OffsetCommitResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(OffsetCommitResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_commit_response_topic_v8(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 3, 256, _read_offset_commit_response_topic_v8)
+            o.topics, pos = read_many(data, pos, n, 3, _read_offset_commit_response_topic_v8)
         t = data[pos]
         pos += 1
         if t:
@@ -969,7 +970,7 @@ def _read_offset_commit_response_topic_v10(data: bytes, pos: int) -> tuple[Offse
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         end = pos + n * 7
         if n > 2 and data[pos + 6 : end : 7].count(0) == n:
             o.partitions = [OffsetCommitResponsePartition(v0, v1) for v0, v1, _ in _iter_unpack_ihB(data[pos:end])]
@@ -984,7 +985,7 @@ def _read_offset_commit_response_topic_v10(data: bytes, pos: int) -> tuple[Offse
                     pos = skip_tags(t, data, pos)
                 items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 7, 8, _read_offset_commit_response_partition_v8)
+        o.partitions, pos = read_many(data, pos, n, 7, _read_offset_commit_response_partition_v8)
     t = data[pos]
     pos += 1
     if t:
@@ -995,20 +996,20 @@ def _read_offset_commit_response_topic_v10(data: bytes, pos: int) -> tuple[Offse
 def decode_response_v10(data: bytes, pos: int = 0) -> OffsetCommitResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(OffsetCommitResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_commit_response_topic_v10(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 18, 256, _read_offset_commit_response_topic_v10)
+            o.topics, pos = read_many(data, pos, n, 18, _read_offset_commit_response_topic_v10)
         t = data[pos]
         pos += 1
         if t:

@@ -122,7 +122,7 @@ def _read_offset_delete_request_topic_v0(data: bytes, pos: int) -> tuple[OffsetD
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         end = pos + n * 4
         if n > 2 and end <= len(data):
             o.partitions = [OffsetDeleteRequestPartition(v0) for v0, in _iter_unpack_i(data[pos:end])]
@@ -135,14 +135,14 @@ def _read_offset_delete_request_topic_v0(data: bytes, pos: int) -> tuple[OffsetD
                 pos += 4
                 items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 4, 8, _read_offset_delete_request_partition_v0)
+        o.partitions, pos = read_many(data, pos, n, 4, _read_offset_delete_request_partition_v0)
     return o, pos
 
 
 def decode_request_v0(data: bytes, pos: int = 0) -> OffsetDeleteRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(OffsetDeleteRequest)
         (n,) = _unpack_h(data, pos)
         pos += 2
@@ -155,13 +155,13 @@ def decode_request_v0(data: bytes, pos: int = 0) -> OffsetDeleteRequest:
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_delete_request_topic_v0(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 6, 256, _read_offset_delete_request_topic_v0)
+            o.topics, pos = read_many(data, pos, n, 6, _read_offset_delete_request_topic_v0)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -209,7 +209,7 @@ def _read_offset_delete_response_topic_v0(data: bytes, pos: int) -> tuple[Offset
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         end = pos + n * 6
         if n > 2 and end <= len(data):
             o.partitions = [OffsetDeleteResponsePartition(v0, v1) for v0, v1 in _iter_unpack_ih(data[pos:end])]
@@ -222,26 +222,26 @@ def _read_offset_delete_response_topic_v0(data: bytes, pos: int) -> tuple[Offset
                 pos += 6
                 items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 6, 8, _read_offset_delete_response_partition_v0)
+        o.partitions, pos = read_many(data, pos, n, 6, _read_offset_delete_response_partition_v0)
     return o, pos
 
 
 def decode_response_v0(data: bytes, pos: int = 0) -> OffsetDeleteResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(OffsetDeleteResponse)
         o.error_code, o.throttle_time_ms, n = _unpack_hii(data, pos)
         pos += 10
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_delete_response_topic_v0(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 6, 256, _read_offset_delete_response_topic_v0)
+            o.topics, pos = read_many(data, pos, n, 6, _read_offset_delete_response_topic_v0)
         if pos > len(data):
             raise past_end_error()
         return o

@@ -14,6 +14,7 @@ from protocol.wire import (
     SHORT_INTS,
     SMALL_FRAME_BYTES,
     check_null,
+    long_string_length,
     long_uvarint,
     new,
     null_error,
@@ -26,6 +27,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -223,7 +225,7 @@ def _read_offset_fetch_request_topic_v1(data: bytes, pos: int) -> tuple[OffsetFe
 def decode_request_v1(data: bytes, pos: int = 0) -> OffsetFetchRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(OffsetFetchRequest)
         o.groups = ()
         o.require_stable = False
@@ -238,7 +240,7 @@ def decode_request_v1(data: bytes, pos: int = 0) -> OffsetFetchRequest:
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 e = new(OffsetFetchRequestTopic)
@@ -256,7 +258,7 @@ def decode_request_v1(data: bytes, pos: int = 0) -> OffsetFetchRequest:
                 e.partition_indexes, pos = read_ints(data, pos, n, "i")
                 items.append(e)
         else:
-            o.topics, pos = read_many(data, pos, n, 6, 256, _read_offset_fetch_request_topic_v1)
+            o.topics, pos = read_many(data, pos, n, 6, _read_offset_fetch_request_topic_v1)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -267,7 +269,7 @@ def decode_request_v1(data: bytes, pos: int = 0) -> OffsetFetchRequest:
 def decode_request_v2(data: bytes, pos: int = 0) -> OffsetFetchRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(OffsetFetchRequest)
         o.groups = ()
         o.require_stable = False
@@ -281,7 +283,7 @@ def decode_request_v2(data: bytes, pos: int = 0) -> OffsetFetchRequest:
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n >= 0:
-            if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            if len(data) <= SMALL_FRAME_BYTES:
                 o.topics = items = []
                 for _ in range(n):
                     e = new(OffsetFetchRequestTopic)
@@ -299,7 +301,7 @@ def decode_request_v2(data: bytes, pos: int = 0) -> OffsetFetchRequest:
                     e.partition_indexes, pos = read_ints(data, pos, n, "i")
                     items.append(e)
             else:
-                o.topics, pos = read_many(data, pos, n, 6, 256, _read_offset_fetch_request_topic_v1)
+                o.topics, pos = read_many(data, pos, n, 6, _read_offset_fetch_request_topic_v1)
         else:
             check_null(n, "topics")
             o.topics = None
@@ -315,7 +317,7 @@ def _read_offset_fetch_request_topic_v6(data: bytes, pos: int) -> tuple[OffsetFe
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -334,14 +336,14 @@ def _read_offset_fetch_request_topic_v6(data: bytes, pos: int) -> tuple[OffsetFe
 def decode_request_v6(data: bytes, pos: int = 0) -> OffsetFetchRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(OffsetFetchRequest)
         o.groups = ()
         o.require_stable = False
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "group_id")
+            n, pos = unusual_string_length(n, data, pos, "group_id")
         end = pos + n - 1
         o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -351,14 +353,14 @@ def decode_request_v6(data: bytes, pos: int = 0) -> OffsetFetchRequest:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             n = n - 1
-            if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            if len(data) <= SMALL_FRAME_BYTES:
                 o.topics = items = []
                 for _ in range(n):
                     e = new(OffsetFetchRequestTopic)
                     n = data[pos]
                     pos += 1
                     if not 0 < n < 128:
-                        n, pos = unusual_length(n, data, pos, "name")
+                        n, pos = unusual_string_length(n, data, pos, "name")
                     end = pos + n - 1
                     e.name = data[pos:end].decode("utf-8", "java")
                     pos = end
@@ -373,7 +375,7 @@ def decode_request_v6(data: bytes, pos: int = 0) -> OffsetFetchRequest:
                         pos = skip_tags(t, data, pos)
                     items.append(e)
             else:
-                o.topics, pos = read_many(data, pos, n, 3, 256, _read_offset_fetch_request_topic_v6)
+                o.topics, pos = read_many(data, pos, n, 3, _read_offset_fetch_request_topic_v6)
         else:
             o.topics = None
         t = data[pos]
@@ -388,13 +390,13 @@ def decode_request_v6(data: bytes, pos: int = 0) -> OffsetFetchRequest:
 def decode_request_v7(data: bytes, pos: int = 0) -> OffsetFetchRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(OffsetFetchRequest)
         o.groups = ()
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "group_id")
+            n, pos = unusual_string_length(n, data, pos, "group_id")
         end = pos + n - 1
         o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -404,14 +406,14 @@ def decode_request_v7(data: bytes, pos: int = 0) -> OffsetFetchRequest:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             n = n - 1
-            if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            if len(data) <= SMALL_FRAME_BYTES:
                 o.topics = items = []
                 for _ in range(n):
                     e = new(OffsetFetchRequestTopic)
                     n = data[pos]
                     pos += 1
                     if not 0 < n < 128:
-                        n, pos = unusual_length(n, data, pos, "name")
+                        n, pos = unusual_string_length(n, data, pos, "name")
                     end = pos + n - 1
                     e.name = data[pos:end].decode("utf-8", "java")
                     pos = end
@@ -426,7 +428,7 @@ def decode_request_v7(data: bytes, pos: int = 0) -> OffsetFetchRequest:
                         pos = skip_tags(t, data, pos)
                     items.append(e)
             else:
-                o.topics, pos = read_many(data, pos, n, 3, 256, _read_offset_fetch_request_topic_v6)
+                o.topics, pos = read_many(data, pos, n, 3, _read_offset_fetch_request_topic_v6)
         else:
             o.topics = None
         o.require_stable, t = _unpack_oB(data, pos)
@@ -444,7 +446,7 @@ def _read_offset_fetch_request_topics_v8(data: bytes, pos: int) -> tuple[OffsetF
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -467,7 +469,7 @@ def _read_offset_fetch_request_group_v8(data: bytes, pos: int) -> tuple[OffsetFe
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "group_id")
+        n, pos = unusual_string_length(n, data, pos, "group_id")
     end = pos + n - 1
     o.group_id = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -477,7 +479,7 @@ def _read_offset_fetch_request_group_v8(data: bytes, pos: int) -> tuple[OffsetFe
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 e = new(OffsetFetchRequestTopics)
@@ -485,7 +487,7 @@ def _read_offset_fetch_request_group_v8(data: bytes, pos: int) -> tuple[OffsetFe
                 n = data[pos]
                 pos += 1
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "name")
+                    n, pos = unusual_string_length(n, data, pos, "name")
                 end = pos + n - 1
                 e.name = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -500,7 +502,7 @@ def _read_offset_fetch_request_group_v8(data: bytes, pos: int) -> tuple[OffsetFe
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.topics, pos = read_many(data, pos, n, 3, 8, _read_offset_fetch_request_topics_v8)
+            o.topics, pos = read_many(data, pos, n, 3, _read_offset_fetch_request_topics_v8)
     else:
         o.topics = None
     t = data[pos]
@@ -513,7 +515,7 @@ def _read_offset_fetch_request_group_v8(data: bytes, pos: int) -> tuple[OffsetFe
 def decode_request_v8(data: bytes, pos: int = 0) -> OffsetFetchRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(OffsetFetchRequest)
         o.group_id = ''
         o.topics = ()
@@ -522,13 +524,13 @@ def decode_request_v8(data: bytes, pos: int = 0) -> OffsetFetchRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "groups")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.groups = items = []
             for _ in range(n):
                 item, pos = _read_offset_fetch_request_group_v8(data, pos)
                 items.append(item)
         else:
-            o.groups, pos = read_many(data, pos, n, 3, 256, _read_offset_fetch_request_group_v8)
+            o.groups, pos = read_many(data, pos, n, 3, _read_offset_fetch_request_group_v8)
         o.require_stable, t = _unpack_oB(data, pos)
         pos += 2
         if t:
@@ -543,7 +545,7 @@ def _read_offset_fetch_request_group_v9(data: bytes, pos: int) -> tuple[OffsetFe
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "group_id")
+        n, pos = unusual_string_length(n, data, pos, "group_id")
     end = pos + n - 1
     o.group_id = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -551,7 +553,7 @@ def _read_offset_fetch_request_group_v9(data: bytes, pos: int) -> tuple[OffsetFe
     pos += 1
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -563,7 +565,7 @@ def _read_offset_fetch_request_group_v9(data: bytes, pos: int) -> tuple[OffsetFe
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 e = new(OffsetFetchRequestTopics)
@@ -571,7 +573,7 @@ def _read_offset_fetch_request_group_v9(data: bytes, pos: int) -> tuple[OffsetFe
                 n = data[pos]
                 pos += 1
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "name")
+                    n, pos = unusual_string_length(n, data, pos, "name")
                 end = pos + n - 1
                 e.name = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -586,7 +588,7 @@ def _read_offset_fetch_request_group_v9(data: bytes, pos: int) -> tuple[OffsetFe
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.topics, pos = read_many(data, pos, n, 3, 8, _read_offset_fetch_request_topics_v8)
+            o.topics, pos = read_many(data, pos, n, 3, _read_offset_fetch_request_topics_v8)
     else:
         o.topics = None
     t = data[pos]
@@ -599,7 +601,7 @@ def _read_offset_fetch_request_group_v9(data: bytes, pos: int) -> tuple[OffsetFe
 def decode_request_v9(data: bytes, pos: int = 0) -> OffsetFetchRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(OffsetFetchRequest)
         o.group_id = ''
         o.topics = ()
@@ -608,13 +610,13 @@ def decode_request_v9(data: bytes, pos: int = 0) -> OffsetFetchRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "groups")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.groups = items = []
             for _ in range(n):
                 item, pos = _read_offset_fetch_request_group_v9(data, pos)
                 items.append(item)
         else:
-            o.groups, pos = read_many(data, pos, n, 8, 256, _read_offset_fetch_request_group_v9)
+            o.groups, pos = read_many(data, pos, n, 8, _read_offset_fetch_request_group_v9)
         o.require_stable, t = _unpack_oB(data, pos)
         pos += 2
         if t:
@@ -644,7 +646,7 @@ def _read_offset_fetch_request_group_v10(data: bytes, pos: int) -> tuple[OffsetF
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "group_id")
+        n, pos = unusual_string_length(n, data, pos, "group_id")
     end = pos + n - 1
     o.group_id = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -652,7 +654,7 @@ def _read_offset_fetch_request_group_v10(data: bytes, pos: int) -> tuple[OffsetF
     pos += 1
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -664,7 +666,7 @@ def _read_offset_fetch_request_group_v10(data: bytes, pos: int) -> tuple[OffsetF
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 e = new(OffsetFetchRequestTopics)
@@ -680,7 +682,7 @@ def _read_offset_fetch_request_group_v10(data: bytes, pos: int) -> tuple[OffsetF
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.topics, pos = read_many(data, pos, n, 18, 8, _read_offset_fetch_request_topics_v10)
+            o.topics, pos = read_many(data, pos, n, 18, _read_offset_fetch_request_topics_v10)
     else:
         o.topics = None
     t = data[pos]
@@ -693,7 +695,7 @@ def _read_offset_fetch_request_group_v10(data: bytes, pos: int) -> tuple[OffsetF
 def decode_request_v10(data: bytes, pos: int = 0) -> OffsetFetchRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(OffsetFetchRequest)
         o.group_id = ''
         o.topics = ()
@@ -702,13 +704,13 @@ def decode_request_v10(data: bytes, pos: int = 0) -> OffsetFetchRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "groups")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.groups = items = []
             for _ in range(n):
                 item, pos = _read_offset_fetch_request_group_v10(data, pos)
                 items.append(item)
         else:
-            o.groups, pos = read_many(data, pos, n, 8, 256, _read_offset_fetch_request_group_v10)
+            o.groups, pos = read_many(data, pos, n, 8, _read_offset_fetch_request_group_v10)
         o.require_stable, t = _unpack_oB(data, pos)
         pos += 2
         if t:
@@ -936,7 +938,7 @@ def _read_offset_fetch_response_topic_v1(data: bytes, pos: int) -> tuple[OffsetF
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.partitions = items = []
         for _ in range(n):
             e = new(OffsetFetchResponsePartition)
@@ -954,14 +956,14 @@ def _read_offset_fetch_response_topic_v1(data: bytes, pos: int) -> tuple[OffsetF
             pos += 2
             items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 16, 8, _read_offset_fetch_response_partition_v1)
+        o.partitions, pos = read_many(data, pos, n, 16, _read_offset_fetch_response_partition_v1)
     return o, pos
 
 
 def decode_response_v1(data: bytes, pos: int = 0) -> OffsetFetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(OffsetFetchResponse)
         o.throttle_time_ms = 0
         o.error_code = 0
@@ -970,13 +972,13 @@ def decode_response_v1(data: bytes, pos: int = 0) -> OffsetFetchResponse:
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_fetch_response_topic_v1(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 6, 256, _read_offset_fetch_response_topic_v1)
+            o.topics, pos = read_many(data, pos, n, 6, _read_offset_fetch_response_topic_v1)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -987,7 +989,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> OffsetFetchResponse:
 def decode_response_v2(data: bytes, pos: int = 0) -> OffsetFetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(OffsetFetchResponse)
         o.throttle_time_ms = 0
         o.groups = ()
@@ -995,13 +997,13 @@ def decode_response_v2(data: bytes, pos: int = 0) -> OffsetFetchResponse:
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_fetch_response_topic_v1(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 6, 256, _read_offset_fetch_response_topic_v1)
+            o.topics, pos = read_many(data, pos, n, 6, _read_offset_fetch_response_topic_v1)
         (o.error_code,) = _unpack_h(data, pos)
         pos += 2
         if pos > len(data):
@@ -1014,20 +1016,20 @@ def decode_response_v2(data: bytes, pos: int = 0) -> OffsetFetchResponse:
 def decode_response_v3(data: bytes, pos: int = 0) -> OffsetFetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(OffsetFetchResponse)
         o.groups = ()
         o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_fetch_response_topic_v1(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 6, 256, _read_offset_fetch_response_topic_v1)
+            o.topics, pos = read_many(data, pos, n, 6, _read_offset_fetch_response_topic_v1)
         (o.error_code,) = _unpack_h(data, pos)
         pos += 2
         if pos > len(data):
@@ -1066,7 +1068,7 @@ def _read_offset_fetch_response_topic_v5(data: bytes, pos: int) -> tuple[OffsetF
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.partitions = items = []
         for _ in range(n):
             e = new(OffsetFetchResponsePartition)
@@ -1083,27 +1085,27 @@ def _read_offset_fetch_response_topic_v5(data: bytes, pos: int) -> tuple[OffsetF
             pos += 2
             items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 20, 8, _read_offset_fetch_response_partition_v5)
+        o.partitions, pos = read_many(data, pos, n, 20, _read_offset_fetch_response_partition_v5)
     return o, pos
 
 
 def decode_response_v5(data: bytes, pos: int = 0) -> OffsetFetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(OffsetFetchResponse)
         o.groups = ()
         o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_fetch_response_topic_v5(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 6, 256, _read_offset_fetch_response_topic_v5)
+            o.topics, pos = read_many(data, pos, n, 6, _read_offset_fetch_response_topic_v5)
         (o.error_code,) = _unpack_h(data, pos)
         pos += 2
         if pos > len(data):
@@ -1119,7 +1121,7 @@ def _read_offset_fetch_response_partition_v6(data: bytes, pos: int) -> tuple[Off
     pos += 17
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.metadata = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -1137,7 +1139,7 @@ def _read_offset_fetch_response_topic_v6(data: bytes, pos: int) -> tuple[OffsetF
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -1146,7 +1148,7 @@ def _read_offset_fetch_response_topic_v6(data: bytes, pos: int) -> tuple[OffsetF
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.partitions = items = []
         for _ in range(n):
             e = new(OffsetFetchResponsePartition)
@@ -1154,7 +1156,7 @@ def _read_offset_fetch_response_topic_v6(data: bytes, pos: int) -> tuple[OffsetF
             pos += 17
             if n:
                 if n > 127:
-                    n, pos = long_uvarint(n, data, pos)
+                    n, pos = long_string_length(n, data, pos)
                 end = pos + n - 1
                 e.metadata = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -1166,7 +1168,7 @@ def _read_offset_fetch_response_topic_v6(data: bytes, pos: int) -> tuple[OffsetF
                 pos = skip_tags(t, data, pos)
             items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 20, 8, _read_offset_fetch_response_partition_v6)
+        o.partitions, pos = read_many(data, pos, n, 20, _read_offset_fetch_response_partition_v6)
     t = data[pos]
     pos += 1
     if t:
@@ -1177,7 +1179,7 @@ def _read_offset_fetch_response_topic_v6(data: bytes, pos: int) -> tuple[OffsetF
 def decode_response_v6(data: bytes, pos: int = 0) -> OffsetFetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(OffsetFetchResponse)
         o.groups = ()
         o.throttle_time_ms, n = _unpack_iB(data, pos)
@@ -1185,13 +1187,13 @@ def decode_response_v6(data: bytes, pos: int = 0) -> OffsetFetchResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_fetch_response_topic_v6(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 3, 256, _read_offset_fetch_response_topic_v6)
+            o.topics, pos = read_many(data, pos, n, 3, _read_offset_fetch_response_topic_v6)
         o.error_code, t = _unpack_hB(data, pos)
         pos += 3
         if t:
@@ -1207,7 +1209,7 @@ def _read_offset_fetch_response_partitions_v8(data: bytes, pos: int) -> tuple[Of
     pos += 17
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.metadata = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -1226,7 +1228,7 @@ def _read_offset_fetch_response_topics_v8(data: bytes, pos: int) -> tuple[Offset
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -1235,7 +1237,7 @@ def _read_offset_fetch_response_topics_v8(data: bytes, pos: int) -> tuple[Offset
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.partitions = items = []
         for _ in range(n):
             e = new(OffsetFetchResponsePartitions)
@@ -1243,7 +1245,7 @@ def _read_offset_fetch_response_topics_v8(data: bytes, pos: int) -> tuple[Offset
             pos += 17
             if n:
                 if n > 127:
-                    n, pos = long_uvarint(n, data, pos)
+                    n, pos = long_string_length(n, data, pos)
                 end = pos + n - 1
                 e.metadata = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -1255,7 +1257,7 @@ def _read_offset_fetch_response_topics_v8(data: bytes, pos: int) -> tuple[Offset
                 pos = skip_tags(t, data, pos)
             items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 20, 8, _read_offset_fetch_response_partitions_v8)
+        o.partitions, pos = read_many(data, pos, n, 20, _read_offset_fetch_response_partitions_v8)
     t = data[pos]
     pos += 1
     if t:
@@ -1268,7 +1270,7 @@ def _read_offset_fetch_response_group_v8(data: bytes, pos: int) -> tuple[OffsetF
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "group_id")
+        n, pos = unusual_string_length(n, data, pos, "group_id")
     end = pos + n - 1
     o.group_id = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -1277,13 +1279,13 @@ def _read_offset_fetch_response_group_v8(data: bytes, pos: int) -> tuple[OffsetF
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topics")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.topics = items = []
         for _ in range(n):
             item, pos = _read_offset_fetch_response_topics_v8(data, pos)
             items.append(item)
     else:
-        o.topics, pos = read_many(data, pos, n, 3, 8, _read_offset_fetch_response_topics_v8)
+        o.topics, pos = read_many(data, pos, n, 3, _read_offset_fetch_response_topics_v8)
     o.error_code, t = _unpack_hB(data, pos)
     pos += 3
     if t:
@@ -1294,7 +1296,7 @@ def _read_offset_fetch_response_group_v8(data: bytes, pos: int) -> tuple[OffsetF
 def decode_response_v8(data: bytes, pos: int = 0) -> OffsetFetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(OffsetFetchResponse)
         o.topics = ()
         o.error_code = 0
@@ -1303,13 +1305,13 @@ def decode_response_v8(data: bytes, pos: int = 0) -> OffsetFetchResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "groups")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.groups = items = []
             for _ in range(n):
                 item, pos = _read_offset_fetch_response_group_v8(data, pos)
                 items.append(item)
         else:
-            o.groups, pos = read_many(data, pos, n, 5, 256, _read_offset_fetch_response_group_v8)
+            o.groups, pos = read_many(data, pos, n, 5, _read_offset_fetch_response_group_v8)
         t = data[pos]
         pos += 1
         if t:
@@ -1327,7 +1329,7 @@ def _read_offset_fetch_response_topics_v10(data: bytes, pos: int) -> tuple[Offse
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.partitions = items = []
         for _ in range(n):
             e = new(OffsetFetchResponsePartitions)
@@ -1335,7 +1337,7 @@ def _read_offset_fetch_response_topics_v10(data: bytes, pos: int) -> tuple[Offse
             pos += 17
             if n:
                 if n > 127:
-                    n, pos = long_uvarint(n, data, pos)
+                    n, pos = long_string_length(n, data, pos)
                 end = pos + n - 1
                 e.metadata = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -1347,7 +1349,7 @@ def _read_offset_fetch_response_topics_v10(data: bytes, pos: int) -> tuple[Offse
                 pos = skip_tags(t, data, pos)
             items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 20, 8, _read_offset_fetch_response_partitions_v8)
+        o.partitions, pos = read_many(data, pos, n, 20, _read_offset_fetch_response_partitions_v8)
     t = data[pos]
     pos += 1
     if t:
@@ -1360,7 +1362,7 @@ def _read_offset_fetch_response_group_v10(data: bytes, pos: int) -> tuple[Offset
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "group_id")
+        n, pos = unusual_string_length(n, data, pos, "group_id")
     end = pos + n - 1
     o.group_id = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -1369,13 +1371,13 @@ def _read_offset_fetch_response_group_v10(data: bytes, pos: int) -> tuple[Offset
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topics")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.topics = items = []
         for _ in range(n):
             item, pos = _read_offset_fetch_response_topics_v10(data, pos)
             items.append(item)
     else:
-        o.topics, pos = read_many(data, pos, n, 18, 8, _read_offset_fetch_response_topics_v10)
+        o.topics, pos = read_many(data, pos, n, 18, _read_offset_fetch_response_topics_v10)
     o.error_code, t = _unpack_hB(data, pos)
     pos += 3
     if t:
@@ -1386,7 +1388,7 @@ def _read_offset_fetch_response_group_v10(data: bytes, pos: int) -> tuple[Offset
 def decode_response_v10(data: bytes, pos: int = 0) -> OffsetFetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(OffsetFetchResponse)
         o.topics = ()
         o.error_code = 0
@@ -1395,13 +1397,13 @@ def decode_response_v10(data: bytes, pos: int = 0) -> OffsetFetchResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "groups")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.groups = items = []
             for _ in range(n):
                 item, pos = _read_offset_fetch_response_group_v10(data, pos)
                 items.append(item)
         else:
-            o.groups, pos = read_many(data, pos, n, 5, 256, _read_offset_fetch_response_group_v10)
+            o.groups, pos = read_many(data, pos, n, 5, _read_offset_fetch_response_group_v10)
         t = data[pos]
         pos += 1
         if t:

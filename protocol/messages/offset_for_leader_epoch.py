@@ -18,6 +18,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -141,7 +142,7 @@ def _read_offset_for_leader_topic_v2(data: bytes, pos: int) -> tuple[OffsetForLe
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         end = pos + n * 12
         if n > 2 and end <= len(data):
             o.partitions = [OffsetForLeaderPartition(v0, v1, v2) for v0, v1, v2 in _iter_unpack_iii(data[pos:end])]
@@ -154,27 +155,27 @@ def _read_offset_for_leader_topic_v2(data: bytes, pos: int) -> tuple[OffsetForLe
                 pos += 12
                 items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 12, 8, _read_offset_for_leader_partition_v2)
+        o.partitions, pos = read_many(data, pos, n, 12, _read_offset_for_leader_partition_v2)
     return o, pos
 
 
 def decode_request_v2(data: bytes, pos: int = 0) -> OffsetForLeaderEpochRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(OffsetForLeaderEpochRequest)
         o.replica_id = -2
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_for_leader_topic_v2(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 6, 256, _read_offset_for_leader_topic_v2)
+            o.topics, pos = read_many(data, pos, n, 6, _read_offset_for_leader_topic_v2)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -185,19 +186,19 @@ def decode_request_v2(data: bytes, pos: int = 0) -> OffsetForLeaderEpochRequest:
 def decode_request_v3(data: bytes, pos: int = 0) -> OffsetForLeaderEpochRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(OffsetForLeaderEpochRequest)
         o.replica_id, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_for_leader_topic_v2(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 6, 256, _read_offset_for_leader_topic_v2)
+            o.topics, pos = read_many(data, pos, n, 6, _read_offset_for_leader_topic_v2)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -219,7 +220,7 @@ def _read_offset_for_leader_topic_v4(data: bytes, pos: int) -> tuple[OffsetForLe
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "topic")
+        n, pos = unusual_string_length(n, data, pos, "topic")
     end = pos + n - 1
     o.topic = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -228,7 +229,7 @@ def _read_offset_for_leader_topic_v4(data: bytes, pos: int) -> tuple[OffsetForLe
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         end = pos + n * 13
         if n > 2 and data[pos + 12 : end : 13].count(0) == n:
             o.partitions = [OffsetForLeaderPartition(v0, v1, v2) for v0, v1, v2, _ in _iter_unpack_iiiB(data[pos:end])]
@@ -243,7 +244,7 @@ def _read_offset_for_leader_topic_v4(data: bytes, pos: int) -> tuple[OffsetForLe
                     pos = skip_tags(t, data, pos)
                 items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 13, 8, _read_offset_for_leader_partition_v4)
+        o.partitions, pos = read_many(data, pos, n, 13, _read_offset_for_leader_partition_v4)
     t = data[pos]
     pos += 1
     if t:
@@ -254,20 +255,20 @@ def _read_offset_for_leader_topic_v4(data: bytes, pos: int) -> tuple[OffsetForLe
 def decode_request_v4(data: bytes, pos: int = 0) -> OffsetForLeaderEpochRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(OffsetForLeaderEpochRequest)
         o.replica_id, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_for_leader_topic_v4(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 3, 256, _read_offset_for_leader_topic_v4)
+            o.topics, pos = read_many(data, pos, n, 3, _read_offset_for_leader_topic_v4)
         t = data[pos]
         pos += 1
         if t:
@@ -350,7 +351,7 @@ def _read_offset_for_leader_topic_result_v2(data: bytes, pos: int) -> tuple[Offs
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         end = pos + n * 18
         if n > 2 and end <= len(data):
             o.partitions = [EpochEndOffset(v0, v1, v2, v3) for v0, v1, v2, v3 in _iter_unpack_hiiq(data[pos:end])]
@@ -363,26 +364,26 @@ def _read_offset_for_leader_topic_result_v2(data: bytes, pos: int) -> tuple[Offs
                 pos += 18
                 items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 18, 8, _read_epoch_end_offset_v2)
+        o.partitions, pos = read_many(data, pos, n, 18, _read_epoch_end_offset_v2)
     return o, pos
 
 
 def decode_response_v2(data: bytes, pos: int = 0) -> OffsetForLeaderEpochResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(OffsetForLeaderEpochResponse)
         o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_for_leader_topic_result_v2(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 6, 256, _read_offset_for_leader_topic_result_v2)
+            o.topics, pos = read_many(data, pos, n, 6, _read_offset_for_leader_topic_result_v2)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -404,7 +405,7 @@ def _read_offset_for_leader_topic_result_v4(data: bytes, pos: int) -> tuple[Offs
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "topic")
+        n, pos = unusual_string_length(n, data, pos, "topic")
     end = pos + n - 1
     o.topic = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -413,7 +414,7 @@ def _read_offset_for_leader_topic_result_v4(data: bytes, pos: int) -> tuple[Offs
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         end = pos + n * 19
         if n > 2 and data[pos + 18 : end : 19].count(0) == n:
             o.partitions = [EpochEndOffset(v0, v1, v2, v3) for v0, v1, v2, v3, _ in _iter_unpack_hiiqB(data[pos:end])]
@@ -428,7 +429,7 @@ def _read_offset_for_leader_topic_result_v4(data: bytes, pos: int) -> tuple[Offs
                     pos = skip_tags(t, data, pos)
                 items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 19, 8, _read_epoch_end_offset_v4)
+        o.partitions, pos = read_many(data, pos, n, 19, _read_epoch_end_offset_v4)
     t = data[pos]
     pos += 1
     if t:
@@ -439,20 +440,20 @@ def _read_offset_for_leader_topic_result_v4(data: bytes, pos: int) -> tuple[Offs
 def decode_response_v4(data: bytes, pos: int = 0) -> OffsetForLeaderEpochResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(OffsetForLeaderEpochResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_for_leader_topic_result_v4(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 3, 256, _read_offset_for_leader_topic_result_v4)
+            o.topics, pos = read_many(data, pos, n, 3, _read_offset_for_leader_topic_result_v4)
         t = data[pos]
         pos += 1
         if t:

@@ -13,6 +13,7 @@ from protocol.wire import (
     Records,
     SMALL_FRAME_BYTES,
     check_null,
+    long_string_length,
     long_uvarint,
     new,
     null_error,
@@ -25,6 +26,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -223,7 +225,7 @@ def _read_topic_produce_data_v3(data: bytes, pos: int) -> tuple[TopicProduceData
     pos += 4
     if n < 0:
         raise null_error("partition_data")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.partition_data = items = []
         for _ in range(n):
             e = new(PartitionProduceData)
@@ -238,14 +240,14 @@ def _read_topic_produce_data_v3(data: bytes, pos: int) -> tuple[TopicProduceData
                 e.records = None
             items.append(e)
     else:
-        o.partition_data, pos = read_many(data, pos, n, 8, 8, _read_partition_produce_data_v3)
+        o.partition_data, pos = read_many(data, pos, n, 8, _read_partition_produce_data_v3)
     return o, pos
 
 
 def decode_request_v3(data: bytes, pos: int = 0) -> ProduceRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ProduceRequest)
         (n,) = _unpack_h(data, pos)
         pos += 2
@@ -260,13 +262,13 @@ def decode_request_v3(data: bytes, pos: int = 0) -> ProduceRequest:
         pos += 10
         if n < 0:
             raise null_error("topic_data")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topic_data = items = []
             for _ in range(n):
                 item, pos = _read_topic_produce_data_v3(data, pos)
                 items.append(item)
         else:
-            o.topic_data, pos = read_many(data, pos, n, 6, 256, _read_topic_produce_data_v3)
+            o.topic_data, pos = read_many(data, pos, n, 6, _read_topic_produce_data_v3)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -299,7 +301,7 @@ def _read_topic_produce_data_v9(data: bytes, pos: int) -> tuple[TopicProduceData
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -308,7 +310,7 @@ def _read_topic_produce_data_v9(data: bytes, pos: int) -> tuple[TopicProduceData
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partition_data")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.partition_data = items = []
         for _ in range(n):
             e = new(PartitionProduceData)
@@ -328,7 +330,7 @@ def _read_topic_produce_data_v9(data: bytes, pos: int) -> tuple[TopicProduceData
                 pos = skip_tags(t, data, pos)
             items.append(e)
     else:
-        o.partition_data, pos = read_many(data, pos, n, 6, 8, _read_partition_produce_data_v9)
+        o.partition_data, pos = read_many(data, pos, n, 6, _read_partition_produce_data_v9)
     t = data[pos]
     pos += 1
     if t:
@@ -339,13 +341,13 @@ def _read_topic_produce_data_v9(data: bytes, pos: int) -> tuple[TopicProduceData
 def decode_request_v9(data: bytes, pos: int = 0) -> ProduceRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ProduceRequest)
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.transactional_id = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -356,13 +358,13 @@ def decode_request_v9(data: bytes, pos: int = 0) -> ProduceRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topic_data")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topic_data = items = []
             for _ in range(n):
                 item, pos = _read_topic_produce_data_v9(data, pos)
                 items.append(item)
         else:
-            o.topic_data, pos = read_many(data, pos, n, 3, 256, _read_topic_produce_data_v9)
+            o.topic_data, pos = read_many(data, pos, n, 3, _read_topic_produce_data_v9)
         t = data[pos]
         pos += 1
         if t:
@@ -380,7 +382,7 @@ def _read_topic_produce_data_v13(data: bytes, pos: int) -> tuple[TopicProduceDat
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partition_data")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.partition_data = items = []
         for _ in range(n):
             e = new(PartitionProduceData)
@@ -400,7 +402,7 @@ def _read_topic_produce_data_v13(data: bytes, pos: int) -> tuple[TopicProduceDat
                 pos = skip_tags(t, data, pos)
             items.append(e)
     else:
-        o.partition_data, pos = read_many(data, pos, n, 6, 8, _read_partition_produce_data_v9)
+        o.partition_data, pos = read_many(data, pos, n, 6, _read_partition_produce_data_v9)
     t = data[pos]
     pos += 1
     if t:
@@ -411,13 +413,13 @@ def _read_topic_produce_data_v13(data: bytes, pos: int) -> tuple[TopicProduceDat
 def decode_request_v13(data: bytes, pos: int = 0) -> ProduceRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ProduceRequest)
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.transactional_id = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -428,13 +430,13 @@ def decode_request_v13(data: bytes, pos: int = 0) -> ProduceRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topic_data")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topic_data = items = []
             for _ in range(n):
                 item, pos = _read_topic_produce_data_v13(data, pos)
                 items.append(item)
         else:
-            o.topic_data, pos = read_many(data, pos, n, 18, 256, _read_topic_produce_data_v13)
+            o.topic_data, pos = read_many(data, pos, n, 18, _read_topic_produce_data_v13)
         t = data[pos]
         pos += 1
         if t:
@@ -565,7 +567,7 @@ def _read_topic_produce_response_v3(data: bytes, pos: int) -> tuple[TopicProduce
     pos += 4
     if n < 0:
         raise null_error("partition_responses")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         end = pos + n * 22
         if n > 2 and end <= len(data):
             o.partition_responses = [PartitionProduceResponse(v0, v1, v2, v3, -1, (), None, None) for v0, v1, v2, v3 in _iter_unpack_ihqq(data[pos:end])]
@@ -582,27 +584,27 @@ def _read_topic_produce_response_v3(data: bytes, pos: int) -> tuple[TopicProduce
                 pos += 22
                 items.append(e)
     else:
-        o.partition_responses, pos = read_many(data, pos, n, 22, 8, _read_partition_produce_response_v3)
+        o.partition_responses, pos = read_many(data, pos, n, 22, _read_partition_produce_response_v3)
     return o, pos
 
 
 def decode_response_v3(data: bytes, pos: int = 0) -> ProduceResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ProduceResponse)
         o.node_endpoints = ()
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("responses")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.responses = items = []
             for _ in range(n):
                 item, pos = _read_topic_produce_response_v3(data, pos)
                 items.append(item)
         else:
-            o.responses, pos = read_many(data, pos, n, 6, 256, _read_topic_produce_response_v3)
+            o.responses, pos = read_many(data, pos, n, 6, _read_topic_produce_response_v3)
         (o.throttle_time_ms,) = _unpack_i(data, pos)
         pos += 4
         if pos > len(data):
@@ -636,7 +638,7 @@ def _read_topic_produce_response_v5(data: bytes, pos: int) -> tuple[TopicProduce
     pos += 4
     if n < 0:
         raise null_error("partition_responses")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         end = pos + n * 30
         if n > 2 and end <= len(data):
             o.partition_responses = [PartitionProduceResponse(v0, v1, v2, v3, v4, (), None, None) for v0, v1, v2, v3, v4 in _iter_unpack_ihqqq(data[pos:end])]
@@ -652,27 +654,27 @@ def _read_topic_produce_response_v5(data: bytes, pos: int) -> tuple[TopicProduce
                 pos += 30
                 items.append(e)
     else:
-        o.partition_responses, pos = read_many(data, pos, n, 30, 8, _read_partition_produce_response_v5)
+        o.partition_responses, pos = read_many(data, pos, n, 30, _read_partition_produce_response_v5)
     return o, pos
 
 
 def decode_response_v5(data: bytes, pos: int = 0) -> ProduceResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ProduceResponse)
         o.node_endpoints = ()
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("responses")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.responses = items = []
             for _ in range(n):
                 item, pos = _read_topic_produce_response_v5(data, pos)
                 items.append(item)
         else:
-            o.responses, pos = read_many(data, pos, n, 6, 256, _read_topic_produce_response_v5)
+            o.responses, pos = read_many(data, pos, n, 6, _read_topic_produce_response_v5)
         (o.throttle_time_ms,) = _unpack_i(data, pos)
         pos += 4
         if pos > len(data):
@@ -703,7 +705,7 @@ def _read_partition_produce_response_v8(data: bytes, pos: int) -> tuple[Partitio
     pos += 34
     if n < 0:
         raise null_error("record_errors")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.record_errors = items = []
         for _ in range(n):
             e = new(BatchIndexAndErrorMessage)
@@ -718,7 +720,7 @@ def _read_partition_produce_response_v8(data: bytes, pos: int) -> tuple[Partitio
                 e.batch_index_error_message = None
             items.append(e)
     else:
-        o.record_errors, pos = read_many(data, pos, n, 6, 8, _read_batch_index_and_error_message_v8)
+        o.record_errors, pos = read_many(data, pos, n, 6, _read_batch_index_and_error_message_v8)
     (n,) = _unpack_h(data, pos)
     pos += 2
     if n >= 0:
@@ -745,33 +747,33 @@ def _read_topic_produce_response_v8(data: bytes, pos: int) -> tuple[TopicProduce
     pos += 4
     if n < 0:
         raise null_error("partition_responses")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.partition_responses = items = []
         for _ in range(n):
             item, pos = _read_partition_produce_response_v8(data, pos)
             items.append(item)
     else:
-        o.partition_responses, pos = read_many(data, pos, n, 36, 8, _read_partition_produce_response_v8)
+        o.partition_responses, pos = read_many(data, pos, n, 36, _read_partition_produce_response_v8)
     return o, pos
 
 
 def decode_response_v8(data: bytes, pos: int = 0) -> ProduceResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ProduceResponse)
         o.node_endpoints = ()
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n < 0:
             raise null_error("responses")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.responses = items = []
             for _ in range(n):
                 item, pos = _read_topic_produce_response_v8(data, pos)
                 items.append(item)
         else:
-            o.responses, pos = read_many(data, pos, n, 6, 256, _read_topic_produce_response_v8)
+            o.responses, pos = read_many(data, pos, n, 6, _read_topic_produce_response_v8)
         (o.throttle_time_ms,) = _unpack_i(data, pos)
         pos += 4
         if pos > len(data):
@@ -787,7 +789,7 @@ def _read_batch_index_and_error_message_v9(data: bytes, pos: int) -> tuple[Batch
     pos += 5
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.batch_index_error_message = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -808,7 +810,7 @@ def _read_partition_produce_response_v9(data: bytes, pos: int) -> tuple[Partitio
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "record_errors")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.record_errors = items = []
         for _ in range(n):
             e = new(BatchIndexAndErrorMessage)
@@ -816,7 +818,7 @@ def _read_partition_produce_response_v9(data: bytes, pos: int) -> tuple[Partitio
             pos += 5
             if n:
                 if n > 127:
-                    n, pos = long_uvarint(n, data, pos)
+                    n, pos = long_string_length(n, data, pos)
                 end = pos + n - 1
                 e.batch_index_error_message = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -828,12 +830,12 @@ def _read_partition_produce_response_v9(data: bytes, pos: int) -> tuple[Partitio
                 pos = skip_tags(t, data, pos)
             items.append(e)
     else:
-        o.record_errors, pos = read_many(data, pos, n, 6, 8, _read_batch_index_and_error_message_v9)
+        o.record_errors, pos = read_many(data, pos, n, 6, _read_batch_index_and_error_message_v9)
     n = data[pos]
     pos += 1
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.error_message = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -852,7 +854,7 @@ def _read_topic_produce_response_v9(data: bytes, pos: int) -> tuple[TopicProduce
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -861,13 +863,13 @@ def _read_topic_produce_response_v9(data: bytes, pos: int) -> tuple[TopicProduce
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partition_responses")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.partition_responses = items = []
         for _ in range(n):
             item, pos = _read_partition_produce_response_v9(data, pos)
             items.append(item)
     else:
-        o.partition_responses, pos = read_many(data, pos, n, 33, 8, _read_partition_produce_response_v9)
+        o.partition_responses, pos = read_many(data, pos, n, 33, _read_partition_produce_response_v9)
     t = data[pos]
     pos += 1
     if t:
@@ -878,7 +880,7 @@ def _read_topic_produce_response_v9(data: bytes, pos: int) -> tuple[TopicProduce
 def decode_response_v9(data: bytes, pos: int = 0) -> ProduceResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ProduceResponse)
         o.node_endpoints = ()
         n = data[pos]
@@ -886,13 +888,13 @@ def decode_response_v9(data: bytes, pos: int = 0) -> ProduceResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.responses = items = []
             for _ in range(n):
                 item, pos = _read_topic_produce_response_v9(data, pos)
                 items.append(item)
         else:
-            o.responses, pos = read_many(data, pos, n, 3, 256, _read_topic_produce_response_v9)
+            o.responses, pos = read_many(data, pos, n, 3, _read_topic_produce_response_v9)
         o.throttle_time_ms, t = _unpack_iB(data, pos)
         pos += 5
         if t:
@@ -923,7 +925,7 @@ def _read_partition_produce_response_v10(data: bytes, pos: int) -> tuple[Partiti
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "record_errors")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.record_errors = items = []
         for _ in range(n):
             e = new(BatchIndexAndErrorMessage)
@@ -931,7 +933,7 @@ def _read_partition_produce_response_v10(data: bytes, pos: int) -> tuple[Partiti
             pos += 5
             if n:
                 if n > 127:
-                    n, pos = long_uvarint(n, data, pos)
+                    n, pos = long_string_length(n, data, pos)
                 end = pos + n - 1
                 e.batch_index_error_message = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -943,12 +945,12 @@ def _read_partition_produce_response_v10(data: bytes, pos: int) -> tuple[Partiti
                 pos = skip_tags(t, data, pos)
             items.append(e)
     else:
-        o.record_errors, pos = read_many(data, pos, n, 6, 8, _read_batch_index_and_error_message_v9)
+        o.record_errors, pos = read_many(data, pos, n, 6, _read_batch_index_and_error_message_v9)
     n = data[pos]
     pos += 1
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.error_message = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -970,7 +972,7 @@ def _read_topic_produce_response_v10(data: bytes, pos: int) -> tuple[TopicProduc
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -979,13 +981,13 @@ def _read_topic_produce_response_v10(data: bytes, pos: int) -> tuple[TopicProduc
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partition_responses")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.partition_responses = items = []
         for _ in range(n):
             item, pos = _read_partition_produce_response_v10(data, pos)
             items.append(item)
     else:
-        o.partition_responses, pos = read_many(data, pos, n, 33, 8, _read_partition_produce_response_v10)
+        o.partition_responses, pos = read_many(data, pos, n, 33, _read_partition_produce_response_v10)
     t = data[pos]
     pos += 1
     if t:
@@ -998,7 +1000,7 @@ def _read_node_endpoint_v10(data: bytes, pos: int) -> tuple[NodeEndpoint, int]:
     o.node_id, n = _unpack_iB(data, pos)
     pos += 5
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "host")
+        n, pos = unusual_string_length(n, data, pos, "host")
     end = pos + n - 1
     o.host = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -1006,7 +1008,7 @@ def _read_node_endpoint_v10(data: bytes, pos: int) -> tuple[NodeEndpoint, int]:
     pos += 5
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.rack = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -1025,14 +1027,14 @@ def _read_produce_response_node_endpoints_v10(data: bytes, pos: int) -> tuple[An
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "node_endpoints")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         value = items = []
         for _ in range(n):
             e = new(NodeEndpoint)
             e.node_id, n = _unpack_iB(data, pos)
             pos += 5
             if not 0 < n < 128:
-                n, pos = unusual_length(n, data, pos, "host")
+                n, pos = unusual_string_length(n, data, pos, "host")
             end = pos + n - 1
             e.host = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -1040,7 +1042,7 @@ def _read_produce_response_node_endpoints_v10(data: bytes, pos: int) -> tuple[An
             pos += 5
             if n:
                 if n > 127:
-                    n, pos = long_uvarint(n, data, pos)
+                    n, pos = long_string_length(n, data, pos)
                 end = pos + n - 1
                 e.rack = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -1052,27 +1054,27 @@ def _read_produce_response_node_endpoints_v10(data: bytes, pos: int) -> tuple[An
                 pos = skip_tags(t, data, pos)
             items.append(e)
     else:
-        value, pos = read_many(data, pos, n, 11, 256, _read_node_endpoint_v10)
+        value, pos = read_many(data, pos, n, 11, _read_node_endpoint_v10)
     return value, pos
 
 
 def decode_response_v10(data: bytes, pos: int = 0) -> ProduceResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ProduceResponse)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.responses = items = []
             for _ in range(n):
                 item, pos = _read_topic_produce_response_v10(data, pos)
                 items.append(item)
         else:
-            o.responses, pos = read_many(data, pos, n, 3, 256, _read_topic_produce_response_v10)
+            o.responses, pos = read_many(data, pos, n, 3, _read_topic_produce_response_v10)
         o.throttle_time_ms, t = _unpack_iB(data, pos)
         pos += 5
         o.node_endpoints = ()
@@ -1093,13 +1095,13 @@ def _read_topic_produce_response_v13(data: bytes, pos: int) -> tuple[TopicProduc
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partition_responses")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.partition_responses = items = []
         for _ in range(n):
             item, pos = _read_partition_produce_response_v10(data, pos)
             items.append(item)
     else:
-        o.partition_responses, pos = read_many(data, pos, n, 33, 8, _read_partition_produce_response_v10)
+        o.partition_responses, pos = read_many(data, pos, n, 33, _read_partition_produce_response_v10)
     t = data[pos]
     pos += 1
     if t:
@@ -1113,14 +1115,14 @@ def _read_produce_response_node_endpoints_v13(data: bytes, pos: int) -> tuple[An
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "node_endpoints")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         value = items = []
         for _ in range(n):
             e = new(NodeEndpoint)
             e.node_id, n = _unpack_iB(data, pos)
             pos += 5
             if not 0 < n < 128:
-                n, pos = unusual_length(n, data, pos, "host")
+                n, pos = unusual_string_length(n, data, pos, "host")
             end = pos + n - 1
             e.host = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -1128,7 +1130,7 @@ def _read_produce_response_node_endpoints_v13(data: bytes, pos: int) -> tuple[An
             pos += 5
             if n:
                 if n > 127:
-                    n, pos = long_uvarint(n, data, pos)
+                    n, pos = long_string_length(n, data, pos)
                 end = pos + n - 1
                 e.rack = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -1140,27 +1142,27 @@ def _read_produce_response_node_endpoints_v13(data: bytes, pos: int) -> tuple[An
                 pos = skip_tags(t, data, pos)
             items.append(e)
     else:
-        value, pos = read_many(data, pos, n, 11, 256, _read_node_endpoint_v10)
+        value, pos = read_many(data, pos, n, 11, _read_node_endpoint_v10)
     return value, pos
 
 
 def decode_response_v13(data: bytes, pos: int = 0) -> ProduceResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ProduceResponse)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.responses = items = []
             for _ in range(n):
                 item, pos = _read_topic_produce_response_v13(data, pos)
                 items.append(item)
         else:
-            o.responses, pos = read_many(data, pos, n, 18, 256, _read_topic_produce_response_v13)
+            o.responses, pos = read_many(data, pos, n, 18, _read_topic_produce_response_v13)
         o.throttle_time_ms, t = _unpack_iB(data, pos)
         pos += 5
         o.node_endpoints = ()

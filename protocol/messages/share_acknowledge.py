@@ -11,7 +11,7 @@ from protocol.wire import (
     NO_UUID,
     READ_ERRORS,
     SMALL_FRAME_BYTES,
-    long_uvarint,
+    long_string_length,
     new,
     pack_compact_ints,
     read_ints,
@@ -20,6 +20,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -194,7 +195,7 @@ def _read_acknowledge_partition_v1(data: bytes, pos: int) -> tuple[AcknowledgePa
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "acknowledgement_batches")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.acknowledgement_batches = items = []
         for _ in range(n):
             e = new(AcknowledgementBatch)
@@ -209,7 +210,7 @@ def _read_acknowledge_partition_v1(data: bytes, pos: int) -> tuple[AcknowledgePa
                 pos = skip_tags(t, data, pos)
             items.append(e)
     else:
-        o.acknowledgement_batches, pos = read_many(data, pos, n, 18, 8, _read_acknowledgement_batch_v1)
+        o.acknowledgement_batches, pos = read_many(data, pos, n, 18, _read_acknowledgement_batch_v1)
     t = data[pos]
     pos += 1
     if t:
@@ -224,13 +225,13 @@ def _read_acknowledge_topic_v1(data: bytes, pos: int) -> tuple[AcknowledgeTopic,
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.partitions = items = []
         for _ in range(n):
             item, pos = _read_acknowledge_partition_v1(data, pos)
             items.append(item)
     else:
-        o.partitions, pos = read_many(data, pos, n, 6, 8, _read_acknowledge_partition_v1)
+        o.partitions, pos = read_many(data, pos, n, 6, _read_acknowledge_partition_v1)
     t = data[pos]
     pos += 1
     if t:
@@ -241,14 +242,14 @@ def _read_acknowledge_topic_v1(data: bytes, pos: int) -> tuple[AcknowledgeTopic,
 def decode_request_v1(data: bytes, pos: int = 0) -> ShareAcknowledgeRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ShareAcknowledgeRequest)
         o.is_renew_ack = False
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.group_id = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -258,7 +259,7 @@ def decode_request_v1(data: bytes, pos: int = 0) -> ShareAcknowledgeRequest:
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.member_id = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -269,13 +270,13 @@ def decode_request_v1(data: bytes, pos: int = 0) -> ShareAcknowledgeRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_acknowledge_topic_v1(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 18, 256, _read_acknowledge_topic_v1)
+            o.topics, pos = read_many(data, pos, n, 18, _read_acknowledge_topic_v1)
         t = data[pos]
         pos += 1
         if t:
@@ -288,13 +289,13 @@ def decode_request_v1(data: bytes, pos: int = 0) -> ShareAcknowledgeRequest:
 def decode_request_v2(data: bytes, pos: int = 0) -> ShareAcknowledgeRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ShareAcknowledgeRequest)
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.group_id = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -304,7 +305,7 @@ def decode_request_v2(data: bytes, pos: int = 0) -> ShareAcknowledgeRequest:
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.member_id = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -315,13 +316,13 @@ def decode_request_v2(data: bytes, pos: int = 0) -> ShareAcknowledgeRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_acknowledge_topic_v1(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 18, 256, _read_acknowledge_topic_v1)
+            o.topics, pos = read_many(data, pos, n, 18, _read_acknowledge_topic_v1)
         t = data[pos]
         pos += 1
         if t:
@@ -424,7 +425,7 @@ def _read_partition_data_v1(data: bytes, pos: int) -> tuple[PartitionData, int]:
     pos += 7
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.error_message = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -445,13 +446,13 @@ def _read_share_acknowledge_topic_response_v1(data: bytes, pos: int) -> tuple[Sh
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.partitions = items = []
         for _ in range(n):
             item, pos = _read_partition_data_v1(data, pos)
             items.append(item)
     else:
-        o.partitions, pos = read_many(data, pos, n, 17, 8, _read_partition_data_v1)
+        o.partitions, pos = read_many(data, pos, n, 17, _read_partition_data_v1)
     t = data[pos]
     pos += 1
     if t:
@@ -464,7 +465,7 @@ def _read_node_endpoint_v1(data: bytes, pos: int) -> tuple[NodeEndpoint, int]:
     o.node_id, n = _unpack_iB(data, pos)
     pos += 5
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "host")
+        n, pos = unusual_string_length(n, data, pos, "host")
     end = pos + n - 1
     o.host = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -472,7 +473,7 @@ def _read_node_endpoint_v1(data: bytes, pos: int) -> tuple[NodeEndpoint, int]:
     pos += 5
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.rack = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -488,14 +489,14 @@ def _read_node_endpoint_v1(data: bytes, pos: int) -> tuple[NodeEndpoint, int]:
 def decode_response_v1(data: bytes, pos: int = 0) -> ShareAcknowledgeResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ShareAcknowledgeResponse)
         o.acquisition_lock_timeout_ms = 0
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.error_message = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -506,26 +507,26 @@ def decode_response_v1(data: bytes, pos: int = 0) -> ShareAcknowledgeResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.responses = items = []
             for _ in range(n):
                 item, pos = _read_share_acknowledge_topic_response_v1(data, pos)
                 items.append(item)
         else:
-            o.responses, pos = read_many(data, pos, n, 18, 256, _read_share_acknowledge_topic_response_v1)
+            o.responses, pos = read_many(data, pos, n, 18, _read_share_acknowledge_topic_response_v1)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "node_endpoints")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.node_endpoints = items = []
             for _ in range(n):
                 e = new(NodeEndpoint)
                 e.node_id, n = _unpack_iB(data, pos)
                 pos += 5
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "host")
+                    n, pos = unusual_string_length(n, data, pos, "host")
                 end = pos + n - 1
                 e.host = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -533,7 +534,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> ShareAcknowledgeResponse:
                 pos += 5
                 if n:
                     if n > 127:
-                        n, pos = long_uvarint(n, data, pos)
+                        n, pos = long_string_length(n, data, pos)
                     end = pos + n - 1
                     e.rack = data[pos:end].decode("utf-8", "java")
                     pos = end
@@ -545,7 +546,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> ShareAcknowledgeResponse:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.node_endpoints, pos = read_many(data, pos, n, 11, 256, _read_node_endpoint_v1)
+            o.node_endpoints, pos = read_many(data, pos, n, 11, _read_node_endpoint_v1)
         t = data[pos]
         pos += 1
         if t:
@@ -558,13 +559,13 @@ def decode_response_v1(data: bytes, pos: int = 0) -> ShareAcknowledgeResponse:
 def decode_response_v2(data: bytes, pos: int = 0) -> ShareAcknowledgeResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ShareAcknowledgeResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.error_message = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -575,26 +576,26 @@ def decode_response_v2(data: bytes, pos: int = 0) -> ShareAcknowledgeResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.responses = items = []
             for _ in range(n):
                 item, pos = _read_share_acknowledge_topic_response_v1(data, pos)
                 items.append(item)
         else:
-            o.responses, pos = read_many(data, pos, n, 18, 256, _read_share_acknowledge_topic_response_v1)
+            o.responses, pos = read_many(data, pos, n, 18, _read_share_acknowledge_topic_response_v1)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "node_endpoints")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.node_endpoints = items = []
             for _ in range(n):
                 e = new(NodeEndpoint)
                 e.node_id, n = _unpack_iB(data, pos)
                 pos += 5
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "host")
+                    n, pos = unusual_string_length(n, data, pos, "host")
                 end = pos + n - 1
                 e.host = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -602,7 +603,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> ShareAcknowledgeResponse:
                 pos += 5
                 if n:
                     if n > 127:
-                        n, pos = long_uvarint(n, data, pos)
+                        n, pos = long_string_length(n, data, pos)
                     end = pos + n - 1
                     e.rack = data[pos:end].decode("utf-8", "java")
                     pos = end
@@ -614,7 +615,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> ShareAcknowledgeResponse:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.node_endpoints, pos = read_many(data, pos, n, 11, 256, _read_node_endpoint_v1)
+            o.node_endpoints, pos = read_many(data, pos, n, 11, _read_node_endpoint_v1)
         t = data[pos]
         pos += 1
         if t:

@@ -13,7 +13,7 @@ from protocol.wire import (
     Records,
     SHORT_COMPACT_INTS,
     SMALL_FRAME_BYTES,
-    long_uvarint,
+    long_string_length,
     new,
     pack_compact_ints,
     read_ints,
@@ -22,6 +22,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -254,7 +255,7 @@ def _read_fetch_partition_v1(data: bytes, pos: int) -> tuple[FetchPartition, int
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "acknowledgement_batches")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.acknowledgement_batches = items = []
         for _ in range(n):
             e = new(AcknowledgementBatch)
@@ -269,7 +270,7 @@ def _read_fetch_partition_v1(data: bytes, pos: int) -> tuple[FetchPartition, int
                 pos = skip_tags(t, data, pos)
             items.append(e)
     else:
-        o.acknowledgement_batches, pos = read_many(data, pos, n, 18, 8, _read_acknowledgement_batch_v1)
+        o.acknowledgement_batches, pos = read_many(data, pos, n, 18, _read_acknowledgement_batch_v1)
     t = data[pos]
     pos += 1
     if t:
@@ -284,13 +285,13 @@ def _read_fetch_topic_v1(data: bytes, pos: int) -> tuple[FetchTopic, int]:
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.partitions = items = []
         for _ in range(n):
             item, pos = _read_fetch_partition_v1(data, pos)
             items.append(item)
     else:
-        o.partitions, pos = read_many(data, pos, n, 6, 8, _read_fetch_partition_v1)
+        o.partitions, pos = read_many(data, pos, n, 6, _read_fetch_partition_v1)
     t = data[pos]
     pos += 1
     if t:
@@ -315,7 +316,7 @@ def _read_forgotten_topic_v1(data: bytes, pos: int) -> tuple[ForgottenTopic, int
 def decode_request_v1(data: bytes, pos: int = 0) -> ShareFetchRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ShareFetchRequest)
         o.share_acquire_mode = 0
         o.is_renew_ack = False
@@ -323,7 +324,7 @@ def decode_request_v1(data: bytes, pos: int = 0) -> ShareFetchRequest:
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.group_id = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -333,7 +334,7 @@ def decode_request_v1(data: bytes, pos: int = 0) -> ShareFetchRequest:
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.member_id = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -344,19 +345,19 @@ def decode_request_v1(data: bytes, pos: int = 0) -> ShareFetchRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_fetch_topic_v1(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 18, 256, _read_fetch_topic_v1)
+            o.topics, pos = read_many(data, pos, n, 18, _read_fetch_topic_v1)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "forgotten_topics_data")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.forgotten_topics_data = items = []
             for _ in range(n):
                 e = new(ForgottenTopic)
@@ -371,7 +372,7 @@ def decode_request_v1(data: bytes, pos: int = 0) -> ShareFetchRequest:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.forgotten_topics_data, pos = read_many(data, pos, n, 18, 256, _read_forgotten_topic_v1)
+            o.forgotten_topics_data, pos = read_many(data, pos, n, 18, _read_forgotten_topic_v1)
         t = data[pos]
         pos += 1
         if t:
@@ -384,13 +385,13 @@ def decode_request_v1(data: bytes, pos: int = 0) -> ShareFetchRequest:
 def decode_request_v2(data: bytes, pos: int = 0) -> ShareFetchRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ShareFetchRequest)
         n = data[pos]
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.group_id = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -400,7 +401,7 @@ def decode_request_v2(data: bytes, pos: int = 0) -> ShareFetchRequest:
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.member_id = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -411,19 +412,19 @@ def decode_request_v2(data: bytes, pos: int = 0) -> ShareFetchRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_fetch_topic_v1(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 18, 256, _read_fetch_topic_v1)
+            o.topics, pos = read_many(data, pos, n, 18, _read_fetch_topic_v1)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "forgotten_topics_data")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.forgotten_topics_data = items = []
             for _ in range(n):
                 e = new(ForgottenTopic)
@@ -438,7 +439,7 @@ def decode_request_v2(data: bytes, pos: int = 0) -> ShareFetchRequest:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.forgotten_topics_data, pos = read_many(data, pos, n, 18, 256, _read_forgotten_topic_v1)
+            o.forgotten_topics_data, pos = read_many(data, pos, n, 18, _read_forgotten_topic_v1)
         t = data[pos]
         pos += 1
         if t:
@@ -568,7 +569,7 @@ def _read_partition_data_v1(data: bytes, pos: int) -> tuple[PartitionData, int]:
     pos += 7
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.error_message = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -578,7 +579,7 @@ def _read_partition_data_v1(data: bytes, pos: int) -> tuple[PartitionData, int]:
     pos += 3
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.acknowledge_error_message = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -597,7 +598,7 @@ def _read_partition_data_v1(data: bytes, pos: int) -> tuple[PartitionData, int]:
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "acquired_records")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         end = pos + n * 19
         if n > 2 and data[pos + 18 : end : 19].count(0) == n:
             o.acquired_records = [AcquiredRecords(v0, v1, v2) for v0, v1, v2, _ in _iter_unpack_qqhB(data[pos:end])]
@@ -612,7 +613,7 @@ def _read_partition_data_v1(data: bytes, pos: int) -> tuple[PartitionData, int]:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
     else:
-        o.acquired_records, pos = read_many(data, pos, n, 19, 8, _read_acquired_records_v1)
+        o.acquired_records, pos = read_many(data, pos, n, 19, _read_acquired_records_v1)
     t = data[pos]
     pos += 1
     if t:
@@ -627,13 +628,13 @@ def _read_share_fetchable_topic_response_v1(data: bytes, pos: int) -> tuple[Shar
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.partitions = items = []
         for _ in range(n):
             item, pos = _read_partition_data_v1(data, pos)
             items.append(item)
     else:
-        o.partitions, pos = read_many(data, pos, n, 22, 8, _read_partition_data_v1)
+        o.partitions, pos = read_many(data, pos, n, 22, _read_partition_data_v1)
     t = data[pos]
     pos += 1
     if t:
@@ -646,7 +647,7 @@ def _read_node_endpoint_v1(data: bytes, pos: int) -> tuple[NodeEndpoint, int]:
     o.node_id, n = _unpack_iB(data, pos)
     pos += 5
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "host")
+        n, pos = unusual_string_length(n, data, pos, "host")
     end = pos + n - 1
     o.host = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -654,7 +655,7 @@ def _read_node_endpoint_v1(data: bytes, pos: int) -> tuple[NodeEndpoint, int]:
     pos += 5
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.rack = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -670,13 +671,13 @@ def _read_node_endpoint_v1(data: bytes, pos: int) -> tuple[NodeEndpoint, int]:
 def decode_response_v1(data: bytes, pos: int = 0) -> ShareFetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ShareFetchResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.error_message = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -687,26 +688,26 @@ def decode_response_v1(data: bytes, pos: int = 0) -> ShareFetchResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.responses = items = []
             for _ in range(n):
                 item, pos = _read_share_fetchable_topic_response_v1(data, pos)
                 items.append(item)
         else:
-            o.responses, pos = read_many(data, pos, n, 18, 256, _read_share_fetchable_topic_response_v1)
+            o.responses, pos = read_many(data, pos, n, 18, _read_share_fetchable_topic_response_v1)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "node_endpoints")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.node_endpoints = items = []
             for _ in range(n):
                 e = new(NodeEndpoint)
                 e.node_id, n = _unpack_iB(data, pos)
                 pos += 5
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "host")
+                    n, pos = unusual_string_length(n, data, pos, "host")
                 end = pos + n - 1
                 e.host = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -714,7 +715,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> ShareFetchResponse:
                 pos += 5
                 if n:
                     if n > 127:
-                        n, pos = long_uvarint(n, data, pos)
+                        n, pos = long_string_length(n, data, pos)
                     end = pos + n - 1
                     e.rack = data[pos:end].decode("utf-8", "java")
                     pos = end
@@ -726,7 +727,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> ShareFetchResponse:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.node_endpoints, pos = read_many(data, pos, n, 11, 256, _read_node_endpoint_v1)
+            o.node_endpoints, pos = read_many(data, pos, n, 11, _read_node_endpoint_v1)
         t = data[pos]
         pos += 1
         if t:

@@ -12,7 +12,7 @@ from protocol.wire import (
     READ_ERRORS,
     SHORT_COMPACT_INTS,
     SMALL_FRAME_BYTES,
-    long_uvarint,
+    long_string_length,
     new,
     pack_compact_ints,
     pack_compact_string,
@@ -23,6 +23,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -142,20 +143,20 @@ class ShareGroupDescribeResponse(Message):
 def decode_request_v1(data: bytes, pos: int = 0) -> ShareGroupDescribeRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ShareGroupDescribeRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "group_ids")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.group_ids = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
                 items.append(item)
         else:
-            o.group_ids, pos = read_many(data, pos, n, 1, 256, read_compact_string)
+            o.group_ids, pos = read_many(data, pos, n, 1, read_compact_string)
         o.include_authorized_operations, t = _unpack_oB(data, pos)
         pos += 2
         if t:
@@ -181,7 +182,7 @@ def _read_topic_partitions_v1(data: bytes, pos: int) -> tuple[TopicPartitions, i
     o.topic_id, n = _unpack_uB(data, pos)
     pos += 17
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "topic_name")
+        n, pos = unusual_string_length(n, data, pos, "topic_name")
     end = pos + n - 1
     o.topic_name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -204,14 +205,14 @@ def _read_assignment_v1(data: bytes, pos: int) -> tuple[Assignment, int]:
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topic_partitions")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.topic_partitions = items = []
         for _ in range(n):
             e = new(TopicPartitions)
             e.topic_id, n = _unpack_uB(data, pos)
             pos += 17
             if not 0 < n < 128:
-                n, pos = unusual_length(n, data, pos, "topic_name")
+                n, pos = unusual_string_length(n, data, pos, "topic_name")
             end = pos + n - 1
             e.topic_name = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -226,7 +227,7 @@ def _read_assignment_v1(data: bytes, pos: int) -> tuple[Assignment, int]:
                 pos = skip_tags(t, data, pos)
             items.append(e)
     else:
-        o.topic_partitions, pos = read_many(data, pos, n, 19, 8, _read_topic_partitions_v1)
+        o.topic_partitions, pos = read_many(data, pos, n, 19, _read_topic_partitions_v1)
     t = data[pos]
     pos += 1
     if t:
@@ -239,7 +240,7 @@ def _read_member_v1(data: bytes, pos: int) -> tuple[Member, int]:
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "member_id")
+        n, pos = unusual_string_length(n, data, pos, "member_id")
     end = pos + n - 1
     o.member_id = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -247,7 +248,7 @@ def _read_member_v1(data: bytes, pos: int) -> tuple[Member, int]:
     pos += 1
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.rack_id = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -256,14 +257,14 @@ def _read_member_v1(data: bytes, pos: int) -> tuple[Member, int]:
     o.member_epoch, n = _unpack_iB(data, pos)
     pos += 5
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "client_id")
+        n, pos = unusual_string_length(n, data, pos, "client_id")
     end = pos + n - 1
     o.client_id = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "client_host")
+        n, pos = unusual_string_length(n, data, pos, "client_host")
     end = pos + n - 1
     o.client_host = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -272,13 +273,13 @@ def _read_member_v1(data: bytes, pos: int) -> tuple[Member, int]:
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "subscribed_topic_names")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.subscribed_topic_names = items = []
         for _ in range(n):
             item, pos = read_compact_string(data, pos)
             items.append(item)
     else:
-        o.subscribed_topic_names, pos = read_many(data, pos, n, 1, 8, read_compact_string)
+        o.subscribed_topic_names, pos = read_many(data, pos, n, 1, read_compact_string)
     o.assignment, pos = _read_assignment_v1(data, pos)
     t = data[pos]
     pos += 1
@@ -293,7 +294,7 @@ def _read_described_group_v1(data: bytes, pos: int) -> tuple[DescribedGroup, int
     pos += 3
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.error_message = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -302,21 +303,21 @@ def _read_described_group_v1(data: bytes, pos: int) -> tuple[DescribedGroup, int
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "group_id")
+        n, pos = unusual_string_length(n, data, pos, "group_id")
     end = pos + n - 1
     o.group_id = data[pos:end].decode("utf-8", "java")
     pos = end
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "group_state")
+        n, pos = unusual_string_length(n, data, pos, "group_state")
     end = pos + n - 1
     o.group_state = data[pos:end].decode("utf-8", "java")
     pos = end
     o.group_epoch, o.assignment_epoch, n = _unpack_iiB(data, pos)
     pos += 9
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "assignor_name")
+        n, pos = unusual_string_length(n, data, pos, "assignor_name")
     end = pos + n - 1
     o.assignor_name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -325,13 +326,13 @@ def _read_described_group_v1(data: bytes, pos: int) -> tuple[DescribedGroup, int
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "members")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.members = items = []
         for _ in range(n):
             item, pos = _read_member_v1(data, pos)
             items.append(item)
     else:
-        o.members, pos = read_many(data, pos, n, 12, 8, _read_member_v1)
+        o.members, pos = read_many(data, pos, n, 12, _read_member_v1)
     o.authorized_operations, t = _unpack_iB(data, pos)
     pos += 5
     if t:
@@ -342,20 +343,20 @@ def _read_described_group_v1(data: bytes, pos: int) -> tuple[DescribedGroup, int
 def decode_response_v1(data: bytes, pos: int = 0) -> ShareGroupDescribeResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ShareGroupDescribeResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "groups")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.groups = items = []
             for _ in range(n):
                 item, pos = _read_described_group_v1(data, pos)
                 items.append(item)
         else:
-            o.groups, pos = read_many(data, pos, n, 20, 256, _read_described_group_v1)
+            o.groups, pos = read_many(data, pos, n, 20, _read_described_group_v1)
         t = data[pos]
         pos += 1
         if t:

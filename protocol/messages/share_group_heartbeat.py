@@ -12,6 +12,7 @@ from protocol.wire import (
     READ_ERRORS,
     SHORT_COMPACT_INTS,
     SMALL_FRAME_BYTES,
+    long_string_length,
     long_uvarint,
     new,
     pack_compact_ints,
@@ -23,6 +24,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -105,19 +107,19 @@ class ShareGroupHeartbeatResponse(Message):
 def decode_request_v1(data: bytes, pos: int = 0) -> ShareGroupHeartbeatRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(ShareGroupHeartbeatRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "group_id")
+            n, pos = unusual_string_length(n, data, pos, "group_id")
         end = pos + n - 1
         o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "member_id")
+            n, pos = unusual_string_length(n, data, pos, "member_id")
         end = pos + n - 1
         o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -125,7 +127,7 @@ def decode_request_v1(data: bytes, pos: int = 0) -> ShareGroupHeartbeatRequest:
         pos += 5
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.rack_id = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -137,13 +139,13 @@ def decode_request_v1(data: bytes, pos: int = 0) -> ShareGroupHeartbeatRequest:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             n = n - 1
-            if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+            if len(data) <= SMALL_FRAME_BYTES:
                 o.subscribed_topic_names = items = []
                 for _ in range(n):
                     item, pos = read_compact_string(data, pos)
                     items.append(item)
             else:
-                o.subscribed_topic_names, pos = read_many(data, pos, n, 1, 256, read_compact_string)
+                o.subscribed_topic_names, pos = read_many(data, pos, n, 1, read_compact_string)
         else:
             o.subscribed_topic_names = None
         t = data[pos]
@@ -203,7 +205,7 @@ def _read_assignment_v1(data: bytes, pos: int) -> tuple[Assignment, int]:
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topic_partitions")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.topic_partitions = items = []
         for _ in range(n):
             e = new(TopicPartitions)
@@ -218,7 +220,7 @@ def _read_assignment_v1(data: bytes, pos: int) -> tuple[Assignment, int]:
                 pos = skip_tags(t, data, pos)
             items.append(e)
     else:
-        o.topic_partitions, pos = read_many(data, pos, n, 18, 256, _read_topic_partitions_v1)
+        o.topic_partitions, pos = read_many(data, pos, n, 18, _read_topic_partitions_v1)
     t = data[pos]
     pos += 1
     if t:
@@ -228,12 +230,14 @@ def _read_assignment_v1(data: bytes, pos: int) -> tuple[Assignment, int]:
 
 def decode_response_v1(data: bytes, pos: int = 0) -> ShareGroupHeartbeatResponse:
     try:
+        if len(data) > SMALL_FRAME_BYTES:
+            start_large_request(len(data))
         o = new(ShareGroupHeartbeatResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.error_message = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -243,7 +247,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> ShareGroupHeartbeatResponse
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.member_id = data[pos:end].decode("utf-8", "java")
             pos = end

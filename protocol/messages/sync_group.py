@@ -11,7 +11,7 @@ from protocol.wire import (
     READ_ERRORS,
     SMALL_FRAME_BYTES,
     check_null,
-    long_uvarint,
+    long_string_length,
     new,
     null_error,
     past_end_error,
@@ -20,6 +20,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -113,7 +114,7 @@ def _read_sync_group_request_assignment_v0(data: bytes, pos: int) -> tuple[SyncG
 def decode_request_v0(data: bytes, pos: int = 0) -> SyncGroupRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(SyncGroupRequest)
         o.group_instance_id = None
         o.protocol_type = None
@@ -136,7 +137,7 @@ def decode_request_v0(data: bytes, pos: int = 0) -> SyncGroupRequest:
         pos += 4
         if n < 0:
             raise null_error("assignments")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.assignments = items = []
             for _ in range(n):
                 e = new(SyncGroupRequestAssignment)
@@ -156,7 +157,7 @@ def decode_request_v0(data: bytes, pos: int = 0) -> SyncGroupRequest:
                 pos = end
                 items.append(e)
         else:
-            o.assignments, pos = read_many(data, pos, n, 6, 256, _read_sync_group_request_assignment_v0)
+            o.assignments, pos = read_many(data, pos, n, 6, _read_sync_group_request_assignment_v0)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -167,7 +168,7 @@ def decode_request_v0(data: bytes, pos: int = 0) -> SyncGroupRequest:
 def decode_request_v3(data: bytes, pos: int = 0) -> SyncGroupRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(SyncGroupRequest)
         o.protocol_type = None
         o.protocol_name = None
@@ -198,7 +199,7 @@ def decode_request_v3(data: bytes, pos: int = 0) -> SyncGroupRequest:
         pos += 4
         if n < 0:
             raise null_error("assignments")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.assignments = items = []
             for _ in range(n):
                 e = new(SyncGroupRequestAssignment)
@@ -218,7 +219,7 @@ def decode_request_v3(data: bytes, pos: int = 0) -> SyncGroupRequest:
                 pos = end
                 items.append(e)
         else:
-            o.assignments, pos = read_many(data, pos, n, 6, 256, _read_sync_group_request_assignment_v0)
+            o.assignments, pos = read_many(data, pos, n, 6, _read_sync_group_request_assignment_v0)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -231,7 +232,7 @@ def _read_sync_group_request_assignment_v4(data: bytes, pos: int) -> tuple[SyncG
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "member_id")
+        n, pos = unusual_string_length(n, data, pos, "member_id")
     end = pos + n - 1
     o.member_id = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -252,21 +253,21 @@ def _read_sync_group_request_assignment_v4(data: bytes, pos: int) -> tuple[SyncG
 def decode_request_v4(data: bytes, pos: int = 0) -> SyncGroupRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(SyncGroupRequest)
         o.protocol_type = None
         o.protocol_name = None
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "group_id")
+            n, pos = unusual_string_length(n, data, pos, "group_id")
         end = pos + n - 1
         o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
         o.generation_id, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "member_id")
+            n, pos = unusual_string_length(n, data, pos, "member_id")
         end = pos + n - 1
         o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -274,7 +275,7 @@ def decode_request_v4(data: bytes, pos: int = 0) -> SyncGroupRequest:
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.group_instance_id = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -285,14 +286,14 @@ def decode_request_v4(data: bytes, pos: int = 0) -> SyncGroupRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "assignments")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.assignments = items = []
             for _ in range(n):
                 e = new(SyncGroupRequestAssignment)
                 n = data[pos]
                 pos += 1
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "member_id")
+                    n, pos = unusual_string_length(n, data, pos, "member_id")
                 end = pos + n - 1
                 e.member_id = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -309,7 +310,7 @@ def decode_request_v4(data: bytes, pos: int = 0) -> SyncGroupRequest:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.assignments, pos = read_many(data, pos, n, 3, 256, _read_sync_group_request_assignment_v4)
+            o.assignments, pos = read_many(data, pos, n, 3, _read_sync_group_request_assignment_v4)
         t = data[pos]
         pos += 1
         if t:
@@ -322,19 +323,19 @@ def decode_request_v4(data: bytes, pos: int = 0) -> SyncGroupRequest:
 def decode_request_v5(data: bytes, pos: int = 0) -> SyncGroupRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(SyncGroupRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "group_id")
+            n, pos = unusual_string_length(n, data, pos, "group_id")
         end = pos + n - 1
         o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
         o.generation_id, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "member_id")
+            n, pos = unusual_string_length(n, data, pos, "member_id")
         end = pos + n - 1
         o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -342,7 +343,7 @@ def decode_request_v5(data: bytes, pos: int = 0) -> SyncGroupRequest:
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.group_instance_id = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -352,7 +353,7 @@ def decode_request_v5(data: bytes, pos: int = 0) -> SyncGroupRequest:
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.protocol_type = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -362,7 +363,7 @@ def decode_request_v5(data: bytes, pos: int = 0) -> SyncGroupRequest:
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.protocol_name = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -373,14 +374,14 @@ def decode_request_v5(data: bytes, pos: int = 0) -> SyncGroupRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "assignments")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.assignments = items = []
             for _ in range(n):
                 e = new(SyncGroupRequestAssignment)
                 n = data[pos]
                 pos += 1
                 if not 0 < n < 128:
-                    n, pos = unusual_length(n, data, pos, "member_id")
+                    n, pos = unusual_string_length(n, data, pos, "member_id")
                 end = pos + n - 1
                 e.member_id = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -397,7 +398,7 @@ def decode_request_v5(data: bytes, pos: int = 0) -> SyncGroupRequest:
                     pos = skip_tags(t, data, pos)
                 items.append(e)
         else:
-            o.assignments, pos = read_many(data, pos, n, 3, 256, _read_sync_group_request_assignment_v4)
+            o.assignments, pos = read_many(data, pos, n, 3, _read_sync_group_request_assignment_v4)
         t = data[pos]
         pos += 1
         if t:
@@ -588,6 +589,7 @@ def decode_response_v4(data: bytes, pos: int = 0) -> SyncGroupResponse:
         t = data[pos]
         pos += 1
         if t:
+            start_large_request(len(data))
             pos = skip_tags(t, data, pos)
         return o
     except READ_ERRORS as problem:
@@ -601,7 +603,7 @@ def decode_response_v5(data: bytes, pos: int = 0) -> SyncGroupResponse:
         pos += 7
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.protocol_type = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -611,7 +613,7 @@ def decode_response_v5(data: bytes, pos: int = 0) -> SyncGroupResponse:
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.protocol_name = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -627,6 +629,7 @@ def decode_response_v5(data: bytes, pos: int = 0) -> SyncGroupResponse:
         t = data[pos]
         pos += 1
         if t:
+            start_large_request(len(data))
             pos = skip_tags(t, data, pos)
         return o
     except READ_ERRORS as problem:

@@ -11,7 +11,7 @@ from protocol.wire import (
     READ_ERRORS,
     SMALL_FRAME_BYTES,
     check_null,
-    long_uvarint,
+    long_string_length,
     new,
     null_error,
     past_end_error,
@@ -20,6 +20,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -166,7 +167,7 @@ def _read_txn_offset_commit_request_topic_v0(data: bytes, pos: int) -> tuple[Txn
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.partitions = items = []
         for _ in range(n):
             e = new(TxnOffsetCommitRequestPartition)
@@ -182,14 +183,14 @@ def _read_txn_offset_commit_request_topic_v0(data: bytes, pos: int) -> tuple[Txn
                 e.committed_metadata = None
             items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 14, 8, _read_txn_offset_commit_request_partition_v0)
+        o.partitions, pos = read_many(data, pos, n, 14, _read_txn_offset_commit_request_partition_v0)
     return o, pos
 
 
 def decode_request_v0(data: bytes, pos: int = 0) -> TxnOffsetCommitRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(TxnOffsetCommitRequest)
         o.generation_id = -1
         o.member_id = ''
@@ -212,13 +213,13 @@ def decode_request_v0(data: bytes, pos: int = 0) -> TxnOffsetCommitRequest:
         pos += 14
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_txn_offset_commit_request_topic_v0(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 6, 256, _read_txn_offset_commit_request_topic_v0)
+            o.topics, pos = read_many(data, pos, n, 6, _read_txn_offset_commit_request_topic_v0)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -253,7 +254,7 @@ def _read_txn_offset_commit_request_topic_v2(data: bytes, pos: int) -> tuple[Txn
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.partitions = items = []
         for _ in range(n):
             e = new(TxnOffsetCommitRequestPartition)
@@ -268,14 +269,14 @@ def _read_txn_offset_commit_request_topic_v2(data: bytes, pos: int) -> tuple[Txn
                 e.committed_metadata = None
             items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 18, 8, _read_txn_offset_commit_request_partition_v2)
+        o.partitions, pos = read_many(data, pos, n, 18, _read_txn_offset_commit_request_partition_v2)
     return o, pos
 
 
 def decode_request_v2(data: bytes, pos: int = 0) -> TxnOffsetCommitRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(TxnOffsetCommitRequest)
         o.generation_id = -1
         o.member_id = ''
@@ -298,13 +299,13 @@ def decode_request_v2(data: bytes, pos: int = 0) -> TxnOffsetCommitRequest:
         pos += 14
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_txn_offset_commit_request_topic_v2(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 6, 256, _read_txn_offset_commit_request_topic_v2)
+            o.topics, pos = read_many(data, pos, n, 6, _read_txn_offset_commit_request_topic_v2)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -318,7 +319,7 @@ def _read_txn_offset_commit_request_partition_v3(data: bytes, pos: int) -> tuple
     pos += 17
     if n:
         if n > 127:
-            n, pos = long_uvarint(n, data, pos)
+            n, pos = long_string_length(n, data, pos)
         end = pos + n - 1
         o.committed_metadata = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -336,7 +337,7 @@ def _read_txn_offset_commit_request_topic_v3(data: bytes, pos: int) -> tuple[Txn
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -345,7 +346,7 @@ def _read_txn_offset_commit_request_topic_v3(data: bytes, pos: int) -> tuple[Txn
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.partitions = items = []
         for _ in range(n):
             e = new(TxnOffsetCommitRequestPartition)
@@ -353,7 +354,7 @@ def _read_txn_offset_commit_request_topic_v3(data: bytes, pos: int) -> tuple[Txn
             pos += 17
             if n:
                 if n > 127:
-                    n, pos = long_uvarint(n, data, pos)
+                    n, pos = long_string_length(n, data, pos)
                 end = pos + n - 1
                 e.committed_metadata = data[pos:end].decode("utf-8", "java")
                 pos = end
@@ -365,7 +366,7 @@ def _read_txn_offset_commit_request_topic_v3(data: bytes, pos: int) -> tuple[Txn
                 pos = skip_tags(t, data, pos)
             items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 18, 8, _read_txn_offset_commit_request_partition_v3)
+        o.partitions, pos = read_many(data, pos, n, 18, _read_txn_offset_commit_request_partition_v3)
     t = data[pos]
     pos += 1
     if t:
@@ -376,26 +377,26 @@ def _read_txn_offset_commit_request_topic_v3(data: bytes, pos: int) -> tuple[Txn
 def decode_request_v3(data: bytes, pos: int = 0) -> TxnOffsetCommitRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(TxnOffsetCommitRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "transactional_id")
+            n, pos = unusual_string_length(n, data, pos, "transactional_id")
         end = pos + n - 1
         o.transactional_id = data[pos:end].decode("utf-8", "java")
         pos = end
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "group_id")
+            n, pos = unusual_string_length(n, data, pos, "group_id")
         end = pos + n - 1
         o.group_id = data[pos:end].decode("utf-8", "java")
         pos = end
         o.producer_id, o.producer_epoch, o.generation_id, n = _unpack_qhiB(data, pos)
         pos += 15
         if not 0 < n < 128:
-            n, pos = unusual_length(n, data, pos, "member_id")
+            n, pos = unusual_string_length(n, data, pos, "member_id")
         end = pos + n - 1
         o.member_id = data[pos:end].decode("utf-8", "java")
         pos = end
@@ -403,7 +404,7 @@ def decode_request_v3(data: bytes, pos: int = 0) -> TxnOffsetCommitRequest:
         pos += 1
         if n:
             if n > 127:
-                n, pos = long_uvarint(n, data, pos)
+                n, pos = long_string_length(n, data, pos)
             end = pos + n - 1
             o.group_instance_id = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -414,13 +415,13 @@ def decode_request_v3(data: bytes, pos: int = 0) -> TxnOffsetCommitRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_txn_offset_commit_request_topic_v3(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 3, 256, _read_txn_offset_commit_request_topic_v3)
+            o.topics, pos = read_many(data, pos, n, 3, _read_txn_offset_commit_request_topic_v3)
         t = data[pos]
         pos += 1
         if t:
@@ -553,7 +554,7 @@ def _read_txn_offset_commit_response_topic_v0(data: bytes, pos: int) -> tuple[Tx
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         end = pos + n * 6
         if n > 2 and end <= len(data):
             o.partitions = [TxnOffsetCommitResponsePartition(v0, v1) for v0, v1 in _iter_unpack_ih(data[pos:end])]
@@ -566,26 +567,26 @@ def _read_txn_offset_commit_response_topic_v0(data: bytes, pos: int) -> tuple[Tx
                 pos += 6
                 items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 6, 8, _read_txn_offset_commit_response_partition_v0)
+        o.partitions, pos = read_many(data, pos, n, 6, _read_txn_offset_commit_response_partition_v0)
     return o, pos
 
 
 def decode_response_v0(data: bytes, pos: int = 0) -> TxnOffsetCommitResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(TxnOffsetCommitResponse)
         o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_txn_offset_commit_response_topic_v0(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 6, 256, _read_txn_offset_commit_response_topic_v0)
+            o.topics, pos = read_many(data, pos, n, 6, _read_txn_offset_commit_response_topic_v0)
         if pos > len(data):
             raise past_end_error()
         return o
@@ -607,7 +608,7 @@ def _read_txn_offset_commit_response_topic_v3(data: bytes, pos: int) -> tuple[Tx
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -616,7 +617,7 @@ def _read_txn_offset_commit_response_topic_v3(data: bytes, pos: int) -> tuple[Tx
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         end = pos + n * 7
         if n > 2 and data[pos + 6 : end : 7].count(0) == n:
             o.partitions = [TxnOffsetCommitResponsePartition(v0, v1) for v0, v1, _ in _iter_unpack_ihB(data[pos:end])]
@@ -631,7 +632,7 @@ def _read_txn_offset_commit_response_topic_v3(data: bytes, pos: int) -> tuple[Tx
                     pos = skip_tags(t, data, pos)
                 items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 7, 8, _read_txn_offset_commit_response_partition_v3)
+        o.partitions, pos = read_many(data, pos, n, 7, _read_txn_offset_commit_response_partition_v3)
     t = data[pos]
     pos += 1
     if t:
@@ -642,20 +643,20 @@ def _read_txn_offset_commit_response_topic_v3(data: bytes, pos: int) -> tuple[Tx
 def decode_response_v3(data: bytes, pos: int = 0) -> TxnOffsetCommitResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(TxnOffsetCommitResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_txn_offset_commit_response_topic_v3(data, pos)
                 items.append(item)
         else:
-            o.topics, pos = read_many(data, pos, n, 3, 256, _read_txn_offset_commit_response_topic_v3)
+            o.topics, pos = read_many(data, pos, n, 3, _read_txn_offset_commit_response_topic_v3)
         t = data[pos]
         pos += 1
         if t:

@@ -19,6 +19,7 @@ from protocol.wire import (
     start_large_request,
     unreadable,
     unusual_length,
+    unusual_string_length,
     uvarint,
 )
 
@@ -130,7 +131,7 @@ def _read_writable_txn_marker_topic_v1(data: bytes, pos: int) -> tuple[WritableT
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -154,14 +155,14 @@ def _read_writable_txn_marker_v1(data: bytes, pos: int) -> tuple[WritableTxnMark
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topics")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.topics = items = []
         for _ in range(n):
             e = new(WritableTxnMarkerTopic)
             n = data[pos]
             pos += 1
             if not 0 < n < 128:
-                n, pos = unusual_length(n, data, pos, "name")
+                n, pos = unusual_string_length(n, data, pos, "name")
             end = pos + n - 1
             e.name = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -176,7 +177,7 @@ def _read_writable_txn_marker_v1(data: bytes, pos: int) -> tuple[WritableTxnMark
                 pos = skip_tags(t, data, pos)
             items.append(e)
     else:
-        o.topics, pos = read_many(data, pos, n, 3, 8, _read_writable_txn_marker_topic_v1)
+        o.topics, pos = read_many(data, pos, n, 3, _read_writable_txn_marker_topic_v1)
     o.coordinator_epoch, t = _unpack_iB(data, pos)
     pos += 5
     if t:
@@ -187,20 +188,20 @@ def _read_writable_txn_marker_v1(data: bytes, pos: int) -> tuple[WritableTxnMark
 def decode_request_v1(data: bytes, pos: int = 0) -> WriteTxnMarkersRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(WriteTxnMarkersRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "markers")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.markers = items = []
             for _ in range(n):
                 item, pos = _read_writable_txn_marker_v1(data, pos)
                 items.append(item)
         else:
-            o.markers, pos = read_many(data, pos, n, 17, 256, _read_writable_txn_marker_v1)
+            o.markers, pos = read_many(data, pos, n, 17, _read_writable_txn_marker_v1)
         t = data[pos]
         pos += 1
         if t:
@@ -217,14 +218,14 @@ def _read_writable_txn_marker_v2(data: bytes, pos: int) -> tuple[WritableTxnMark
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topics")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.topics = items = []
         for _ in range(n):
             e = new(WritableTxnMarkerTopic)
             n = data[pos]
             pos += 1
             if not 0 < n < 128:
-                n, pos = unusual_length(n, data, pos, "name")
+                n, pos = unusual_string_length(n, data, pos, "name")
             end = pos + n - 1
             e.name = data[pos:end].decode("utf-8", "java")
             pos = end
@@ -239,7 +240,7 @@ def _read_writable_txn_marker_v2(data: bytes, pos: int) -> tuple[WritableTxnMark
                 pos = skip_tags(t, data, pos)
             items.append(e)
     else:
-        o.topics, pos = read_many(data, pos, n, 3, 8, _read_writable_txn_marker_topic_v1)
+        o.topics, pos = read_many(data, pos, n, 3, _read_writable_txn_marker_topic_v1)
     o.coordinator_epoch, o.transaction_version, t = _unpack_ibB(data, pos)
     pos += 6
     if t:
@@ -250,20 +251,20 @@ def _read_writable_txn_marker_v2(data: bytes, pos: int) -> tuple[WritableTxnMark
 def decode_request_v2(data: bytes, pos: int = 0) -> WriteTxnMarkersRequest:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(WriteTxnMarkersRequest)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "markers")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.markers = items = []
             for _ in range(n):
                 item, pos = _read_writable_txn_marker_v2(data, pos)
                 items.append(item)
         else:
-            o.markers, pos = read_many(data, pos, n, 18, 256, _read_writable_txn_marker_v2)
+            o.markers, pos = read_many(data, pos, n, 18, _read_writable_txn_marker_v2)
         t = data[pos]
         pos += 1
         if t:
@@ -333,7 +334,7 @@ def _read_writable_txn_marker_topic_result_v1(data: bytes, pos: int) -> tuple[Wr
     n = data[pos]
     pos += 1
     if not 0 < n < 128:
-        n, pos = unusual_length(n, data, pos, "name")
+        n, pos = unusual_string_length(n, data, pos, "name")
     end = pos + n - 1
     o.name = data[pos:end].decode("utf-8", "java")
     pos = end
@@ -342,7 +343,7 @@ def _read_writable_txn_marker_topic_result_v1(data: bytes, pos: int) -> tuple[Wr
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         end = pos + n * 7
         if n > 2 and data[pos + 6 : end : 7].count(0) == n:
             o.partitions = [WritableTxnMarkerPartitionResult(v0, v1) for v0, v1, _ in _iter_unpack_ihB(data[pos:end])]
@@ -357,7 +358,7 @@ def _read_writable_txn_marker_topic_result_v1(data: bytes, pos: int) -> tuple[Wr
                     pos = skip_tags(t, data, pos)
                 items.append(e)
     else:
-        o.partitions, pos = read_many(data, pos, n, 7, 8, _read_writable_txn_marker_partition_result_v1)
+        o.partitions, pos = read_many(data, pos, n, 7, _read_writable_txn_marker_partition_result_v1)
     t = data[pos]
     pos += 1
     if t:
@@ -372,13 +373,13 @@ def _read_writable_txn_marker_result_v1(data: bytes, pos: int) -> tuple[Writable
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topics")
     n = n - 1
-    if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES:
         o.topics = items = []
         for _ in range(n):
             item, pos = _read_writable_txn_marker_topic_result_v1(data, pos)
             items.append(item)
     else:
-        o.topics, pos = read_many(data, pos, n, 3, 8, _read_writable_txn_marker_topic_result_v1)
+        o.topics, pos = read_many(data, pos, n, 3, _read_writable_txn_marker_topic_result_v1)
     t = data[pos]
     pos += 1
     if t:
@@ -389,20 +390,20 @@ def _read_writable_txn_marker_result_v1(data: bytes, pos: int) -> tuple[Writable
 def decode_response_v1(data: bytes, pos: int = 0) -> WriteTxnMarkersResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request()
+            start_large_request(len(data))
         o = new(WriteTxnMarkersResponse)
         n = data[pos]
         pos += 1
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "markers")
         n = n - 1
-        if n <= 8 or len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES:
             o.markers = items = []
             for _ in range(n):
                 item, pos = _read_writable_txn_marker_result_v1(data, pos)
                 items.append(item)
         else:
-            o.markers, pos = read_many(data, pos, n, 10, 256, _read_writable_txn_marker_result_v1)
+            o.markers, pos = read_many(data, pos, n, 10, _read_writable_txn_marker_result_v1)
         t = data[pos]
         pos += 1
         if t:
