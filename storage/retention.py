@@ -7,8 +7,8 @@ A segment goes when one of these holds:
 - the log without it is still at least retention.bytes long;
 - it lies wholly below the log start offset, to which DeleteRecords may have moved.
 
-The active segment may go too, by age; the log rolls first, so that there always is one to append to. Files
-get the suffix `.deleted` at once and are removed after file.delete.delay.ms, when nobody reads them any more.
+The active segment may go too; the log rolls first, so that there always is one to append to. Files get
+the suffix `.deleted` at once and are removed after file.delete.delay.ms, when nobody reads them any more.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def expired_segments(
     for segment in segments:
         is_active = segment is segments[-1]
         too_old = retention_ms >= 0 and now - _newest_ms(segment) > retention_ms
-        too_much = retention_bytes >= 0 and surplus_bytes >= segment.size_bytes and not is_active
+        too_much = retention_bytes >= 0 and surplus_bytes >= segment.size_bytes
         below_start = segment.next_offset <= log_start_offset and not is_active
         if segment.size_bytes == 0 and is_active:
             break
