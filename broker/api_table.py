@@ -29,6 +29,10 @@ HANDLERS: dict[ApiKey, str] = {
     ApiKey.ALTER_CONFIGS: "broker.topics.alter_configs",
     ApiKey.INCREMENTAL_ALTER_CONFIGS: "broker.topics.incremental_alter_configs",
     ApiKey.LIST_CONFIG_RESOURCES: "broker.topics.list_config_resources",
+    ApiKey.PRODUCE: "broker.topics.produce",
+    ApiKey.FETCH: "broker.topics.fetch",
+    ApiKey.LIST_OFFSETS: "broker.topics.list_offsets",
+    ApiKey.INIT_PRODUCER_ID: "broker.topics.init_producer_id",
     ApiKey.LIST_PARTITION_REASSIGNMENTS: "broker.topics.list_partition_reassignments",
 }
 

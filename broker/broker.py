@@ -9,10 +9,11 @@ import base64
 import logging
 import secrets
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from broker.api_table import ApiTable
 from broker.config import Config, Listener, parse_properties
+from broker.flusher import Flusher
 from broker.topics.catalog import Catalog
 from storage.disk import Disk
 from storage.log_directory import LogDirectory
@@ -36,6 +37,8 @@ class Broker:
         self.advertised: list[Listener] = []  # by the index of the listener that a client came through
         self.catalog = Catalog(config, disk, config.data_folder)
         self.logs: LogDirectory
+        self.extra: dict[str, Any] = {}  # what handlers keep between requests: fetch sessions, producer ids
+        self.flusher: Flusher
         self.call_later: Callable[[float, Callable[[], object]], Cancellable]  # seconds; set by the server
 
     def open(self, now: int) -> None:
@@ -49,8 +52,13 @@ class Broker:
         for (topic, partition), why in self.logs.failed.items():
             logger.error("partition %s-%d is offline: %s", topic, partition, why)
 
+    def start_work(self, post: Callable[[Callable[[], object]], object]) -> None:
+        """Start what goes on beside requests; `post` lets another thread call something on the event loop."""
+        self.flusher = Flusher(self.disk, post)
+
     def close(self, now: int) -> None:
         """Sync everything and leave the mark of a clean stop."""
+        self.flusher.stop()
         self.logs.close(now)
 
     def _make_folders(self, folder: str) -> None:

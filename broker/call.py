@@ -55,3 +55,7 @@ class Call:
     def reply(self, response: Any) -> None:
         """Answer a parked request."""
         self._connection.answer_parked(self, self._route, response)
+
+    def hang_up(self, reason: str) -> None:
+        """Close the client's connection: the only way to tell a producer with acks=0 that something is wrong."""
+        self._connection.close(reason)

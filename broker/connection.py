@@ -21,6 +21,7 @@ from protocol.api_keys import ApiKey
 from protocol.errors import MalformedMessage
 from protocol.frames import FrameSplitter
 from protocol.wire import skip_tags
+from storage.open_files import LogSlice
 
 if TYPE_CHECKING:
     from broker.server import Server
@@ -181,7 +182,7 @@ class Connection(asyncio.Protocol):
             return
         body = route.encode(response)
         if type(body) is list:
-            body = b"".join(body)
+            body = b"".join(part.read() if type(part) is LogSlice else part for part in body)
         if route.tagged:
             self._transport.write(_answer_header_tagged(len(body) + 5, call.correlation_id) + body)
         else:

@@ -50,6 +50,7 @@ class Server:
         config = self.broker.config
         self.broker.call_later = self.loop.call_later
         self.broker.open(now_ms())
+        self.broker.start_work(self.loop.call_soon_threadsafe)
         try:
             for index, listener in enumerate(parse_listeners("listeners", config.listeners)):
                 await self._listen(index, listener)

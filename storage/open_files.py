@@ -19,6 +19,9 @@ class LogSlice:
         self.position = position
         self.length = length
 
+    def __len__(self) -> int:
+        return self.length
+
     def read(self) -> bytes:
         """All the bytes; this closes the slice."""
         try:

@@ -86,9 +86,7 @@ def _check_frame(batch: bytes, version: int) -> Refusal | None:
     if size < BATCH_HEADER_BYTES:
         return Refusal(CORRUPT_MESSAGE, f"Record batch of {size} bytes is smaller than its header")
     if batch[22] & 7 == ZSTD and version < FIRST_VERSION_WITH_ZSTD:
-        return Refusal(
-            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"{asked} are not allowed to use ZStandard compression"
-        )
+        return Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"{asked} are not allowed to use ZStandard compression")
     if size > length + LOG_OVERHEAD_BYTES:
         return Refusal(INVALID_RECORD, f"{asked} are only allowed to contain exactly one record batch per partition")
     return None
@@ -162,7 +160,10 @@ def _check_records(batch: bytes, header: BatchHeader, partition: Partition, now:
     if wrong_time:
         return Refusal(INVALID_TIMESTAMP, "One or more records have been rejected due to invalid timestamp", wrong)
     if wrong:
-        text = ", ".join(f"RecordError(batchIndex={each.batch_index}, message='{each.batch_index_error_message}')" for each in wrong[:SHOWN_ERRORS])
+        text = ", ".join(
+            f"RecordError(batchIndex={each.batch_index}, message='{each.batch_index_error_message}')"
+            for each in wrong[:SHOWN_ERRORS]
+        )
         return Refusal(
             INVALID_RECORD,
             f"One or more records have been rejected due to {len(wrong)} record errors in total, and only showing the "

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from broker.call import Call
     from broker.topics.catalog import Topic
     from protocol.messages.produce import PartitionProduceData, TopicProduceData
+    from storage.partition_log import PartitionLog
 
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 ADMIN_CLIENT_ID = "__admin_client"  # Kafka's own tools may write into internal topics
@@ -78,14 +79,17 @@ def _find_topic(broker: Broker, wanted: TopicProduceData, call: Call) -> tuple[T
         if topic is None:
             return None, UNKNOWN_TOPIC_OR_PARTITION
     if topic.is_internal and call.client_id != ADMIN_CLIENT_ID:
-        return topic, Refusal(
-            ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic.name}"
-        )
+        return topic, Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic.name}")
     return topic, None
 
 
 def _append(
-    broker: Broker, topic: Topic | None, refusal: Refusal | None, data: PartitionProduceData, call: Call, flushes: _Flushes
+    broker: Broker,
+    topic: Topic | None,
+    refusal: Refusal | None,
+    data: PartitionProduceData,
+    call: Call,
+    flushes: _Flushes,
 ) -> PartitionProduceResponse:
     index = data.index
     if topic is not None and not 0 <= index < len(topic.partitions):
@@ -96,14 +100,14 @@ def _append(
     batch = bytes(data.records or b"")
     now = call.now
     checked = check_batch(batch, call.version, partition, now)
-    if type(checked) is Refusal:
+    if isinstance(checked, Refusal):
         return _refused(index, checked)
     try:
         log = partition.log
         if checked[9] != NO_PRODUCER_ID:
             known = producers_of(broker, partition, now).check(checked, partition)
             if known is not None:
-                if type(known) is Refusal:
+                if isinstance(known, Refusal):
                     return _refused(index, known)
                 return PartitionProduceResponse(index, 0, known.first_offset, known.timestamp, log.log_start_offset)
         info = log.append(batch, now=now, leader_epoch=LEADER_EPOCH, verify=False)
@@ -111,13 +115,48 @@ def _append(
         return _refused(index, Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(problem)))
     producers = partition.extra.get("producers")
     if producers is not None:
-        producers.appended(checked, info)
+        producers.appended(checked, info.first_offset, now if info.log_append_time_ms >= 0 else checked[8])
     appended(broker, partition, len(batch))
     answer = PartitionProduceResponse(index, 0, info.first_offset, info.log_append_time_ms, log.log_start_offset)
     if log.wants_flush(now):
-        flushes.add(broker, log, answer)
+        if log.log_end_offset - log.recovery_point >= log.config.flush_messages:
+            flushes.add(broker, log, answer)
+        else:
+            broker.flusher.sync(log)
     return answer
 
 
 def _refused(index: int, refusal: Refusal) -> PartitionProduceResponse:
     return PartitionProduceResponse(index, refusal.code, -1, -1, -1, refusal.record_errors, refusal.message)
+
+
+def _first_error(topics: list[TopicProduceResponse]) -> str:
+    bad = (each for topic in topics for each in topic.partition_responses if each.error_code)
+    return ErrorCode(next(bad).error_code).name
+
+
+class _Flushes:
+    """The partitions of a request whose records must be on disk before it is answered."""
+
+    __slots__ = ("_call", "_response", "pending")
+
+    def __init__(self) -> None:
+        self.pending = 0
+        self._call: Call | None = None
+        self._response: ProduceResponse | None = None
+
+    def add(self, broker: Broker, log: PartitionLog, answer: PartitionProduceResponse) -> None:
+        self.pending += 1
+
+        def ready(problem: LogFailed | None) -> None:
+            self.pending -= 1
+            if problem is not None:
+                answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+                answer.base_offset = answer.log_start_offset = answer.log_append_time_ms = -1
+            if not self.pending and self._call is not None:
+                self._call.reply(self._response)
+
+        broker.flusher.sync(log, ready)
+
+    def then_reply(self, call: Call, response: ProduceResponse) -> None:
+        self._call, self._response = call, response

@@ -1,0 +1,61 @@
+"""InitProducerId (22): a number for an idempotent producer (KIP-98).
+
+v2 is flexible; v3 lets a producer go on with its id (KIP-360); v4 and v5 are for transactions. Kohort has no
+transactions yet: a request with a transactional id is answered with UNSUPPORTED_VERSION, which clients treat as final.
+
+Ids are handed out from blocks of 1000. A block is written down before its first id is used, so that no id is given
+twice, whatever happens:
+
+    kohort-producer-ids.json    {"version": 1, "next_block": 3000}
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from protocol.error_codes import ErrorCode
+from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.call import Call
+
+PRODUCER_IDS_FILE = "kohort-producer-ids.json"
+BLOCK_SIZE = 1000
+
+
+class ProducerIds:
+    def __init__(self, broker: Broker) -> None:
+        self._disk = broker.disk
+        self._path = f"{broker.config.data_folder}/{PRODUCER_IDS_FILE}"
+        self._next = self._end = 0
+
+    def take(self, now: int, *, data_is_foreign: bool) -> int:
+        if self._next == self._end:
+            self._take_block(now, data_is_foreign)
+        self._next += 1
+        return self._next - 1
+
+    def _take_block(self, now: int, data_is_foreign: bool) -> None:
+        try:
+            start = int(json.loads(self._disk.read_file(self._path))["next_block"])
+        except FileNotFoundError:
+            # Logs that Kafka wrote may remember producers with small ids: stay far away from them.
+            start = now // BLOCK_SIZE * BLOCK_SIZE if data_is_foreign else 0
+        content = json.dumps({"version": 1, "next_block": start + BLOCK_SIZE})
+        self._disk.write_file(self._path, content.encode())
+        self._next, self._end = start, start + BLOCK_SIZE
+
+
+def init_producer_id(broker: Broker, request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse:
+    if (request.producer_id == -1) != (request.producer_epoch == -1):
+        return InitProducerIdResponse(0, ErrorCode.INVALID_REQUEST, -1, -1)
+    if request.transactional_id == "":
+        return InitProducerIdResponse(0, ErrorCode.INVALID_REQUEST, -1, -1)
+    if request.transactional_id is not None:
+        return InitProducerIdResponse(0, ErrorCode.UNSUPPORTED_VERSION, -1, -1)
+    ids: ProducerIds | None = broker.extra.get("producer_ids")
+    if ids is None:
+        ids = broker.extra["producer_ids"] = ProducerIds(broker)
+    return InitProducerIdResponse(0, 0, ids.take(call.now, data_is_foreign=bool(broker.logs.logs)), 0)

@@ -1,0 +1,94 @@
+"""ListOffsets (2): where a partition starts, ends, or stood at some time.
+
+v2 has isolation levels (KIP-98); v4 leader epochs (KIP-320); v6 is flexible; v7 knows the latest timestamp (KIP-734);
+v8 the earliest local offset (KIP-405); v9 the latest tiered one (KIP-1005); v10 a timeout (KIP-1075); v11 the earliest
+offset that is not uploaded yet (KIP-1023). Nothing is tiered here: the local log is all there is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from broker.topics.catalog import LEADER_EPOCH
+from broker.topics.fetch import epoch_error
+from protocol.error_codes import ErrorCode
+from protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from storage.errors import LogFailed
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.call import Call
+    from broker.topics.catalog import Partition
+    from storage.partition_log import PartitionLog
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+
+FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+
+
+def list_offsets(broker: Broker, request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
+    asked = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
+    topics = []
+    for topic in request.topics:
+        answers = []
+        for each in topic.partitions:
+            if asked[topic.name, each.partition_index] > 1:
+                answer = _failed(each, ErrorCode.INVALID_REQUEST)
+            else:
+                answer = _look_up(broker.catalog.partition(topic.name, each.partition_index), each, call.version)
+            answers.append(answer)
+        topics.append(ListOffsetsTopicResponse(topic.name, answers))
+    return ListOffsetsResponse(0, topics)
+
+
+def _look_up(partition: Partition | None, asked: ListOffsetsPartition, version: int) -> ListOffsetsPartitionResponse:
+    timestamp = asked.timestamp
+    if timestamp < EARLIEST_PENDING_UPLOAD or version < FIRST_VERSION.get(timestamp, 0):
+        return _failed(asked, ErrorCode.UNSUPPORTED_VERSION)
+    if partition is None:
+        return _failed(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if asked.current_leader_epoch not in (-1, LEADER_EPOCH):
+        return _failed(asked, epoch_error(asked.current_leader_epoch))
+    try:
+        log = partition.log
+    except LogFailed:
+        return _failed(asked, ErrorCode.KAFKA_STORAGE_ERROR)
+    found = _offset_at(log, timestamp)
+    if found is None:
+        return ListOffsetsPartitionResponse(asked.partition_index)
+    at, offset, epoch = found
+    return ListOffsetsPartitionResponse(asked.partition_index, 0, at, offset, epoch)
+
+
+def _offset_at(log: PartitionLog, timestamp: int) -> tuple[int, int, int] | None:
+    """(timestamp, offset, leader epoch)."""
+    if timestamp == LATEST:
+        return -1, log.log_end_offset, LEADER_EPOCH
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return -1, log.log_start_offset, epoch_of(log, log.log_start_offset)
+    if timestamp == MAX_TIMESTAMP:
+        return log.latest_timestamp()
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return -1, -1, -1
+    return log.offset_for_timestamp(timestamp)
+
+
+def epoch_of(log: PartitionLog, offset: int) -> int:
+    """The leader epoch that the offset was, or will be, written in."""
+    return max((epoch for epoch, start in log.leader_epochs if start <= offset), default=LEADER_EPOCH)
+
+
+def _failed(asked: ListOffsetsPartition, error: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(asked.partition_index, error)
