@@ -7,10 +7,12 @@ tickets back with `end_flush`. Files stay open until then, whatever happens to t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from storage.disk import Disk, File
+from storage.layout import SYNC_FAILED_FILE
 
 if TYPE_CHECKING:
     from storage.log_writer import LogWriter
@@ -40,6 +42,19 @@ def sync_tickets(disk: Disk, tickets: Sequence[FlushTicket]) -> None:
             if folder not in synced:
                 synced[folder] = _sync_folder(disk, folder)
             ticket.error = ticket.error or synced[folder]
+    for ticket in tickets:
+        if ticket.error is not None:
+            mark_failed(disk, ticket.log.folder)
+
+
+def mark_failed(disk: Disk, folder: str) -> None:
+    """Tell the next start not to trust what it can read of this log: see `recovery.py`.
+
+    A process that is killed in the instant between the failure and this leaves no mark. Then the next start
+    takes for durable what may be in memory only; none of it was ever acknowledged as durable.
+    """
+    with suppress(OSError):
+        disk.open(f"{folder}/{SYNC_FAILED_FILE}", create=True).close()
 
 
 def _sync_folder(disk: Disk, folder: str) -> OSError | None:

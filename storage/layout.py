@@ -54,7 +54,9 @@ LEADER_EPOCHS_FILE: Final = "leader-epoch-checkpoint"
 
 TopicPartition: TypeAlias = tuple[str, int]
 
-_SEGMENT_FILE: Final = re.compile(r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)((?:\.\w+)?)")
+_SEGMENT_FILE: Final = re.compile(
+    r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)(|\.deleted|\.cleaned|\.swap)"
+)
 _PARTITION_FOLDER: Final = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9]\d{0,9})")
 DELETED_FOLDER_SUFFIX: Final = "-delete"
 

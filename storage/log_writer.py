@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager
 from typing import NoReturn
 
 from protocol.record_batch import BatchHeader
@@ -21,8 +21,8 @@ from storage.append_check import AppendInfo, place_batches, split_batches
 from storage.batch_walk import walk_headers
 from storage.disk import OUT_OF_SPACE, Buffer, Disk, File
 from storage.errors import InvalidAppend, LogFailed
-from storage.flush import FlushTicket, sync_tickets
-from storage.layout import PARTITION_METADATA_FILE, SYNC_FAILED_FILE, format_partition_metadata
+from storage.flush import FlushTicket, mark_failed, sync_tickets
+from storage.layout import PARTITION_METADATA_FILE, format_partition_metadata
 from storage.leader_epochs import LeaderEpochs
 from storage.log_config import LogConfig
 from storage.open_files import OpenFiles
@@ -54,7 +54,7 @@ class LogWriter:
         self._exists = False
         self._last_epoch: int | None = None
         self._generation = 0
-        self._in_flight = False
+        self._in_flight: FlushTicket | None = None
         self._dirty: list[Segment] = []  # written to since their last sync
         self._unsynced_files: list[File] = []  # indexes and the like
         self._unsynced_folders: list[str] = []
@@ -172,19 +172,25 @@ class LogWriter:
     def roll(self, now: int) -> None:
         """Finish the active segment and start a new one at the end of the log."""
         old = self.active
-        if self.config.compacts and old in self._dirty:
-            # In a compacted log missing offsets are normal. So that a lost tail of this segment is never
-            # taken for one, nothing may follow the tail before it is durable.
-            try:
-                old.file().sync()
-            except OSError as error:
-                self._fail(f"sync before a roll: {error}")
-                raise
+        with self._failing("sync before a roll"):
+            self._settle(old)
         self._add_segment(now)
         self._unsynced_files += old.save_indexes()
         self._dirty.append(self.active)
         if old not in self._dirty:
             self._used(old)
+
+    def _settle(self, old: Segment) -> None:
+        """Sync what must be durable before another segment follows this one, so that no crash leaves a hole.
+
+        That is its name, which it nearly always is by then. And in a compacted log, where missing offsets
+        are normal and a lost tail would be taken for one, its content.
+        """
+        if self.config.compacts and (old in self._dirty or self._in_flight is not None):
+            old.file().sync()
+        in_flight = self._in_flight.folders if self._in_flight is not None else []
+        if self.folder in self._unsynced_folders or self.folder in in_flight:
+            self.disk.sync_folder(self.folder)
 
     def _write_failed(self, segment: Segment | None, error: OSError) -> NoReturn:
         """Take back what a failed write may have left; only a lack of space is forgiven."""
@@ -197,11 +203,19 @@ class LogWriter:
             self._fail(f"write: {error}")
         raise LogFailed(self.failed or f"{self.folder}: nothing was appended: {error}") from error
 
+    @contextmanager
+    def _failing(self, what: str) -> Iterator[None]:
+        """Whatever the disk refuses inside fails the log: there is no way back from half of it."""
+        try:
+            yield
+        except OSError as error:
+            self._fail(f"{what}: {error}")
+            raise LogFailed(self.failed) from error
+
     def _fail(self, why: str) -> None:
         if self.failed is None:
             self.failed = f"{self.folder} takes no more writes, a disk operation failed ({why})"
-            with suppress(OSError):  # tells the next start not to trust what it can read
-                self.disk.open(f"{self.folder}/{SYNC_FAILED_FILE}", create=True).close()
+            mark_failed(self.disk, self.folder)
             logger.error("%s. Check the disk, then restart the broker: it reads back what is there", self.failed)
 
     # --- flushing --------------------------------------------------------------------------------
@@ -220,7 +234,7 @@ class LogWriter:
 
         One at a time: the next one begins after `end_flush` of this one.
         """
-        if self._in_flight:
+        if self._in_flight is not None:
             raise RuntimeError(f"{self.folder} is being flushed already")
         if self.failed is not None or not (self._dirty or self._unsynced_files or self._unsynced_folders):
             return None
@@ -232,14 +246,14 @@ class LogWriter:
         )
         flushed, self._dirty = self._dirty, []
         self._unsynced_files, self._unsynced_folders = [], []
-        self._in_flight = True
+        self._in_flight = ticket
         for segment in flushed:
             self._used(segment)
         return ticket
 
     def end_flush(self, ticket: FlushTicket, now: int = 0) -> None:
         """Take note of how the syncing went; a failure fails the log."""
-        self._in_flight = False
+        self._in_flight = None
         for file in ticket.files:
             file.close()
         if ticket.error is not None:

@@ -240,10 +240,10 @@ class PartitionLog(LogWriter):
         if offset >= self.log_end_offset or not self.segments:
             return
         self._generation += 1
-        first = self.segment_of(offset)
-        self._remove(self.segments[first + 1 :])
-        active = self.active
-        active.truncate(active.size_bytes if (at := active.find(offset)) is None else at)
+        with self._failing("truncation"):
+            self._remove(self.segments[self.segment_of(offset) + 1 :])
+            active = self.active
+            active.truncate(active.size_bytes if (at := active.find(offset)) is None else at)
         self._dirty = [segment for segment in self._dirty if segment is not active] + [active]
         self.log_end_offset = active.next_offset
         self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
@@ -313,14 +313,15 @@ class PartitionLog(LogWriter):
         assert self.segments[: len(old)] == list(old)
         if not old:
             return
-        if old[-1] is self.active:
-            self.roll(now)  # the name of the new segment keeps the end offset
-            self.disk.sync_folder(self.folder)
-        self.log_start_offset = max(self.log_start_offset, self.segments[len(old)].base_offset)
-        for segment in old:
-            self._retire([segment], now)
-            self.disk.sync_folder(self.folder)  # oldest first: a crash must not leave a hole
-        del self.segments[: len(old)]
+        with self._failing("retention"):
+            if old[-1] is self.active:
+                self.roll(now)  # the name of the new segment keeps the end offset
+                self.disk.sync_folder(self.folder)
+            self.log_start_offset = max(self.log_start_offset, self.segments[len(old)].base_offset)
+            for segment in old:
+                self._retire([segment], now)
+                self.segments.remove(segment)
+                self.disk.sync_folder(self.folder)  # oldest first: a crash must not leave a hole
 
     def _retire(self, old: Sequence[Segment], now: int) -> None:
         for segment in old:

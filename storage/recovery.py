@@ -195,7 +195,7 @@ def _rewrite(disk: Disk, folder: str, opened: Opened) -> None:
     """
     logger.warning("%s: a sync had failed; %d segments are written anew", folder, len(opened.scanned))
     for segment in opened.scanned:
-        copy = disk.open(segment.log_path + ".tmp", create=True, truncate=True)
+        copy = disk.open(segment.log_path + CLEANED, create=True, truncate=True)
         try:
             for position in range(0, segment.size_bytes, COPY_BYTES):
                 copy.append(segment.file().pread(min(COPY_BYTES, segment.size_bytes - position), position))
@@ -203,7 +203,7 @@ def _rewrite(disk: Disk, folder: str, opened: Opened) -> None:
         finally:
             copy.close()
             segment.release_file()
-        disk.rename(segment.log_path + ".tmp", segment.log_path)
+        disk.rename(segment.log_path + CLEANED, segment.log_path)
     disk.sync_folder(folder)
     disk.unlink(f"{folder}/{SYNC_FAILED_FILE}")
     opened.folder_changed = True

@@ -75,7 +75,7 @@ class Story:
 
     def run(self) -> None:
         for _ in range(6):
-            self.disk.crash_at(self.rng.randrange(1, 250))
+            self.disk.crash_at(self.rng.randrange(1, 250))  # or it stops by itself before that
             try:
                 self.life()
                 self.disk = self.disk.after_kill()  # the process has ended, its planned faults with it
@@ -151,7 +151,10 @@ class Story:
         log.purge_deleted(START)
 
     def fail(self, directory: LogDirectory, commit: GroupCommit) -> None:
-        self.disk.fail_next(self.rng.choice(("sync", "append", "sync_folder")), "0000.log")
+        """Something fails soon. No crash comes with it: a kill right then leaves no mark of the failure."""
+        self.disk.crash_at(10**9)
+        faults = (("sync", "0000.log"), ("append", "0000.log"), ("sync_folder", "-0"))
+        self.disk.fail_next(*self.rng.choice(faults))
 
 
 @pytest.mark.parametrize("block", range(20))
