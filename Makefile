@@ -5,6 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	"$$p" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null && echo "$$p" && break; done)
 UV_VERSION := 0.13.7
 BIN := .venv/bin
+PACKAGES := broker coordinator protocol storage
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
@@ -20,11 +21,13 @@ $(INSTALLED): requirements-dev.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Kohort needs Python 3.11, 3.12 or 3.13; none found. Set PYTHON=/path/to/python3." >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
-	VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --no-deps --require-hashes -r requirements-dev.lock
+	VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --compile-bytecode --no-deps --require-hashes -r requirements-dev.lock
 	VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --no-deps -e .
+	@$(BIN)/python -m compileall -q $(PACKAGES)
 	@touch $@
 
 run: install  ## start the broker on port 9092 (stop it with Ctrl-C)
+	@$(BIN)/python -m compileall -q $(PACKAGES)
 	$(BIN)/kohort serve
 
 test: install  ## run the tests

@@ -1,7 +1,6 @@
-"""The command `kohort`.
+"""The command `kohort`: finds the command's module in broker/commands/ and runs it.
 
-kohort serve        start the broker
-kohort dump         show what is in a log folder
+Only that module is imported: `kohort serve` must be quick, and needs nothing of the others.
 """
 
 from __future__ import annotations
@@ -9,18 +8,31 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
-from time import time
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
 
-if TYPE_CHECKING:
-    import asyncio
+COMMANDS = {
+    "serve": "start the broker",
+    "topics": "list, create, describe and delete topics",
+    "dump": "show what is in a log folder, as kafka-dump-log does",
+}
+
+USAGE = (
+    "usage: kohort COMMAND ...\n\nA Kafka group coordinator in Python. `kohort COMMAND --help` says more.\n\n"
+    + "\n".join(f"  {name:<8} {about}" for name, about in COMMANDS.items())
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = _parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if not given or given[0] not in COMMANDS:
+        asked = bool(given) and given[0] in ("-h", "--help", "help")
+        print(USAGE, file=sys.stdout if asked else sys.stderr)
+        return 0 if asked else 2
     try:
-        return int(options.run(options))
+        run, options = parse(given)
+        return int(run(options))
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # the reader of our output, `head` for instance, has seen enough
@@ -28,76 +40,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="kohort", description="A Kafka group coordinator in Python.")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-
-    serve = commands.add_parser("serve", help="start the broker")
-    serve.add_argument("properties", nargs="?", metavar="FILE", help="a server.properties file")
-    serve.add_argument("--override", action="append", default=[], metavar="KEY=VALUE", help="a setting, as in the file")
-    serve.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"))
-    serve.add_argument("--log-format", default="text", choices=("text", "json"))
-    serve.set_defaults(run=_serve)
-    return parser
-
-
-def _serve(options: argparse.Namespace) -> int:
-    from broker.logs import start_logging
-
-    start_logging(options.log_level, options.log_format)
-    from broker.config import ConfigError, load_config
-
-    try:
-        text = ""
-        if options.properties is not None:
-            with open(options.properties, encoding="utf-8") as file:
-                text = file.read()
-        config = load_config(text, os.environ, options.override)
-    except (ConfigError, OSError) as problem:
-        return _complain(problem)
-
-    import asyncio
-
-    from broker.server import Server, serve
-    from storage.errors import StorageError
-
-    def announce(server: Server) -> None:
-        where = ", ".join(f"{listener.host}:{listener.port}" for listener in server.broker.advertised)
-        data = os.path.abspath(config.data_folder)
-        seconds = time() - _process_start()
-        print(f"Kohort listens on {where}, keeps its data in {data}, started in {seconds:.2f} s", flush=True)
-        if server.metrics_address is not None:
-            print(f"metrics at http://{server.metrics_address[0]}:{server.metrics_address[1]}/metrics", flush=True)
-
-    try:
-        with asyncio.Runner(loop_factory=_event_loop()) as runner:
-            runner.run(serve(config, announce))
-    except (StorageError, OSError) as problem:
-        return _complain(problem)
-    return 0
-
-
-def _event_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop where there is one."""
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.new_event_loop
-
-
-def _process_start() -> float:
-    """When the operating system started us: what comes before our first line of Python counts too."""
-    try:
-        with open("/proc/self/stat", encoding="ascii") as file:
-            ticks = int(file.read().rpartition(")")[2].split()[19])
-        with open("/proc/uptime", encoding="ascii") as file:
-            up_s = float(file.read().split()[0])
-        return time() - up_s + ticks / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError):
-        return time()
-
-
-def _complain(problem: object) -> int:
-    print(f"kohort: {problem}", file=sys.stderr)
-    return 1
+def parse(given: Sequence[str]) -> tuple[Any, argparse.Namespace]:
+    """What to run, and with which options."""
+    module: Any = import_module(f"broker.commands.{given[0]}")
+    parser = argparse.ArgumentParser(prog=f"kohort {given[0]}", description=module.__doc__.partition("\n")[0])
+    module.add_arguments(parser)
+    options = parser.parse_args(list(given[1:]))
+    return getattr(options, "run", None) or module.run, options

@@ -1,0 +1,146 @@
+"""`kohort topics`: list, create, describe and delete topics of a running broker, ours or Apache Kafka's."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from broker.client import Client, ClientError
+from broker.terminal import table
+from protocol.api_keys import ApiKey
+from protocol.error_codes import ErrorCode
+from protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
+from protocol.wire import NO_UUID
+
+TOPIC = 2
+EARLIEST, LATEST = -2, -1
+SET_ON_THE_TOPIC = 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--bootstrap-server", default="localhost:9092", metavar="HOST:PORT")
+    common.add_argument("--json", action="store_true", help="for machines")
+    actions = parser.add_subparsers(required=True, metavar="ACTION")
+    listed = actions.add_parser("list", parents=[common], help="the names of all topics")
+    listed.set_defaults(run=_guarded(_list))
+    created = actions.add_parser("create", parents=[common], help="a new topic")
+    created.add_argument("topic")
+    created.add_argument("--partitions", type=int, default=-1, help="default: the broker's num.partitions")
+    created.add_argument("--config", action="append", default=[], metavar="KEY=VALUE")
+    created.set_defaults(run=_guarded(_create))
+    described = actions.add_parser("describe", parents=[common], help="partitions, offsets and settings")
+    described.add_argument("topic", nargs="*")
+    described.set_defaults(run=_guarded(_describe))
+    deleted = actions.add_parser("delete", parents=[common], help="a topic, with its records")
+    deleted.add_argument("topic", nargs="+")
+    deleted.set_defaults(run=_guarded(_delete))
+
+
+def _guarded(action: Any) -> Any:
+    """What goes wrong between us and the broker is one line for people."""
+
+    def run(options: argparse.Namespace) -> int:
+        try:
+            with Client(options.bootstrap_server) as client:
+                return int(action(client, options))
+        except ClientError as problem:
+            print(f"kohort: {problem}", file=sys.stderr)
+            return 1
+
+    return run
+
+
+def _list(client: Client, options: argparse.Namespace) -> int:
+    names = sorted(topic.name or "" for topic in _metadata(client, None))
+    print(json.dumps(names) if options.json else "\n".join(names))
+    return 0
+
+
+def _create(client: Client, options: argparse.Namespace) -> int:
+    configs = [CreatableTopicConfig(*config.partition("=")[::2]) for config in options.config]
+    wanted = CreatableTopic(options.topic, options.partitions, -1, (), configs)
+    answer = client.send(ApiKey.CREATE_TOPICS, CreateTopicsRequest([wanted], 30_000))
+    return _report([(each.name, each.error_code, each.error_message) for each in answer.topics], "created", options)
+
+
+def _delete(client: Client, options: argparse.Namespace) -> int:
+    states = [DeleteTopicState(name, NO_UUID) for name in options.topic]
+    answer = client.send(ApiKey.DELETE_TOPICS, DeleteTopicsRequest(states, options.topic, 30_000))
+    return _report([(each.name, each.error_code, each.error_message) for each in answer.responses], "deleted", options)
+
+
+def _describe(client: Client, options: argparse.Namespace) -> int:
+    found = _metadata(client, options.topic or None)
+    missing = [(topic.name, topic.error_code, None) for topic in found if topic.error_code]
+    shown = [_description(client, topic) for topic in sorted(found, key=lambda t: t.name or "") if not topic.error_code]
+    if options.json:
+        print(json.dumps(shown, indent=2))
+    else:
+        for topic in shown:
+            configs = ", ".join(f"{name}={value}" for name, value in topic["configs"].items()) or "none of its own"
+            print(f"{topic['name']}  id {topic['id']}  settings: {configs}")
+            rows = [(p["partition"], p["leader"], p["start_offset"], p["end_offset"]) for p in topic["partitions"]]
+            print(table(("partition", "leader", "start offset", "end offset"), rows))
+    return _report(missing, "", options) if missing else 0
+
+
+def _description(client: Client, topic: MetadataResponseTopic) -> dict[str, Any]:
+    partitions = sorted(topic.partitions, key=lambda p: p.partition_index)
+    starts, ends = (
+        _offsets(client, topic.name or "", [p.partition_index for p in partitions], which)
+        for which in (EARLIEST, LATEST)
+    )
+    described = client.send(
+        ApiKey.DESCRIBE_CONFIGS, DescribeConfigsRequest([DescribeConfigsResource(TOPIC, topic.name or "", None)])
+    )
+    own = {c.name: c.value for r in described.results for c in r.configs if c.config_source == SET_ON_THE_TOPIC}
+    return {
+        "name": topic.name,
+        "id": base64.urlsafe_b64encode(topic.topic_id).decode().rstrip("="),
+        "internal": topic.is_internal,
+        "configs": own,
+        "partitions": [
+            {
+                "partition": p.partition_index,
+                "leader": p.leader_id,
+                "start_offset": starts.get(p.partition_index),
+                "end_offset": ends.get(p.partition_index),
+            }
+            for p in partitions
+        ],
+    }
+
+
+def _offsets(client: Client, topic: str, partitions: Iterable[int], which: int) -> dict[int, int]:
+    asked = ListOffsetsTopic(topic, [ListOffsetsPartition(index, -1, which) for index in partitions])
+    answer = client.send(ApiKey.LIST_OFFSETS, ListOffsetsRequest(-1, 0, [asked]))
+    return {p.partition_index: p.offset for t in answer.topics for p in t.partitions if not p.error_code}
+
+
+def _metadata(client: Client, names: list[str] | None) -> list[MetadataResponseTopic]:
+    topics = None if names is None else [MetadataRequestTopic(NO_UUID, name) for name in names]
+    return list(client.send(ApiKey.METADATA, MetadataRequest(topics, False)).topics)
+
+
+def _report(results: Sequence[tuple[str | None, int, str | None]], done: str, options: argparse.Namespace) -> int:
+    if options.json:
+        print(json.dumps([{"topic": name, "error": error_name(code), "message": text} for name, code, text in results]))
+    for name, code, text in results:
+        if code:
+            print(f"kohort: {name}: {text or error_name(code)}", file=sys.stderr)
+        elif not options.json:
+            print(f"{done} {name}")
+    return 1 if any(code for _, code, _ in results) else 0
+
+
+def error_name(code: int) -> str:
+    return ErrorCode(code).name if code in ErrorCode.__members__.values() else str(code)
