@@ -1,0 +1,108 @@
+"""A real single-node Apache Kafka (KRaft) from the Maven jars, on free ports in a folder of its own."""
+
+from __future__ import annotations
+
+import base64
+import socket
+import subprocess
+import time
+import uuid
+from pathlib import Path
+from types import TracebackType
+
+from tests.kafka.jars import kafka_jars
+
+START_TIMEOUT_S = 120
+STOP_TIMEOUT_S = 60
+POLL_S = 0.1
+
+# What a single node needs, and nothing else: everything that is compared has Kafka's own defaults.
+PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+controller.listener.names=CONTROLLER
+controller.quorum.voters=1@127.0.0.1:{controller_port}
+log.dirs={data}
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+"""
+
+
+class KafkaServer:
+    """Formats the folder, starts, waits until it answers; stops at the end of the `with` block."""
+
+    def __init__(self, folder: Path, settings: dict[str, str] | None = None) -> None:
+        self.folder = folder
+        self.data = folder / "data"
+        self.console = folder / "console.txt"
+        folder.mkdir(parents=True, exist_ok=True)
+        port, controller_port = free_ports(2)
+        self.address = f"127.0.0.1:{port}"
+        text = PROPERTIES.format(port=port, controller_port=controller_port, data=self.data)
+        text += "".join(f"{name}={value}\n" for name, value in (settings or {}).items())
+        self._properties = folder / "server.properties"
+        self._properties.write_text(text, encoding="utf-8")
+        self._format()
+        self.process = self._start()
+        self._wait_until_it_answers(port)
+
+    def _format(self) -> None:
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
+        arguments = ["format", "-t", cluster_id, "-c", str(self._properties)]
+        command = [*_java("-XX:TieredStopAtLevel=1"), "kafka.tools.StorageTool", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=START_TIMEOUT_S)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        with self.console.open("wb") as console:
+            command = [*_java("-Xms512m", "-Xmx1g"), "kafka.Kafka", str(self._properties)]
+            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=console, stderr=console)
+
+    def _wait_until_it_answers(self, port: int) -> None:
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while self.process.poll() is None and time.monotonic() < deadline:
+            try:
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            except OSError:
+                time.sleep(POLL_S)
+                continue
+            return
+        self.stop()
+        raise AssertionError(f"Kafka did not start:\n{self.console.read_text(errors='replace')[-4000:]}")
+
+    def stop(self) -> None:
+        self.process.terminate()
+        try:
+            self.process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def __enter__(self) -> KafkaServer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def _java(*flags: str) -> list[str]:
+    return ["java", "-XX:+UseSerialGC", *flags, "-Dfile.encoding=UTF-8", "-cp", f"{kafka_jars()}/*"]
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on just now."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()

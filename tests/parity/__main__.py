@@ -1,0 +1,3 @@
+from tests.parity.run import main
+
+raise SystemExit(main())

@@ -1,0 +1,144 @@
+"""Starts Kafka and Kohort, plays every scenario on both, and prints one line per difference."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from itertools import groupby, repeat
+from pathlib import Path
+
+from broker.client import Client
+from protocol.api_keys import APIS
+from protocol.messages.api_versions import ApiVersionsRequest
+from tests.clients.kohort import KohortProcess
+from tests.kafka.server import KafkaServer
+from tests.parity import scenarios
+from tests.parity.compare import Comparison, Difference
+from tests.parity.differences import ALLOWED
+from tests.parity.peer import CLOSED, Exchange, Peer
+from tests.parity.scenario import SCENARIOS, Scenario
+
+_KOHORT_SETTINGS = {"node_id": "1", "group_initial_rebalance_delay_ms": "0"}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _options(arguments)
+    scenarios.load()
+    chosen = [each for each in SCENARIOS if options.only in f"{APIS[each.api_key].name}: {each.name}"]
+    started = time.monotonic()
+    with ExitStack() as stack, ThreadPoolExecutor(2) as threads:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kohort-parity-")))
+        kafka = options.kafka or stack.enter_context(KafkaServer(folder / "kafka")).address
+        kohort = options.kohort or stack.enter_context(KohortProcess(folder / "kohort", **_KOHORT_SETTINGS)).address
+        result = play_all(chosen, kafka, kohort, threads, options.version, progress=sys.stderr.isatty())
+    print_report(result, time.monotonic() - started)
+    return 1 if result.comparison.differences else 0
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make parity", description=__doc__)
+    parser.add_argument("--only", default="", metavar="TEXT", help="scenarios with TEXT in 'Api: sentence'")
+    parser.add_argument("--version", type=int, help="this version alone")
+    parser.add_argument("--kafka", metavar="HOST:PORT", help="a Kafka that runs already")
+    parser.add_argument("--kohort", metavar="HOST:PORT", help="a Kohort that runs already")
+    return parser.parse_args(arguments)
+
+
+class Result:
+    def __init__(self) -> None:
+        self.comparison = Comparison()
+        self.played: set[str] = set()
+        self.runs = 0
+        self.not_served: set[str] = set()
+
+
+def play_all(
+    chosen: Sequence[Scenario],
+    kafka_address: str,
+    kohort_address: str,
+    threads: ThreadPoolExecutor,
+    version: int | None = None,
+    *,
+    progress: bool = False,
+) -> Result:
+    kafka, ours = Peer("Kafka", kafka_address), Peer("Kohort", kohort_address)
+    served = [announced(kafka_address), announced(kohort_address)]
+    result = Result()
+    for scenario in chosen:
+        if progress:
+            print(f"\r\x1b[K{APIS[scenario.api_key].name}: {scenario.name}", end="", file=sys.stderr)
+        if scenario.api_key not in served[1]:
+            result.not_served.add(APIS[scenario.api_key].name)
+            continue
+        for each in scenario.versions:
+            if version in (None, each) and all(each in table.get(scenario.api_key, ()) for table in served):
+                transcripts = list(threads.map(_play, repeat(scenario), (kafka, ours), repeat(each)))
+                result.comparison.transcripts(scenario.name, *transcripts)
+                result.runs += 1
+                result.played.add(scenario.name)
+    if progress:
+        print("\r\x1b[K", end="", file=sys.stderr)
+    return result
+
+
+def announced(address: str) -> dict[int, range]:
+    """Which versions of which API a broker serves, by its own word."""
+    with Client(address) as client:
+        answer = client.send(18, ApiVersionsRequest("kohort", "0.1"), 3)
+    return {each.api_key: range(each.min_version, each.max_version + 1) for each in answer.api_keys}
+
+
+def _play(scenario: Scenario, peer: Peer, version: int) -> list[Exchange]:
+    peer.begin(scenario.name, version)
+    try:
+        scenario.play(peer)
+    except (AssertionError, AttributeError, IndexError, TypeError) as problem:
+        # The broker did something that the scenario cannot go on from; the other one will tell the difference.
+        if not (peer.exchanges and peer.exchanges[-1].answer == CLOSED):
+            peer.note(f"{APIS[scenario.api_key].name}: the scenario broke off", f"{problem}")
+    transcript = peer.exchanges
+    try:
+        peer.end()
+    except AssertionError as problem:
+        peer.note(f"{APIS[scenario.api_key].name}: cleaning up", f"{problem}")
+    return transcript
+
+
+def print_report(result: Result, seconds: float) -> None:
+    for line in difference_lines(result.comparison.differences):
+        print(line)
+    for api in sorted(result.not_served):
+        print(f"{api}: not served yet, its scenarios were left out")
+    for allowed in ALLOWED:
+        if allowed not in result.comparison.used:
+            print(f"not needed in this run: {allowed.api} {allowed.field} ({allowed.reason})")
+    print(
+        f"{len(result.played)} scenarios, {result.runs} runs, {result.comparison.fields} fields compared, "
+        f"{len(result.comparison.differences)} differences, {seconds:.0f} s"
+    )
+
+
+def difference_lines(differences: Sequence[Difference]) -> Iterator[str]:
+    """scenario | API versions | field | Kafka's value | ours; the same difference in several versions is one line."""
+
+    def same(each: Difference) -> tuple[str, str, str, str, str]:
+        return each.scenario, each.api, each.field, each.kafka, each.ours
+
+    first = {same(each): index for index, each in reversed(list(enumerate(differences)))}
+    for key, group in groupby(sorted(differences, key=lambda each: (first[same(each)], each.version)), key=same):
+        scenario, api, field, kafka, ours = key
+        versions = _ranges(sorted({each.version for each in group}))
+        yield f"{scenario} | {api} {versions} | {field} | Kafka: {kafka} | ours: {ours}"
+
+
+def _ranges(versions: list[int]) -> str:
+    parts = []
+    for _, run in groupby(enumerate(versions), key=lambda pair: pair[1] - pair[0]):
+        numbers = [version for _, version in run]
+        parts.append(f"v{numbers[0]}-{numbers[-1]}" if len(numbers) > 1 else f"v{numbers[0]}")
+    return ",".join(parts)

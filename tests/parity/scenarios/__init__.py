@@ -1,0 +1,13 @@
+"""What is asked of both brokers, one file per group of APIs. Importing a file registers its scenarios."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+# In this order: what looks at a whole, still empty broker comes first.
+FILES = ("cluster", "coordinators", "topics", "partitions", "configs", "produce", "fetch", "offsets", "log_dirs")
+
+
+def load() -> None:
+    for name in FILES:
+        import_module(f"tests.parity.scenarios.{name}")

@@ -1,0 +1,240 @@
+"""DescribeConfigs, IncrementalAlterConfigs and AlterConfigs."""
+
+from __future__ import annotations
+
+from protocol.api_keys import ApiKey
+from protocol.messages import alter_configs, incremental_alter_configs
+from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from tests.parity.peer import Peer
+from tests.parity.scenario import scenario
+
+TOPIC, BROKER = 2, 4
+SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+
+
+def describe(
+    peer: Peer, name: str, *keys: str, kind: int = TOPIC, synonyms: bool = False, docs: bool = False, version: int = 4
+) -> None:
+    resource = DescribeConfigsResource(kind, name, list(keys) if keys else None)
+    peer.ask(ApiKey.DESCRIBE_CONFIGS, DescribeConfigsRequest([resource], synonyms, docs), version)
+
+
+# --- DescribeConfigs
+
+
+@scenario(ApiKey.DESCRIBE_CONFIGS)
+def all_configs_of_a_topic(peer: Peer) -> None:
+    describe(peer, peer.create(), version=peer.version)
+
+
+@scenario(ApiKey.DESCRIBE_CONFIGS)
+def all_configs_of_a_topic_with_synonyms_and_documentation(peer: Peer) -> None:
+    topic = peer.create(retention_ms="1000", cleanup_policy="compact")
+    describe(peer, topic, synonyms=True, docs=True, version=peer.version)
+
+
+@scenario(ApiKey.DESCRIBE_CONFIGS)
+def some_configs_of_a_topic(peer: Peer) -> None:
+    topic = peer.create(retention_ms="1000")
+    for keys in (("retention.ms",), ("retention.ms", "cleanup.policy"), ("no.such.config",), ("retention.ms", "")):
+        describe(peer, topic, *keys, synonyms=True, version=peer.version)
+
+
+@scenario(ApiKey.DESCRIBE_CONFIGS)
+def no_configs_of_a_topic_is_not_all_of_them(peer: Peer) -> None:
+    resource = DescribeConfigsResource(TOPIC, peer.create(), [])
+    peer.ask(ApiKey.DESCRIBE_CONFIGS, DescribeConfigsRequest([resource]))
+
+
+@scenario(ApiKey.DESCRIBE_CONFIGS)
+def configs_of_topics_that_are_not_there(peer: Peer) -> None:
+    for name in (peer.topic(), "bad name", "", "x" * 300):
+        describe(peer, name, version=peer.version)
+
+
+@scenario(ApiKey.DESCRIBE_CONFIGS)
+def configs_of_kinds_that_are_not_there(peer: Peer) -> None:
+    for kind in (0, 1, 3, 8, 64, -1, 127):
+        describe(peer, "1", "retention.ms", kind=kind, version=peer.version)
+
+
+@scenario(ApiKey.DESCRIBE_CONFIGS)
+def configs_of_several_topics(peer: Peer) -> None:
+    names = [peer.create("-b"), peer.topic("-unknown"), peer.create("-a")]
+    resources = [DescribeConfigsResource(TOPIC, name, ["retention.ms"]) for name in names]
+    peer.ask(ApiKey.DESCRIBE_CONFIGS, DescribeConfigsRequest(resources))
+
+
+@scenario(ApiKey.DESCRIBE_CONFIGS)
+def the_same_topic_described_twice_in_one_request(peer: Peer) -> None:
+    resource = DescribeConfigsResource(TOPIC, peer.create(), ["retention.ms"])
+    peer.ask(ApiKey.DESCRIBE_CONFIGS, DescribeConfigsRequest([resource, resource]))
+
+
+@scenario(ApiKey.DESCRIBE_CONFIGS)
+def configs_of_the_broker_by_name(peer: Peer) -> None:
+    keys = ("log.retention.ms", "log.retention.hours", "num.partitions", "message.max.bytes", "log.cleanup.policy")
+    describe(peer, "1", *keys, kind=BROKER, synonyms=True, version=peer.version)
+    describe(peer, "1", "group.initial.rebalance.delay.ms", "no.such.config", kind=BROKER, version=peer.version)
+    describe(peer, "1", "offsets.topic.num.partitions", "auto.create.topics.enable", kind=BROKER, version=peer.version)
+
+
+@scenario(ApiKey.DESCRIBE_CONFIGS)
+def configs_of_other_brokers(peer: Peer) -> None:
+    for name in ("99", "", "x", "-1"):
+        describe(peer, name, "num.partitions", kind=BROKER, version=peer.version)
+
+
+# --- IncrementalAlterConfigs
+
+
+def alter(
+    peer: Peer, name: str, *changes: tuple[str, int, str | None], kind: int = TOPIC, validate_only: bool = False
+) -> None:
+    configs = [incremental_alter_configs.AlterableConfig(*change) for change in changes]
+    resource = incremental_alter_configs.AlterConfigsResource(kind, name, configs)
+    request = incremental_alter_configs.IncrementalAlterConfigsRequest([resource], validate_only)
+    peer.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, request)
+
+
+KEYS = ("retention.ms", "cleanup.policy", "max.message.bytes", "compression.type")
+
+
+@scenario(ApiKey.INCREMENTAL_ALTER_CONFIGS)
+def a_config_is_set_and_taken_back(peer: Peer) -> None:
+    topic = peer.create(retention_ms="1000")
+    for change in (("retention.ms", SET, "5000"), ("max.message.bytes", SET, "77"), ("retention.ms", DELETE, None)):
+        alter(peer, topic, change)
+        peer.wait_for_configs()
+        describe(peer, topic, *KEYS, synonyms=True)
+
+
+@scenario(ApiKey.INCREMENTAL_ALTER_CONFIGS)
+def lists_are_appended_to_and_subtracted_from(peer: Peer) -> None:
+    topic = peer.create()
+    for operation, value in ((APPEND, "compact"), (APPEND, "compact"), (SUBTRACT, "delete"), (SUBTRACT, "delete")):
+        alter(peer, topic, ("cleanup.policy", operation, value))
+        peer.wait_for_configs()
+        describe(peer, topic, "cleanup.policy")
+
+
+@scenario(ApiKey.INCREMENTAL_ALTER_CONFIGS)
+def only_lists_are_appended_to(peer: Peer) -> None:
+    topic = peer.create()
+    alter(peer, topic, ("retention.ms", APPEND, "1"))
+    alter(peer, topic, ("retention.ms", SUBTRACT, "1"))
+    alter(peer, topic, ("cleanup.policy", SUBTRACT, "delete"))
+    alter(peer, topic, ("cleanup.policy", APPEND, "vanish"))
+
+
+@scenario(ApiKey.INCREMENTAL_ALTER_CONFIGS)
+def changes_that_cannot_be(peer: Peer) -> None:
+    topic = peer.create()
+    for change in (
+        ("no.such.config", SET, "1"),
+        ("retention.ms", SET, "abc"),
+        ("retention.ms", SET, "-2"),
+        ("retention.ms", SET, None),
+        ("retention.ms", 4, "1"),
+        ("retention.ms", -1, "1"),
+        ("", SET, "1"),
+        ("no.such.config", DELETE, None),
+        ("retention.ms", DELETE, "7"),
+        ("cleanup.policy", APPEND, None),
+        ("cleanup.policy", SET, ""),
+        ("compression.type", SET, "brotli"),
+    ):
+        alter(peer, topic, change)
+
+
+@scenario(ApiKey.INCREMENTAL_ALTER_CONFIGS)
+def a_bad_change_undoes_its_good_neighbour(peer: Peer) -> None:
+    topic = peer.create()
+    alter(peer, topic, ("retention.ms", SET, "5000"), ("max.message.bytes", SET, "-5"))
+    describe(peer, topic, *KEYS)
+
+
+@scenario(ApiKey.INCREMENTAL_ALTER_CONFIGS)
+def the_same_config_changed_twice_is_refused(peer: Peer) -> None:
+    alter(peer, peer.create(), ("retention.ms", SET, "1"), ("retention.ms", DELETE, None))
+
+
+@scenario(ApiKey.INCREMENTAL_ALTER_CONFIGS)
+def a_dry_run_changes_nothing(peer: Peer) -> None:
+    topic = peer.create()
+    alter(peer, topic, ("retention.ms", SET, "5000"), validate_only=True)
+    alter(peer, topic, ("retention.ms", SET, "x"), validate_only=True)
+    describe(peer, topic, "retention.ms")
+
+
+@scenario(ApiKey.INCREMENTAL_ALTER_CONFIGS)
+def configs_of_an_unknown_topic_cannot_be_changed(peer: Peer) -> None:
+    for name in (peer.topic(), "bad name", ""):
+        alter(peer, name, ("retention.ms", SET, "5000"))
+
+
+@scenario(ApiKey.INCREMENTAL_ALTER_CONFIGS)
+def kinds_whose_configs_cannot_be_changed(peer: Peer) -> None:
+    for kind in (0, 1, 3, 64, -1):
+        alter(peer, "x", ("retention.ms", SET, "5000"), kind=kind)
+
+
+@scenario(ApiKey.INCREMENTAL_ALTER_CONFIGS)
+def no_changes_at_all(peer: Peer) -> None:
+    alter(peer, peer.create())
+    peer.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, incremental_alter_configs.IncrementalAlterConfigsRequest([]))
+
+
+@scenario(ApiKey.INCREMENTAL_ALTER_CONFIGS)
+def the_same_resource_twice_is_refused(peer: Peer) -> None:
+    config = incremental_alter_configs.AlterableConfig("retention.ms", SET, "5000")
+    resource = incremental_alter_configs.AlterConfigsResource(TOPIC, peer.create(), [config])
+    request = incremental_alter_configs.IncrementalAlterConfigsRequest([resource, resource])
+    peer.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, request)
+
+
+@scenario(ApiKey.INCREMENTAL_ALTER_CONFIGS)
+def read_only_broker_configs_cannot_be_changed(peer: Peer) -> None:
+    alter(peer, "1", ("broker.id", SET, "5"), kind=BROKER)
+    alter(peer, "1", ("num.partitions", SET, "5"), kind=BROKER)
+    alter(peer, "99", ("log.retention.ms", SET, "5"), kind=BROKER)
+    alter(peer, "x", ("log.retention.ms", SET, "5"), kind=BROKER)
+
+
+# --- AlterConfigs
+
+
+def replace(peer: Peer, name: str, kind: int = TOPIC, validate_only: bool = False, **configs: str | None) -> None:
+    pairs = [alter_configs.AlterableConfig(key.replace("_", "."), value) for key, value in configs.items()]
+    resource = alter_configs.AlterConfigsResource(kind, name, pairs)
+    peer.ask(ApiKey.ALTER_CONFIGS, alter_configs.AlterConfigsRequest([resource], validate_only))
+
+
+@scenario(ApiKey.ALTER_CONFIGS)
+def all_configs_are_replaced(peer: Peer) -> None:
+    topic = peer.create(retention_ms="1000", max_message_bytes="77")
+    replace(peer, topic, retention_ms="5000", cleanup_policy="compact")
+    peer.wait_for_configs()
+    describe(peer, topic, *KEYS)
+    replace(peer, topic)
+    peer.wait_for_configs()
+    describe(peer, topic, *KEYS)
+
+
+@scenario(ApiKey.ALTER_CONFIGS)
+def replacements_that_cannot_be(peer: Peer) -> None:
+    topic = peer.create()
+    replace(peer, topic, no_such_config="1")
+    replace(peer, topic, retention_ms="abc")
+    replace(peer, topic, retention_ms=None)
+    replace(peer, topic, retention_ms="5000", max_message_bytes="-5")
+    replace(peer, peer.topic("-unknown"), retention_ms="5000")
+    replace(peer, topic, kind=3, retention_ms="5000")
+    describe(peer, topic, *KEYS)
+
+
+@scenario(ApiKey.ALTER_CONFIGS)
+def a_dry_run_replaces_nothing(peer: Peer) -> None:
+    topic = peer.create(retention_ms="1000")
+    replace(peer, topic, validate_only=True, retention_ms="5000")
+    describe(peer, topic, *KEYS)
