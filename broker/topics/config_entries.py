@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 # Where a value comes from, as Kafka numbers it.
 DYNAMIC_TOPIC, STATIC_BROKER, DEFAULT = 1, 4, 5
 
-# Kafka's defaults of these stand under other names (log.retention.hours, log.roll.hours), and are not shown as synonyms.
+# Kafka's defaults of these stand under other names (log.retention.hours, log.roll.hours): no synonyms.
 _WITHOUT_DEFAULT_SYNONYM = ("log.retention.ms", "log.roll.ms")
 
 
