@@ -78,7 +78,8 @@ class _StructReader:
         self._flush_with("B", 1, "t")
         tagged = struct.tagged(self.version)
         for f in tagged:
-            self.lines.add(f"{self._place(f)} = {default_of(self.source, f)}")
+            absent = f"{f.struct.class_name}()" if f.struct and f.says_null() else default_of(self.source, f)
+            self.lines.add(f"{self._place(f)} = {absent}")
         with self.lines.block("if t:"):
             if starts:
                 self.lines.add(f"{self.source.use('start_large_request')}(len(data))")
@@ -110,7 +111,8 @@ class _StructReader:
             self.lines.add(f"{place}, pos = {function}(data, pos)")
             return
         self._flush_with("b", 1, "n")
-        with self.lines.block("if n >= 0:"):
+        there = "n > 0" if f.tagged(self.version) else "n >= 0"  # a tagged field's null is 0, any other's is -1
+        with self.lines.block(f"if {there}:"):
             self.lines.add(f"{place}, pos = {function}(data, pos)")
         with self.lines.block("else:"):
             self.lines.add(f"{place} = None")

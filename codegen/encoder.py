@@ -96,7 +96,8 @@ class _StructWriter:
             return
         self.flush()
         with self.lines.block(f"if {inner} is None:"):
-            self.lines.add(r'w(b"\xff")')
+            null = r"\0" if f.tagged(self.version) else r"\xff"
+            self.lines.add(f'w(b"{null}")')
         with self.lines.block("else:"):
             self._run.append(("b", "1"))
             self.write_struct(f.struct, inner)
@@ -221,6 +222,8 @@ def _value_function(source: Source, f: Field, version: int, owner: str) -> str:
 def _differs_from_default(f: Field, value: str, source: Source) -> str:
     if f.type == "struct":
         assert f.struct is not None
+        if f.says_null():
+            return f"{value} != {f.struct.class_name}()"
         if f.ever_nullable():
             return f"{value} is not None"
         return f"{value} is not None and {value} != {f.struct.class_name}()"

@@ -55,6 +55,10 @@ class Field:
     def ever_nullable(self) -> bool:
         return self.nullable_versions != NEVER
 
+    def says_null(self) -> bool:
+        """A tagged struct that may be null, but is an empty one if absent: so its null must be written."""
+        return self.type == "struct" and self.tag is not None and self.ever_nullable() and self.default is not None
+
     def min_bytes(self, version: int, flexible: bool) -> int:
         """The fewest bytes that this field can take, so that an array's count can be compared with what remains."""
         if self.type in FIXED:
@@ -158,6 +162,7 @@ def _field(tree: Any, structs: list[Struct], *, is_element: bool = False) -> Fie
     elif tree.is_struct():
         made.type = "struct"
         made.struct = _struct(tree, tree._type_str.removeprefix("[]"), structs)
+        made.default = None if tree._json.get("default") == "null" else {}
     elif tree._type_str == "uuid":
         made.default = bytes(16)
     elif not is_element:  # kafka-python hands an array's default down to its elements

@@ -201,7 +201,7 @@ def _read_classic_member_metadata_v0(data: bytes, pos: int) -> tuple[ClassicMemb
 def _read_consumer_group_member_metadata_value_classic_member_metadata_v0(data: bytes, pos: int) -> tuple[Any, int]:
     (n,) = _unpack_b(data, pos)
     pos += 1
-    if n >= 0:
+    if n > 0:
         value, pos = _read_classic_member_metadata_v0(data, pos)
     else:
         value = None
@@ -281,7 +281,7 @@ def decode_value_v0(data: bytes, pos: int = 0) -> ConsumerGroupMemberMetadataVal
             o.server_assignor = None
         t = data[pos]
         pos += 1
-        o.classic_member_metadata = None
+        o.classic_member_metadata = ClassicMemberMetadata()
         if t:
             tags, pos = read_tags(t, data, pos, 1)
             if 0 in tags:
@@ -296,7 +296,7 @@ def _pack_consumer_group_member_metadata_value_classic_member_metadata_v0(value:
     w = out.append
     s1 = value
     if s1 is None:
-        w(b"\xff")
+        w(b"\0")
     else:
         items2 = s1.supported_protocols
         n = len(items2) + 1
@@ -355,7 +355,7 @@ def encode_value_v0(m: ConsumerGroupMemberMetadataValue) -> bytes:
     w(_pack_iB(m.rebalance_timeout_ms, n) if n < 128 else _pack_i(m.rebalance_timeout_ms) + uvarint(n))
     w(b)
     tags2: list[tuple[int, bytes]] = []
-    if m.classic_member_metadata is not None:
+    if m.classic_member_metadata != ClassicMemberMetadata():
         tags2.append((0, _pack_consumer_group_member_metadata_value_classic_member_metadata_v0(m.classic_member_metadata)))
     w(pack_tags(tags2))
     return b"".join(out)

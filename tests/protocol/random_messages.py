@@ -82,7 +82,9 @@ def random_values(kind: Kind, version: int, rng: random.Random) -> dict[str, Any
 def _struct_values(struct: Struct, version: int, rng: random.Random) -> dict[str, Any]:
     values = {f.name: _value(f, version, rng) for f in struct.plain(version)}
     for f in struct.tagged(version):
-        if rng.random() < 0.4 and (value := _value(f, version, rng)) != _default(f):
+        if f.says_null():
+            values[f.name] = _value(f, version, rng)
+        elif rng.random() < 0.4 and (value := _value(f, version, rng)) != _default(f):
             values[f.name] = value  # the default is not written, and comes back as if nobody had given it
     return values
 

@@ -30,6 +30,8 @@ def test_messages_have_the_bytes_that_kafka_python_gives_them(kind: Kind) -> Non
         flexible = kind.message.flexible(version)
         for _ in range(100):
             values = random_values(kind, version, rng)
+            if any(f.says_null() and values[f.name] is None for f in kind.message.struct.tagged(version)):
+                continue  # kafka-python cannot write the null of a tagged struct; Kafka's own vectors have it
             expected = theirs.encode(
                 to_kafka_python(kind.message.struct, version, values),
                 version,
