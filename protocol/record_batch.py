@@ -25,7 +25,7 @@ Reading trusts nothing: a record must end both where its length says and where i
 hot loop of every replay, so the varints of one and two bytes are written out in it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import Final, NamedTuple, TypeAlias
 
@@ -168,13 +168,9 @@ def verify_crc(data: Buffer, position: int, header: BatchHeader) -> None:
     """Raises CorruptBatch unless the whole batch is there and its CRC-32C is the one in the header."""
     end = position + LOG_OVERHEAD_BYTES + header[1]
     if end > len(data):
-        raise CorruptBatch(
-            f"batch at {position} is cut off: {len(data) - position} of {end - position} bytes"
-        )
+        raise CorruptBatch(f"batch at {position} is cut off: {len(data) - position} of {end - position} bytes")
     # Copying a small batch is cheaper than two memoryviews.
-    covered = (
-        data[position + CRC_START : end] if header[1] < 4096 else memoryview(data)[position + CRC_START : end]
-    )
+    covered = data[position + CRC_START : end] if header[1] < 4096 else memoryview(data)[position + CRC_START : end]
     actual = crc32c(covered)
     if actual != header[4]:
         raise CorruptBatch(f"batch at {position} has CRC {header[4]:08x}, its bytes give {actual:08x}")
@@ -203,9 +199,7 @@ def read_records(
     scan = scan_records(
         batch, position, position + header.size_bytes, check_crc=False, max_inflated_bytes=max_inflated_bytes
     )
-    return (
-        Record(offset, timestamp, key, value, headers) for _, offset, timestamp, key, value, headers in scan
-    )
+    return (Record(offset, timestamp, key, value, headers) for _, offset, timestamp, key, value, headers in scan)
 
 
 def scan_records(
@@ -224,9 +218,7 @@ def scan_records(
     """
     end = len(data) if end is None else end
     if position < 0 or end > len(data):
-        raise CorruptBatch(
-            f"batch at {position} is cut off: {len(data) - position} of {end - position} bytes"
-        )
+        raise CorruptBatch(f"batch at {position} is cut off: {len(data) - position} of {end - position} bytes")
     if type(data) is not bytes:
         data, position, end = bytes(memoryview(data)[position:end]), 0, end - position
     return _scan(data, position, end, check_crc, with_headers, max_inflated_bytes)
@@ -273,9 +265,7 @@ def _scan(  # noqa: C901 - the hot loop: the fast paths of the varints are writt
                     size, position = read_varint(data, position)
                 record_end = position + size
                 if size < MIN_RECORD_BYTES - 1 or record_end > end:
-                    raise CorruptBatch(
-                        f"record at {position} has length {size} where {end - position} bytes remain"
-                    )
+                    raise CorruptBatch(f"record at {position} has length {size} where {end - position} bytes remain")
                 position += 1  # the record's attributes: unused, Kafka ignores them
                 raw = data[position]
                 if raw < 0x80:
@@ -294,9 +284,7 @@ def _scan(  # noqa: C901 - the hot loop: the fast paths of the varints are writt
                 else:
                     delta, position = read_varint(data, position)
                 if not previous_delta < delta <= last_delta:
-                    raise CorruptBatch(
-                        f"record at {position} has offset delta {delta} after {previous_delta}"
-                    )
+                    raise CorruptBatch(f"record at {position} has offset delta {delta} after {previous_delta}")
                 previous_delta = delta
                 raw = data[position]
                 if raw < 0x80:
@@ -336,9 +324,7 @@ def _scan(  # noqa: C901 - the hot loop: the fast paths of the varints are writt
                 elif position < record_end:
                     position = record_end
                 if position != record_end:
-                    raise CorruptBatch(
-                        f"record fields end at {position}, the record's length says {record_end}"
-                    )
+                    raise CorruptBatch(f"record fields end at {position}, the record's length says {record_end}")
                 if attributes & LOG_APPEND_TIME:
                     timestamp = append_time
                 yield batch, base_offset + delta, timestamp, key, value, headers
@@ -436,35 +422,34 @@ def build_batch(
     )  # fmt: skip
 
 
-def rebuild_batch(
-    like: BatchHeader, records: Sequence[Record], *, delete_horizon_ms: int | None = None
-) -> bytes:
+def rebuild_batch(like: BatchHeader, records: Iterable[Record], *, delete_horizon_ms: int | None = None) -> bytes:
     """The batch `like` with only `records` left in it: offsets, producer, epoch and compression stay.
 
     Without records the 61 bytes of the header remain; they keep the end offset and the last sequence.
     """
-    if not records:
-        return _assemble(
-            b"", like.base_offset, like.partition_leader_epoch,
-            like.attributes & ~(COMPRESSION_MASK | DELETE_HORIZON), like.last_offset_delta,
-            NO_TIMESTAMP, like.max_timestamp, like.producer_id, like.producer_epoch, like.base_sequence, 0,
-        )  # fmt: skip
     attributes = like.attributes
     if delete_horizon_ms is None:
         delete_horizon_ms = like.delete_horizon_ms
-    base_timestamp = records[0].timestamp
     if delete_horizon_ms is not None:
         attributes |= DELETE_HORIZON
-        base_timestamp = delete_horizon_ms
-    body = bytearray()
+    base_timestamp, max_timestamp = delete_horizon_ms, NO_TIMESTAMP
+    body, count = bytearray(), 0
     for offset, timestamp, key, value, headers in records:
+        if base_timestamp is None:
+            base_timestamp = timestamp
+        max_timestamp = max(max_timestamp, timestamp)
         body += _encode_record(timestamp - base_timestamp, offset - like.base_offset, key, value, headers)
+        count += 1
+    if count == 0:
+        attributes &= ~(COMPRESSION_MASK | DELETE_HORIZON)
+        base_timestamp, max_timestamp = NO_TIMESTAMP, like.max_timestamp
+    assert base_timestamp is not None
     compression = attributes & COMPRESSION_MASK
     return _assemble(
         compress(compression, body) if compression else body,
         like.base_offset, like.partition_leader_epoch, attributes, like.last_offset_delta,
-        base_timestamp, max(record.timestamp for record in records),
-        like.producer_id, like.producer_epoch, like.base_sequence, len(records),
+        base_timestamp, max_timestamp,
+        like.producer_id, like.producer_epoch, like.base_sequence, count,
     )  # fmt: skip
 
 

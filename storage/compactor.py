@@ -28,7 +28,7 @@ some groups swapped and others not is as good as the one before.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -54,7 +54,7 @@ DEFAULT_MAX_MAP_BYTES: Final = 128 * 1024 * 1024  # Kafka's log.cleaner.dedupe.b
 MAP_ENTRY_BYTES: Final = 256  # a key of up to 64 bytes, its offset, and their place in a dict that grows
 MAX_PLAIN_KEY_BYTES: Final = 63
 DIGEST_BYTES: Final = 64  # one more than a plain key, so the two never meet
-STEP_BYTES: Final = 64 * 1024  # about a millisecond of work, then the throttle may pause
+STEP_BYTES: Final = 32 * 1024  # about a millisecond of work, then the throttle may pause
 WRITE_BYTES: Final = 1024 * 1024
 
 Steps = Generator[int, None, None]
@@ -84,18 +84,24 @@ class Compaction:
 
     def steps(self) -> Steps:
         """Do the run; yields how many bytes were read and written since the last time."""
-        outcomes = _Outcomes()
-        yield from _find_aborted(self.cleanable, outcomes)
-        segments, end_offset = _below(self.cleanable, outcomes.undecided_from)
-        if not segments or end_offset <= self.cleanable.first_dirty_offset:
-            return
-        offsets = _OffsetMap(max(1, self.max_map_bytes // MAP_ENTRY_BYTES), end_offset)
-        yield from _fill(offsets, segments, self.cleanable.first_dirty_offset, outcomes)
+        outcomes, offsets = _Outcomes(), self._new_map(self.cleanable.end_offset)
+        segments = self.cleanable.segments
+        yield from _fill(offsets, segments, self.cleanable.first_dirty_offset, None)
+        if offsets.met_transaction:  # most logs have none; this one has to be read again
+            yield from _find_aborted(self.cleanable, outcomes)
+            segments = _below(segments, outcomes.undecided_from)
+            if not segments or segments[-1].next_offset <= self.cleanable.first_dirty_offset:
+                return
+            offsets = self._new_map(segments[-1].next_offset)
+            yield from _fill(offsets, segments, self.cleanable.first_dirty_offset, outcomes)
         kept = _Retention(offsets, outcomes, self.now, self.config.delete_retention_ms, self.last_offsets)
         covered = [segment for segment in segments if segment.base_offset < offsets.end_offset]
         for group in group_segments(covered, self.config.segment_bytes):
             yield from self._rewrite(group, kept)
         self.cleaned_up_to = offsets.end_offset
+
+    def _new_map(self, end_offset: int) -> _OffsetMap:
+        return _OffsetMap(max(1, self.max_map_bytes // MAP_ENTRY_BYTES), end_offset)
 
     def _rewrite(self, group: Sequence[Segment], kept: _Retention) -> Steps:
         first = group[0]
@@ -119,14 +125,15 @@ class Compaction:
         bytes_left = sum(segment.size_bytes for segment in group)
         for segment in group:
             for header, chunk, at in segment.batches():
-                bytes_left -= header.size_bytes
-                batch = kept.filter(header, chunk, at, is_last=bytes_left == 0)
-                io_bytes += header.size_bytes + len(batch)
+                size_bytes = LOG_OVERHEAD_BYTES + header[1]
+                bytes_left -= size_bytes
+                batch, new_header = kept.filter(header, chunk, at, is_last=bytes_left == 0)
+                io_bytes += size_bytes + len(batch)
                 self.records_before += header.record_count
-                if batch:
+                if new_header is not None:
                     pending += batch
-                    headers.append(parse_header(batch))
-                    self.records_after += headers[-1].record_count
+                    headers.append(new_header)
+                    self.records_after += new_header.record_count
                 if len(pending) >= WRITE_BYTES:
                     output.append(pending, headers)
                     pending, headers = bytearray(), []
@@ -138,10 +145,9 @@ class Compaction:
         yield io_bytes
 
 
-def _below(cleanable: CleanableRange, offset: int | None) -> tuple[Sequence[Segment], int]:
-    """The range, cut back to the segments that lie wholly below `offset`."""
-    segments = [s for s in cleanable.segments if offset is None or s.next_offset <= offset]
-    return segments, segments[-1].next_offset if segments else 0
+def _below(segments: Sequence[Segment], offset: int | None) -> Sequence[Segment]:
+    """The segments that lie wholly below `offset`."""
+    return [segment for segment in segments if offset is None or segment.next_offset <= offset]
 
 
 def _remove_files(segment: Segment) -> None:
@@ -158,9 +164,8 @@ class _Outcomes:
     """How the transactions of the dirty part ended: only the aborted ones are written down."""
 
     def __init__(self) -> None:
-        self.aborted: dict[
-            int, tuple[list[int], list[int]]
-        ] = {}  # producer id: first offsets, marker offsets
+        # By producer id: where its aborted transactions began, and where their markers are.
+        self.aborted: dict[int, tuple[list[int], list[int]]] = {}
         self.open: dict[int, int] = {}  # producer id: first offset of its transaction
         self.undecided_from: int | None = None
 
@@ -215,17 +220,22 @@ def _find_aborted(cleanable: CleanableRange, outcomes: _Outcomes) -> Steps:
 class _OffsetMap:
     """Key -> offset of its newest record, in bounded memory."""
 
-    __slots__ = ("end_offset", "max_entries", "offsets")
+    __slots__ = ("end_offset", "max_entries", "met_transaction", "offsets")
 
     def __init__(self, max_entries: int, end_offset: int) -> None:
         self.offsets: dict[bytes, int] = {}
         self.max_entries = max_entries
         self.end_offset = end_offset  # the map knows everything below
+        self.met_transaction = False
+
+    def takes(self, header: BatchHeader) -> bool:
+        """Whether a batch would fit the empty map. If not, its keys stay unknown, and its tombstones for good."""
+        return header.record_count <= self.max_entries
 
     def add(self, header: BatchHeader, chunk: bytes, at: int) -> None:
         offsets = self.offsets
-        batch = scan_records(chunk, at, at + header.size_bytes, check_crc=False, with_headers=False)
-        for _, offset, _, key, _, _ in batch:
+        end = at + LOG_OVERHEAD_BYTES + header[1]
+        for _, offset, _, key, _, _ in scan_records(chunk, at, end, check_crc=False, with_headers=False):
             if key is not None:
                 offsets[key if len(key) <= MAX_PLAIN_KEY_BYTES else _digest(key)] = offset
 
@@ -238,22 +248,28 @@ def _digest(key: bytes) -> bytes:
     return blake2b(key, digest_size=DIGEST_BYTES).digest()
 
 
-def _fill(offsets: _OffsetMap, segments: Sequence[Segment], first_dirty: int, outcomes: _Outcomes) -> Steps:
+def _fill(offsets: _OffsetMap, segments: Sequence[Segment], first_dirty: int, outcomes: _Outcomes | None) -> Steps:
+    """Read the dirty part into the map. Without `outcomes`, stops at the first batch of a transaction."""
     io_bytes = 0
     for segment in segments:
         if segment.next_offset <= first_dirty:
             continue
         for header, chunk, at in segment.batches():
-            if header.last_offset < first_dirty:
+            if header[0] + header[6] < first_dirty:
                 continue
-            io_bytes += header.size_bytes
+            io_bytes += LOG_OVERHEAD_BYTES + header[1]
             if io_bytes >= STEP_BYTES:
                 yield io_bytes
                 io_bytes = 0
-            if header.is_control or (header.is_transactional and outcomes.is_aborted(header)):
+            if header.is_transactional:
+                if outcomes is None:
+                    offsets.met_transaction = True
+                    return
+                if outcomes.is_aborted(header):
+                    continue
+            if header.is_control or not offsets.takes(header):
                 continue
-            known = len(offsets.offsets)
-            if known and known + header.record_count > offsets.max_entries:
+            if len(offsets.offsets) + header.record_count > offsets.max_entries:
                 offsets.end_offset = header.base_offset
                 return
             offsets.add(header, chunk, at)
@@ -281,19 +297,22 @@ class _Retention:
         self.last_offsets = last_offsets
         self.producers_with_data: set[int] = set()  # data of their transaction was met, its marker not yet
 
-    def filter(self, header: BatchHeader, chunk: bytes, at: int, *, is_last: bool) -> bytes:
-        """The batch as it goes into the new segment; empty if it goes nowhere."""
+    def filter(self, header: BatchHeader, chunk: bytes, at: int, *, is_last: bool) -> tuple[bytes, BatchHeader | None]:
+        """The batch as it goes into the new segment, and its header; None if it goes nowhere."""
         if header.is_control:
-            records, changed, horizon_ms = self._filter_marker(header, chunk, at)
+            count, horizon_ms = self._judge_marker(header, chunk, at)
         else:
-            records, changed, horizon_ms = self._filter_data(header, chunk, at)
-        if not changed and horizon_ms is None:
-            return chunk[at : at + LOG_OVERHEAD_BYTES + header.batch_length]
-        if records:
-            return rebuild_batch(header, records, delete_horizon_ms=horizon_ms)
-        if is_last or self._is_last_of_producer(header):
-            return rebuild_batch(header, ())
-        return b""
+            count, horizon_ms = self._judge_data(header, chunk, at)
+        if count == header.record_count and count and horizon_ms is None:
+            return chunk[at : at + LOG_OVERHEAD_BYTES + header[1]], header
+        if count:
+            kept = read_records(chunk, at, header=header) if header.is_control else self._kept(header, chunk, at)
+            batch = rebuild_batch(header, kept, delete_horizon_ms=horizon_ms)
+        elif is_last or self._is_last_of_producer(header):
+            batch = rebuild_batch(header, ())
+        else:
+            return b"", None
+        return batch, parse_header(batch)
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
         """A producer's last batch holds its sequence number, by which the broker knows duplicates."""
@@ -301,46 +320,45 @@ class _Retention:
             self.last_offsets.get(header.producer_id) == header.last_offset
         )
 
-    def _filter_data(
-        self, header: BatchHeader, chunk: bytes, at: int
-    ) -> tuple[Sequence[Record], bool, int | None]:
-        """(records that stay, whether that is fewer or none, delete horizon to set if any)."""
+    def _judge_data(self, header: BatchHeader, chunk: bytes, at: int) -> tuple[int, int | None]:
+        """(how many records stay, the delete horizon to set if any)."""
         if header.is_transactional:
             self.producers_with_data.add(header.producer_id)
             if self.outcomes.is_aborted(header):
-                return (), True, None
-        horizon_ms = header.delete_horizon_ms
-        tombstones_stay = horizon_ms is None or self.now < horizon_ms
-        end_offset, is_newest = self.offsets.end_offset, self.offsets.is_newest
-        records, has_tombstone = [], False
-        for record in read_records(chunk, at, header=header):
-            if record.offset < end_offset:
-                if record.key is None or not is_newest(record.key, record.offset):
-                    continue
-                if record.value is None:
-                    if not tombstones_stay:
-                        continue
-                    has_tombstone = True
-            records.append(record)
-        set_horizon = has_tombstone and horizon_ms is None
-        changed = not records or len(records) < header.record_count
-        return records, changed, self.new_horizon_ms if set_horizon else None
+                return 0, None
+        count, has_tombstone = 0, False
+        for record in self._kept(header, chunk, at):
+            count += 1
+            has_tombstone = has_tombstone or (record.value is None and record.offset < self.offsets.end_offset)
+        if has_tombstone and not header.has_delete_horizon and self.offsets.takes(header):
+            return count, self.new_horizon_ms
+        return count, None
 
-    def _filter_marker(
-        self, header: BatchHeader, chunk: bytes, at: int
-    ) -> tuple[Sequence[Record], bool, int | None]:
-        records = tuple(read_records(chunk, at, header=header))
-        if any(parse_marker(record.key, record.value) is None for record in records):
-            return records, False, None  # some other control record; nobody knows when it stops to matter
+    def _kept(self, header: BatchHeader, chunk: bytes, at: int) -> Iterator[Record]:
+        """The records that stay. One at a time: a batch may inflate to millions of them."""
+        horizon_ms = header.delete_horizon_ms
+        tombstones_stay = horizon_ms is None or self.now < horizon_ms or not self.offsets.takes(header)
+        end_offset, is_newest = self.offsets.end_offset, self.offsets.is_newest
+        end = at + LOG_OVERHEAD_BYTES + header[1]
+        for _, offset, timestamp, key, value, headers in scan_records(chunk, at, end, check_crc=False):
+            if offset >= end_offset or (
+                key is not None and (value is not None or tombstones_stay) and is_newest(key, offset)
+            ):
+                yield Record(offset, timestamp, key, value, headers)
+
+    def _judge_marker(self, header: BatchHeader, chunk: bytes, at: int) -> tuple[int, int | None]:
+        """The same for a control batch, whose record stays or goes."""
+        markers = [parse_marker(r.key, r.value) for r in read_records(chunk, at, header=header)]
+        count = len(markers)
+        if None in markers:
+            return count, None  # some other control record; nobody knows when it stops to matter
         had_data = header.producer_id in self.producers_with_data
         self.producers_with_data.discard(header.producer_id)
-        if not records:
-            return (), True, None
         if had_data or header.base_offset >= self.offsets.end_offset:
-            return records, False, None
+            return count, None
         if header.delete_horizon_ms is None:
-            return records, False, self.new_horizon_ms
-        return ((), True, None) if header.delete_horizon_ms <= self.now else (records, False, None)
+            return count, self.new_horizon_ms if count else None
+        return (0, None) if header.delete_horizon_ms <= self.now else (count, None)
 
 
 class IoThrottle:
