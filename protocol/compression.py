@@ -37,9 +37,7 @@ _XERIAL_HEADER: Final = Struct(">8sii")
 _INT32: Final = Struct(">i")
 _XERIAL_CHUNK_BYTES: Final = 32 * 1024
 _GZIP_WINDOW_BITS: Final = 16 + zlib.MAX_WBITS  # 16: with gzip's header and trailer
-_ZSTD_MAX_WINDOW_BYTES: Final = (
-    1 << 27
-)  # what level 22 writes; the pages of a window are only used as it fills
+_ZSTD_MAX_WINDOW_BYTES: Final = 1 << 27  # what level 22 writes; the pages of a window are only used as it fills
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
 

@@ -46,9 +46,7 @@ def cleanable_range(
     """
     count = 0
     for segment in cleanable:
-        too_young = config.min_compaction_lag_ms > 0 and _is_younger(
-            segment, now - config.min_compaction_lag_ms
-        )
+        too_young = config.min_compaction_lag_ms > 0 and _is_younger(segment, now - config.min_compaction_lag_ms)
         if too_young or segment.next_offset > last_stable_offset:
             break
         count += 1
@@ -77,9 +75,7 @@ def is_due(cleanable: CleanableRange, config: LogConfig, now: int) -> bool:
     if cleanable.dirty_ratio >= config.min_cleanable_dirty_ratio:
         return True
     oldest = min(
-        segment.first_timestamp
-        for segment in cleanable.segments
-        if segment.next_offset > cleanable.first_dirty_offset
+        segment.first_timestamp for segment in cleanable.segments if segment.next_offset > cleanable.first_dirty_offset
     )
     return 0 <= oldest < now - config.max_compaction_lag_ms
 

@@ -109,9 +109,7 @@ def test_what_was_built_is_what_is_read(
 
 
 @given(new_records, st.data())
-def test_a_rebuilt_batch_keeps_offsets_times_and_producer(
-    records: list[NewRecord], data: st.DataObject
-) -> None:
+def test_a_rebuilt_batch_keeps_offsets_times_and_producer(records: list[NewRecord], data: st.DataObject) -> None:
     batch = build_batch(
         records,
         timestamp=1000,

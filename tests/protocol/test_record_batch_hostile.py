@@ -147,8 +147,7 @@ def test_a_million_headers_in_a_small_record_are_refused() -> None:
 def test_tiny_records_are_read_one_at_a_time() -> None:
     count = 100_000
     tiny = b"".join(
-        encode_varint(5 + len(delta)) + b"\0\0" + delta + b"\1\1\0"
-        for delta in map(encode_varint, range(count))
+        encode_varint(5 + len(delta)) + b"\0\0" + delta + b"\1\1\0" for delta in map(encode_varint, range(count))
     )
     batch = a_batch_with(tiny, count=count, last_offset_delta=count - 1)
     tracemalloc.start()

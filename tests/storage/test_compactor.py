@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from protocol.record_batch import BATCH_HEADER_BYTES
+from protocol.record_batch import BATCH_HEADER_BYTES, CorruptBatch, build_batch
 from storage.cleanable import group_segments, is_due
 from storage.compactor import MAP_ENTRY_BYTES, IoThrottle
 from storage.errors import LogFailed
@@ -97,8 +97,6 @@ def test_long_keys_are_told_apart(story: Story) -> None:
 
 
 def test_compressed_batches_stay_compressed(story: Story) -> None:
-    from protocol.record_batch import build_batch
-
     for codec in (1, 2, 3, 4):
         batch = build_batch([(A, b"1" * 50), (b"own-%d" % codec, b"2" * 50)], timestamp=NOW, compression=codec)
         story.log.append(batch, now=NOW)
@@ -386,3 +384,19 @@ def test_a_run_counts_its_reading_and_writing_in_small_steps(story: Story) -> No
     steps = list(story.compaction().steps())
     assert sum(steps) == 3 * size  # once for the map, once to copy, and the copy
     assert max(steps) < 34_000
+
+
+def test_a_batch_that_rots_on_disk_ends_the_run_and_is_not_made_worse(story: Story) -> None:
+    story.write((A, b"1"))
+    story.write((B, b"sound before"))
+    story.write((A, b"2"))
+    story.roll()
+    assert isinstance(story.disk, SimulatedDisk)
+    path = story.log.segments[0].log_path
+    inode = story.disk._inode(path)
+    inode.content[100] ^= 0x40
+    rotten = bytes(inode.content)
+    with pytest.raises(CorruptBatch):
+        story.compact()
+    assert story.disk.read_file(path) == rotten
+    assert not any(info.name.endswith((".cleaned", ".swap")) for info in story.disk.scan_folder(story.folder))
