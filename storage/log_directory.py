@@ -17,6 +17,7 @@ import secrets
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from storage.checkpoints import Checkpoint, CheckpointFiles
 from storage.disk import Disk
 from storage.errors import LogCorrupt, LogFailed, StorageError
 from storage.flush import sync_tickets
@@ -29,8 +30,6 @@ from storage.layout import (
     LOG_STARTS_FILE,
     RECOVERY_POINTS_FILE,
     TopicPartition,
-    format_offsets,
-    parse_offsets,
     parse_partition_folder,
     partition_folder,
 )
@@ -55,8 +54,7 @@ class LogDirectory:
         self._config_of = config_of
         self._open_files = OpenFiles()
         self._lock = disk.lock(f"{path}/{LOCK_FILE}")
-        self._damaged_offsets: dict[str, dict[TopicPartition, int]] = {}
-        self._written: dict[str, bytes] = {}  # checkpoint files as they are on disk
+        self._writer = CheckpointFiles(disk, path)
 
     @classmethod
     def open(
@@ -83,9 +81,7 @@ class LogDirectory:
     def _open_all(self, now: int) -> None:
         names = self.disk.scan_folder(self.path)
         self.was_clean = any(info.name == CLEAN_SHUTDOWN_FILE for info in names)
-        checkpoints = {
-            name: self._read_checkpoint(name) for name in (RECOVERY_POINTS_FILE, LOG_STARTS_FILE, CLEANER_FILE)
-        }
+        checkpoints = {name: self._writer.read(name) for name in (RECOVERY_POINTS_FILE, LOG_STARTS_FILE, CLEANER_FILE)}
         for info in names:
             if not info.is_folder:
                 continue
@@ -126,9 +122,7 @@ class LogDirectory:
     def _give_up(self, key: TopicPartition, checkpoints: dict[str, dict[TopicPartition, int]], why: str) -> None:
         logger.error("partition %s-%d is not available: %s", *key, why)
         self.failed[key] = why
-        for name, offsets in checkpoints.items():  # what is known of it must survive the next checkpoint
-            if key in offsets:
-                self._damaged_offsets.setdefault(name, {})[key] = offsets[key]
+        self._writer.keep(key, checkpoints)
 
     def _erase(self, name: str) -> None:
         """Remove the folder of a deleted partition."""
@@ -180,43 +174,39 @@ class LogDirectory:
 
     def checkpoint(self) -> None:
         """Write down recovery points, log starts, high watermarks and the cleaner's progress. Blocks."""
+        plan = self.plan_checkpoint()
+        plan.write()
+        self.checkpoint_written(plan)
+
+    def plan_checkpoint(self) -> Checkpoint:
+        """The same in three steps: plan here, `write` in any thread, and `checkpoint_written` here again."""
         points = self._recovery_points()
-        self._write_checkpoint(RECOVERY_POINTS_FILE, points)
-        for key, log in self.logs.items():
-            if key in points:
-                log.checkpointed(points[key])
-        # One broker has no followers: all that was flushed is replicated as far as it ever will be.
-        self._write_checkpoint(HIGH_WATERMARKS_FILE, {key: log.log_end_offset for key, log in self._existing()})
         starts = {
             key: log.log_start_offset
             for key, log in self._existing()
             if log.log_start_offset > (log.segments[0].base_offset if log.segments else 0)
         }
-        self._write_checkpoint(LOG_STARTS_FILE, starts)
-        cleaned = {key: log.cleaned_up_to for key, log in self._existing() if log.cleaned_up_to > 0}
-        self._write_checkpoint(CLEANER_FILE, cleaned)
+        contents = {
+            RECOVERY_POINTS_FILE: points,
+            # One broker has no followers: all that was appended is replicated as far as it ever will be.
+            HIGH_WATERMARKS_FILE: {key: log.log_end_offset for key, log in self._existing()},
+            LOG_STARTS_FILE: starts,
+            CLEANER_FILE: {key: log.cleaned_up_to for key, log in self._existing() if log.cleaned_up_to > 0},
+        }
+        return self._writer.plan(contents, points)
+
+    def checkpoint_written(self, plan: Checkpoint) -> None:
+        """Tell the logs what the checkpoint files say of them now."""
+        if plan.is_in_force:
+            for key, point in plan.recovery_points.items():
+                if key in self.logs:
+                    self.logs[key].checkpointed(point)
 
     def _existing(self) -> list[tuple[TopicPartition, PartitionLog]]:
         return [(key, log) for key, log in self.logs.items() if log.exists]
 
     def _recovery_points(self) -> dict[TopicPartition, int]:
         return {key: log.recovery_point for key, log in self._existing()}
-
-    def _read_checkpoint(self, name: str) -> dict[TopicPartition, int]:
-        path = f"{self.path}/{name}"
-        try:
-            self._written[name] = self.disk.read_file(path)
-        except FileNotFoundError:
-            return {}
-        return parse_offsets(self._written[name], path)
-
-    def _write_checkpoint(self, name: str, offsets: dict[TopicPartition, int]) -> None:
-        content = format_offsets(self._damaged_offsets.get(name, {}) | offsets)
-        if not offsets and name not in self._written:
-            return
-        if self._written.get(name) != content:
-            self.disk.write_file(f"{self.path}/{name}", content)
-            self._written[name] = content
 
     # --- the end ---------------------------------------------------------------------------------
 

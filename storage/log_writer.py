@@ -66,6 +66,12 @@ class LogWriter:
         """The segment that is written to."""
         return self.segments[-1]
 
+    def reconfigure(self, config: LogConfig) -> None:
+        """From now on these settings hold."""
+        self.config = config
+        for segment in self.segments:
+            segment.config = config
+
     @property
     def exists(self) -> bool:
         """Whether there is a folder on disk yet."""

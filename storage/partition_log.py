@@ -334,11 +334,16 @@ class PartitionLog(LogWriter):
                 paths.append(snapshot + DELETED)
             self._deleted.append((now, paths))
 
+    def take_deleted(self, now: int) -> list[str]:
+        """Files that were retired file.delete.delay.ms ago, for any thread to unlink: big ones take a while."""
+        delay_ms = self.config.file_delete_delay_ms
+        due = [paths for when, paths in self._deleted if now - when >= delay_ms]
+        self._deleted = [(when, paths) for when, paths in self._deleted if now - when < delay_ms]
+        return [path for paths in due for path in paths]
+
     def purge_deleted(self, now: int) -> int:
-        """Remove files that were retired file.delete.delay.ms ago; returns how many."""
-        due = [entry for entry in self._deleted if now - entry[0] >= self.config.file_delete_delay_ms]
-        self._deleted = [entry for entry in self._deleted if entry not in due]
-        paths = [path for _, paths in due for path in paths]
+        """Remove the files that are due, here and now; returns how many."""
+        paths = self.take_deleted(now)
         for path in paths:
             with suppress(FileNotFoundError):
                 self.disk.unlink(path)

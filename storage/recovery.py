@@ -234,8 +234,8 @@ class _Scan:
             if (sound_bytes := self._walk(segment, limit)) < segment.size_bytes:
                 # First what lies behind, durably: else a second crash could leave a hole in the log.
                 self._drop(number + 1)
-                segment.file().truncate(sound_bytes)
-                segment.size_bytes = sound_bytes
+                segment.cut_file(sound_bytes)
+                segment.cut_txn_index()
             expected = segment.next_offset
             segment.release_file()
             if self.cut:

@@ -11,12 +11,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from struct import Struct
 from typing import Final
 
 from protocol.record_batch import LOG_OVERHEAD_BYTES, NO_TIMESTAMP, BatchHeader, CorruptBatch, read_records
 from storage.batch_walk import walk_batches, walk_headers
 from storage.disk import Buffer, Disk, File
-from storage.layout import INDEX, LOG, SEGMENT_KINDS, TIME_INDEX, segment_file
+from storage.layout import INDEX, LOG, SEGMENT_KINDS, TIME_INDEX, TXN_INDEX, segment_file
 from storage.log_config import LogConfig
 from storage.offset_index import ENTRY_BYTES as INDEX_ENTRY_BYTES
 from storage.offset_index import CorruptIndex, OffsetIndex
@@ -25,6 +26,7 @@ from storage.time_index import TimeIndex
 
 logger = logging.getLogger(__name__)
 
+_ABORTED: Final = Struct(">hqqqq")
 MAX_RELATIVE_OFFSET: Final = 2**31 - 1
 RECENT_BATCHES: Final = 256
 UNKNOWN: Final = -2  # a timestamp that was not looked up yet
@@ -173,10 +175,27 @@ class Segment:
 
     def truncate(self, position: int) -> None:
         """Cut the file at a batch's start; the segment then ends where its last batch does."""
-        self.file().truncate(position)
-        self.size_bytes = position
+        self.cut_file(position)
         self.next_offset = self.base_offset
         self.rebuild_indexes()
+        self.cut_txn_index()
+
+    def cut_file(self, position: int) -> None:
+        """Cut the file alone: indexes and end offset are for the caller to put right."""
+        self.file().truncate(position)
+        self.size_bytes = position
+
+    def cut_txn_index(self) -> None:
+        """Drop aborted transactions (34 bytes each: version, producer, first, last, stable offset) behind the end."""
+        with suppress(FileNotFoundError):
+            entries = list(_ABORTED.iter_unpack(self._read_txn_index()))
+            kept = [_ABORTED.pack(*entry) for entry in entries if entry[3] < self.next_offset]
+            if len(kept) < len(entries):
+                self.disk.write_file(self.path(TXN_INDEX), b"".join(kept))
+
+    def _read_txn_index(self) -> bytes:
+        data = self.disk.read_file(self.path(TXN_INDEX))
+        return data[: len(data) // _ABORTED.size * _ABORTED.size]
 
     # --- indexes ---------------------------------------------------------------------------------
 

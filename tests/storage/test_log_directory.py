@@ -183,6 +183,22 @@ def test_a_truncated_log_is_not_missed_after_a_crash(tmp_path: Path) -> None:
     again.close()
 
 
+def test_a_checkpoint_that_was_overtaken_is_not_written(tmp_path: Path) -> None:
+    directory = opened(tmp_path)
+    fill(directory)
+    directory.flush()
+    old = directory.plan_checkpoint()
+    directory.truncate("topic-0", 0, 300)
+    old.write()
+    directory.checkpoint_written(old)
+    assert directory.logs["topic-0", 0].checkpointed_recovery_point == 0
+    directory.abandon()
+    again = opened(tmp_path)
+    assert not again.failed
+    assert again.logs["topic-0", 0].log_end_offset == 300
+    again.close()
+
+
 def test_a_log_whose_records_were_all_deleted_keeps_its_offsets(tmp_path: Path) -> None:
     directory = opened(tmp_path)
     fill(directory, topics=1)

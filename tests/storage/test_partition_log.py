@@ -2,6 +2,7 @@
 
 import errno
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -142,6 +143,16 @@ def test_a_batch_above_the_segment_size_gets_a_segment_of_its_own(tmp_path: Path
     for size in (10, 500, 10):
         log.append(a_batch(value=b"x" * size), now=START)
     assert [segment.base_offset for segment in log.segments] == [0, 1, 2]
+    log.close()
+
+
+def test_new_settings_hold_at_once(tmp_path: Path) -> None:
+    log = a_log(tmp_path / "t-0")
+    for _ in range(5):
+        log.append(a_batch(), now=START)
+    log.reconfigure(replace(log.config, segment_bytes=300))
+    log.append(a_batch(), now=START)
+    assert [segment.base_offset for segment in log.segments] == [0, 5]
     log.close()
 
 

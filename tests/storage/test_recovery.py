@@ -1,6 +1,7 @@
 """What a crash may leave in a partition's folder, and what opening makes of it."""
 
 import shutil
+import struct
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,17 @@ def test_snapshots_of_producers_behind_the_end_are_removed(tmp_path: Path) -> No
     again.truncate_to(20)
     assert sorted(path.name for path in folder.glob("*.snapshot")) == [f"{6:020d}.snapshot"]
     again.abandon()
+
+
+def test_aborted_transactions_behind_the_cut_are_forgotten(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    path = Path(log.folder) / "00000000000000000012.txnindex"
+    aborted = [struct.pack(">hqqqq", 0, 7, first, first + 1, first) for first in (12, 14, 16)]
+    path.write_bytes(b"".join(aborted))
+    again = reopened(log, clean=True)
+    again.truncate_to(15)
+    assert path.read_bytes() == aborted[0]
+    again.close()
 
 
 def test_an_empty_folder_is_an_empty_log(tmp_path: Path) -> None:

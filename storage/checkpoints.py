@@ -1,0 +1,85 @@
+"""The checkpoint files of the data folder: planned on the event loop, written by any thread, never out of order.
+
+Writing takes several syncs, so a host does it elsewhere. A plan that was overtaken by a newer one is not
+written: a truncation, say, has lowered a recovery point meanwhile, and the old one must not come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from threading import Lock
+
+from storage.disk import Disk
+from storage.layout import TopicPartition, format_offsets, parse_offsets
+
+Offsets = Mapping[TopicPartition, int]
+
+
+class CheckpointFiles:
+    """Reads and writes the files, and knows what they hold."""
+
+    def __init__(self, disk: Disk, folder: str) -> None:
+        self._disk = disk
+        self._folder = folder
+        self._lock = Lock()
+        self._on_disk: dict[str, bytes] = {}
+        self._kept: dict[str, dict[TopicPartition, int]] = {}
+        self._planned = 0
+        self.in_force = 0  # number of the newest plan that was written
+
+    def read(self, name: str) -> dict[TopicPartition, int]:
+        """The offsets in a file; none if there is no file."""
+        path = f"{self._folder}/{name}"
+        try:
+            self._on_disk[name] = self._disk.read_file(path)
+        except FileNotFoundError:
+            return {}
+        return parse_offsets(self._on_disk[name], path)
+
+    def keep(self, key: TopicPartition, checkpoints: Mapping[str, Offsets]) -> None:
+        """Repeat the lines of a partition that could not be opened in all that is written from now on."""
+        for name, offsets in checkpoints.items():
+            if key in offsets:
+                self._kept.setdefault(name, {})[key] = offsets[key]
+
+    def plan(self, contents: Mapping[str, Offsets], recovery_points: Offsets) -> Checkpoint:
+        """What to write; later plans win over earlier ones."""
+        self._planned += 1
+        files = {name: {**self._kept.get(name, {}), **offsets} for name, offsets in contents.items()}
+        return Checkpoint(self, self._planned, files, recovery_points)
+
+    def write(self, number: int, files: Mapping[str, Offsets]) -> None:
+        """Write what differs from what is on disk, one file after the other; each is replaced as a whole."""
+        with self._lock:
+            if number < self.in_force:
+                return
+            for name, offsets in files.items():
+                content = format_offsets(offsets)
+                if self._on_disk.get(name) == content or (not offsets and name not in self._on_disk):
+                    continue
+                self._disk.write_file(f"{self._folder}/{name}", content)
+                self._on_disk[name] = content
+            self.in_force = number
+
+
+class Checkpoint:
+    """One plan: the content of all files at one moment."""
+
+    __slots__ = ("_files", "_number", "_writer", "recovery_points")
+
+    def __init__(
+        self, writer: CheckpointFiles, number: int, files: Mapping[str, Offsets], recovery_points: Offsets
+    ) -> None:
+        self._writer = writer
+        self._number = number
+        self._files = files
+        self.recovery_points = recovery_points
+
+    def write(self) -> None:
+        """Write the files. Blocks; any thread may do it."""
+        self._writer.write(self._number, self._files)
+
+    @property
+    def is_in_force(self) -> bool:
+        """Whether this is what the files hold."""
+        return self._writer.in_force == self._number
