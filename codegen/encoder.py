@@ -228,7 +228,9 @@ def _differs_from_default(f: Field, value: str, source: Source) -> str:
             return f"{value} is not None"
         return f"{value} is not None and {value} != {f.struct.class_name}()"
     if f.type == "array":
-        return f"{value} is not None" if f.default is None else f"len({value})"
+        if f.default is None:
+            return f"{value} is not None"
+        return f"{value} is None or len({value})" if f.ever_nullable() else f"len({value})"
     if f.type == "uuid":
         return f"{value} != {source.use('NO_UUID')}"
     if f.default is None:

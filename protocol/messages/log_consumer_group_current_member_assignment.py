@@ -57,7 +57,7 @@ class TopicPartitions(Message):
         self,
         topic_id: bytes = NO_UUID,
         partitions: Sequence[int] = (),
-        assignment_epochs: Sequence[int] | None = None,
+        assignment_epochs: Sequence[int] | None = (),
     ) -> None:
         self.topic_id = topic_id
         self.partitions = partitions
@@ -139,7 +139,7 @@ def _read_topic_partitions_v0(data: bytes, pos: int) -> tuple[TopicPartitions, i
     o.partitions, pos = read_ints(data, pos, n - 1, "i")
     t = data[pos]
     pos += 1
-    o.assignment_epochs = None
+    o.assignment_epochs = ()
     if t:
         tags, pos = read_tags(t, data, pos, 1)
         if 0 in tags:
@@ -168,7 +168,7 @@ def decode_value_v0(data: bytes, pos: int = 0) -> ConsumerGroupCurrentMemberAssi
                 e.partitions, pos = read_ints(data, pos, n - 1, "i")
                 t = data[pos]
                 pos += 1
-                e.assignment_epochs = None
+                e.assignment_epochs = ()
                 if t:
                     tags, pos = read_tags(t, data, pos, 1)
                     if 0 in tags:
@@ -192,7 +192,7 @@ def decode_value_v0(data: bytes, pos: int = 0) -> ConsumerGroupCurrentMemberAssi
                 e.partitions, pos = read_ints(data, pos, n - 1, "i")
                 t = data[pos]
                 pos += 1
-                e.assignment_epochs = None
+                e.assignment_epochs = ()
                 if t:
                     tags, pos = read_tags(t, data, pos, 1)
                     if 0 in tags:
@@ -229,7 +229,7 @@ def encode_value_v0(m: ConsumerGroupCurrentMemberAssignmentValue) -> bytes:
         n = len(items3)
         w(SHORT_COMPACT_INTS[n](n + 1, *items3) if n < 33 else pack_compact_ints(items3, "i"))
         tags4: list[tuple[int, bytes]] = []
-        if e2.assignment_epochs is not None:
+        if e2.assignment_epochs is None or len(e2.assignment_epochs):
             tags4.append((0, _pack_topic_partitions_assignment_epochs_v0(e2.assignment_epochs)))
         w(pack_tags(tags4))
     items5 = m.partitions_pending_revocation
@@ -241,7 +241,7 @@ def encode_value_v0(m: ConsumerGroupCurrentMemberAssignmentValue) -> bytes:
         n = len(items7)
         w(SHORT_COMPACT_INTS[n](n + 1, *items7) if n < 33 else pack_compact_ints(items7, "i"))
         tags8: list[tuple[int, bytes]] = []
-        if e6.assignment_epochs is not None:
+        if e6.assignment_epochs is None or len(e6.assignment_epochs):
             tags8.append((0, _pack_topic_partitions_assignment_epochs_v0(e6.assignment_epochs)))
         w(pack_tags(tags8))
     w(b"\0")
