@@ -56,6 +56,7 @@ MIN_RECORD_BYTES: Final = 7  # every varint one byte, key and value null
 MIN_HEADER_BYTES: Final = 2  # an empty key and a null value
 
 _HEADER: Final = Struct(">qiibIhiqqqhii")
+_unpack_header = _HEADER.unpack_from
 _CRC_COVERED_HEADER: Final = Struct(">hiqqqhii")
 _OUTSIDE_CRC: Final = Struct(">qiibI")
 _LEADER_EPOCH: Final = Struct(">i")
@@ -227,16 +228,17 @@ def scan_records(
 def _scan(  # noqa: C901 - the hot loop: the fast paths of the varints are written out
     log: bytes, log_position: int, log_end: int, check_crc: bool, with_headers: bool, max_inflated_bytes: int
 ) -> Iterator[ScannedRecord]:
-    unpack_header = _HEADER.unpack_from
+    """See `scan_records`. A byte without the bits 0x81 is a whole varint, and not negative: `byte >> 1`."""
     try:
         while log_position < log_end:
             start = log_position
             if log_end - start < BATCH_HEADER_BYTES:
                 raise CorruptBatch(f"batch at {start} is cut off after {log_end - start} bytes")
-            fields = unpack_header(log, start)
-            base_offset, size, _, magic, crc, attributes, last_delta, base_timestamp, append_time = fields[:9]
-            count = fields[12]
-            if magic != MAGIC or size < MIN_BATCH_LENGTH or last_delta < 0 or count < 0 or base_offset < 0:
+            fields = _unpack_header(log, start)
+            base_offset, size, _, magic, crc, attributes, last_delta, base_timestamp, append_time, _, _, _, count = (
+                fields
+            )
+            if magic != MAGIC or size < MIN_BATCH_LENGTH or (last_delta | count | base_offset) < 0:
                 parse_header(log, start)  # says what is wrong
             batch: BatchHeader = tuple.__new__(BatchHeader, fields)
             position = start + BATCH_HEADER_BYTES
@@ -247,75 +249,51 @@ def _scan(  # noqa: C901 - the hot loop: the fast paths of the varints are writt
                 verify_crc(log, start, batch)
             data = log
             if attributes & COMPRESSION_MASK and count:
-                block = memoryview(log)[position:end]
-                data = inflate(attributes & COMPRESSION_MASK, block, max_inflated_bytes)
+                data = inflate(attributes & COMPRESSION_MASK, memoryview(log)[position:end], max_inflated_bytes)
                 position, end = 0, len(data)
             if count * MIN_RECORD_BYTES > end - position:
                 raise CorruptBatch(f"batch at {start} claims {count} records in {end - position} bytes")
             previous_delta = -1
             for _ in range(count):
                 raw = data[position]
-                if raw < 0x80:
+                if not raw & 0x81:
                     position += 1
-                    size = (raw >> 1) ^ -(raw & 1)
-                elif (high := data[position + 1]) < 0x80:
+                    size = raw >> 1
+                elif not raw & 1 and (high := data[position + 1]) < 0x80:
                     position += 2
-                    size = (raw & 0x7F | high << 7) >> 1 ^ -(raw & 1)
+                    size = raw >> 1 & 0x3F | high << 6
                 else:
                     size, position = read_varint(data, position)
                 record_end = position + size
                 if size < MIN_RECORD_BYTES - 1 or record_end > end:
                     raise CorruptBatch(f"record at {position} has length {size} where {end - position} bytes remain")
-                position += 1  # the record's attributes: unused, Kafka ignores them
-                raw = data[position]
-                if raw < 0x80:
-                    position += 1
-                    timestamp = base_timestamp + ((raw >> 1) ^ -(raw & 1))
+                # The byte at `position` holds the record's attributes: unused, and Kafka ignores them.
+                raw, high = data[position + 1], data[position + 2]
+                if not (raw | high) & 0x81:
+                    timestamp, delta = base_timestamp + (raw >> 1), high >> 1
+                    position += 3
+                elif not raw & 0x81 and not high & 1 and (higher := data[position + 3]) < 0x80:
+                    timestamp, delta = base_timestamp + (raw >> 1), high >> 1 & 0x3F | higher << 6
+                    position += 4
                 else:
-                    delta, position = read_varlong(data, position)
+                    delta, position = read_varlong(data, position + 1)
                     timestamp = base_timestamp + delta
-                raw = data[position]
-                if raw < 0x80:
-                    position += 1
-                    delta = (raw >> 1) ^ -(raw & 1)
-                elif (high := data[position + 1]) < 0x80:
-                    position += 2
-                    delta = (raw & 0x7F | high << 7) >> 1 ^ -(raw & 1)
-                else:
                     delta, position = read_varint(data, position)
                 if not previous_delta < delta <= last_delta:
                     raise CorruptBatch(f"record at {position} has offset delta {delta} after {previous_delta}")
                 previous_delta = delta
                 raw = data[position]
-                if raw < 0x80:
-                    position += 1
-                    size = (raw >> 1) ^ -(raw & 1)
-                elif (high := data[position + 1]) < 0x80:
-                    position += 2
-                    size = (raw & 0x7F | high << 7) >> 1 ^ -(raw & 1)
+                if not raw & 0x81:
+                    key: bytes | None = data[position + 1 : (position := position + 1 + (raw >> 1))]
                 else:
-                    size, position = read_varint(data, position)
-                if size >= 0:
-                    key: bytes | None = data[position : (position := position + size)]
-                elif size == -1:
-                    key = None
-                else:
-                    raise CorruptBatch(f"record at {position} has key length {size}")
+                    key, position = _read_bytes(data, position, record_end, "key")
                 raw = data[position]
-                if raw < 0x80:
-                    position += 1
-                    size = (raw >> 1) ^ -(raw & 1)
-                elif (high := data[position + 1]) < 0x80:
-                    position += 2
-                    size = (raw & 0x7F | high << 7) >> 1 ^ -(raw & 1)
+                if not raw & 0x81:
+                    value: bytes | None = data[position + 1 : (position := position + 1 + (raw >> 1))]
+                elif not raw & 1 and (high := data[position + 1]) < 0x80:
+                    value = data[position + 2 : (position := position + 2 + (raw >> 1 & 0x3F | high << 6))]
                 else:
-                    size, position = read_varint(data, position)
-                if size >= 0:
-                    value: bytes | None = data[position : (position := position + size)]
-                elif size == -1:
-                    value = None
-                else:
-                    raise CorruptBatch(f"record at {position} has value length {size}")
+                    value, position = _read_bytes(data, position, record_end, "value")
                 headers: Headers = ()
                 if data[position] == 0:
                     position += 1
@@ -334,6 +312,16 @@ def _scan(  # noqa: C901 - the hot loop: the fast paths of the varints are writt
         raise CorruptBatch("a record is cut off") from None
 
 
+def _read_bytes(data: bytes, position: int, end: int, what: str) -> tuple[bytes | None, int]:
+    """A length and as many bytes, or None for -1; and the position behind them."""
+    size, position = read_varint(data, position)
+    if size == -1:
+        return None, position
+    if size < 0 or position + size > end:
+        raise CorruptBatch(f"record has {what} length {size} where {end - position} bytes remain")
+    return data[position : position + size], position + size
+
+
 def _read_headers(data: bytes, position: int, end: int) -> tuple[Headers, int]:
     count, position = read_varint(data, position)
     if count < 0 or count * MIN_HEADER_BYTES > end - position:
@@ -341,23 +329,19 @@ def _read_headers(data: bytes, position: int, end: int) -> tuple[Headers, int]:
     headers = []
     for _ in range(count):
         raw = data[position]
-        if raw < 0x80:
-            position += 1
-            size = (raw >> 1) ^ -(raw & 1)
+        if not raw & 0x81:
+            key = data[position + 1 : (position := position + 1 + (raw >> 1))]
         else:
-            size, position = read_varint(data, position)
-        if size < 0:
-            raise CorruptBatch(f"a record header has key length {size}")
-        key = data[position : (position := position + size)]
+            long_key, position = _read_bytes(data, position, end, "header key")
+            if long_key is None:
+                raise CorruptBatch("record has a header without key")
+            key = long_key
         raw = data[position]
-        if raw < 0x80:
-            position += 1
-            size = (raw >> 1) ^ -(raw & 1)
+        if not raw & 0x81:
+            value: bytes | None = data[position + 1 : (position := position + 1 + (raw >> 1))]
         else:
-            size, position = read_varint(data, position)
-        if size < -1:
-            raise CorruptBatch(f"a record header has value length {size}")
-        headers.append((key, None if size < 0 else data[position : (position := position + size)]))
+            value, position = _read_bytes(data, position, end, "header value")
+        headers.append((key, value))
         if position > end:
             raise CorruptBatch(f"record headers end at {position}, the record ends at {end}")
     return tuple(headers), position

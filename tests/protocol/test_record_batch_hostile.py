@@ -55,7 +55,7 @@ def sealed(batch: bytearray) -> bytes:
         ("0c 00 00 00 01 7e 00", "cut off"),
         ("0c 00 00 00 01 01 02", "claims 1 headers"),
         ("0c 00 00 00 01 01 01", "claims -1 headers"),
-        ("10 00 00 00 01 01 02 01 00", "key length -1"),  # a header without key
+        ("10 00 00 00 01 01 02 01 00", "without key"),
         ("10 00 00 00 01 01 02 00 03", "value length -2"),
         ("10 00 00 00 01 01 02 7e 00", "cut off"),
         ("0c 00 00 00 01 01 00 00", "1 bytes follow"),
