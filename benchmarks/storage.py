@@ -10,7 +10,7 @@ back. MB are 10**6 bytes.
 from __future__ import annotations
 
 import json
-import resource
+import re
 import shutil
 import subprocess
 import sys
@@ -33,6 +33,7 @@ OFFSETS_CONFIG = LogConfig(cleanup_policy="compact", segment_bytes=104_857_600)
 SECONDS = 3.0
 REPLAY_RECORDS = 1_000_000
 RECORDS_PER_BATCH = 10
+LARGE_BATCH_RECORDS = 800
 
 
 def offset_record(number: int) -> tuple[bytes, bytes]:
@@ -96,10 +97,10 @@ class Appender:
         return perf_counter() - started
 
 
-def measure_appends(parent: str, partitions: int, *, sync: bool, clients: int) -> str:
+def measure_appends(parent: str, partitions: int, *, sync: bool, clients: int, records: int) -> str:
     folder = tempfile.mkdtemp(dir=parent)
     try:
-        batch = offsets_batch(0)
+        batch = offsets_batch(0, records)
         appender = Appender(folder, partitions, sync=sync, batch=batch)
         seconds = appender.run(clients)
         count = appender.acknowledged
@@ -110,8 +111,8 @@ def measure_appends(parent: str, partitions: int, *, sync: bool, clients: int) -
     flushes = f"{appender.flushes / seconds:,.0f}" if sync else "-"
     wait = f"{median(appender.latencies) * 1000:.2f} ms" if sync else "-"
     return (
-        f"| append {'+ sync' if sync else 'without sync'} | {partitions} | {clients} | {count / seconds:,.0f} "
-        f"| {count * RECORDS_PER_BATCH / seconds:,.0f} | {megabytes / seconds:,.1f} | {flushes} | {wait} |"
+        f"| append {'+ sync' if sync else 'without sync'} | {partitions} | {clients} | {len(batch):,} "
+        f"| {count / seconds:,.0f} | {count * records / seconds:,.0f} | {megabytes / seconds:,.1f} | {flushes} | {wait} |"
     )
 
 
@@ -136,17 +137,24 @@ def measure_replay(parent: str) -> str:
     )
 
 
+def peak_memory_mb() -> float:
+    """The most that this process ever had in memory (getrusage would count its parent's, too)."""
+    match = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert match
+    return int(match[1]) * 1024 / 1e6
+
+
 def replay(folder: str) -> None:
     """In a process of its own, so that its peak memory is the replay's."""
     directory = LogDirectory.open(RealDisk(), folder, lambda _: OFFSETS_CONFIG)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+    before = peak_memory_mb()
     records = 0
     started = perf_counter()
     for chunk, size in directory.log("__consumer_offsets", 0).chunks():
         for _, _, _, _key, _value, _ in scan_records(chunk, 0, size):
             records += 1
     seconds = perf_counter() - started
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+    peak = peak_memory_mb()
     directory.abandon()
     print(json.dumps({"records": records, "seconds": seconds, "before_mb": before, "peak_mb": peak}))
 
@@ -177,12 +185,13 @@ def measure_opening(parent: str) -> str:
 
 def report() -> None:
     parent = sys.argv[1] if len(sys.argv) > 1 else str(Path.cwd())
-    print(f"Batches of {RECORDS_PER_BATCH} offset commits, {len(offsets_batch(0)):,} bytes each.\n")
-    print("| what | partitions | clients | batches/s | records/s | MB/s | flushes/s | median wait |")
-    print("|---|---|---|---|---|---|---|---|")
-    for sync, clients in ((True, 50), (True, 1000), (False, 50)):
-        for partitions in (1, 50):
-            print(measure_appends(parent, partitions, sync=sync, clients=clients), flush=True)
+    print("| what | partitions | clients | bytes | batches/s | records/s | MB/s | flushes/s | median wait |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for records in (RECORDS_PER_BATCH, LARGE_BATCH_RECORDS):
+        for sync, clients in ((True, 50), (True, 1000), (False, 50)):
+            for partitions in (1, 50):
+                row = measure_appends(parent, partitions, sync=sync, clients=clients, records=records)
+                print(row, flush=True)
     print("\n| replayed records | log | records/s | MB/s | memory before | peak memory |\n|---|---|---|---|---|---|")
     print(measure_replay(parent))
     print("\n| opening 50 empty and 20 filled partitions | the same after a crash | clean stop |\n|---|---|---|")

@@ -36,8 +36,9 @@ class AppendInfo(NamedTuple):
 
 def split_batches(data: Buffer, config: LogConfig, *, verify: bool) -> list[BatchHeader]:
     """The headers of the batches that `data` consists of; raises if it is not just whole batches."""
+    size = len(data)
     headers = []
-    position, size = 0, len(data)
+    position = 0
     while position < size:
         header = validate_batch(data, position) if verify else parse_header(data, position)
         batch_bytes = LOG_OVERHEAD_BYTES + header[1]

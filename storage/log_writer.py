@@ -119,14 +119,9 @@ class LogWriter:
             raise LogFailed(self.failed)
         last = headers[-1]
         max_timestamp = last[8] if len(headers) == 1 else max(header[8] for header in headers)
-        try:
-            if not self.segments:
-                self._create(now)
-            if self.segments[-1].must_roll(len(data), max_timestamp, last[0] + last[6], now):
-                self.roll(now)
-        except OSError as error:
-            self._write_failed(None, error)
-        active = self.segments[-1]
+        active = self.segments[-1] if self.segments else None
+        if active is None or active.must_roll(len(data), max_timestamp, last[0] + last[6], now):
+            active = self._next_segment(now)
         try:
             active.append(data, headers)
         except OSError as error:
@@ -137,6 +132,16 @@ class LogWriter:
             self._dirty.append(active)
         if last[2] != self._last_epoch:
             self._enter_epochs(headers)
+
+    def _next_segment(self, now: int) -> Segment:
+        try:
+            if self.segments:
+                self.roll(now)
+            else:
+                self._create(now)
+        except OSError as error:
+            self._write_failed(None, error)
+        return self.segments[-1]
 
     def _enter_epochs(self, headers: list[BatchHeader]) -> None:
         for header in headers:

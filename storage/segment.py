@@ -136,16 +136,20 @@ class Segment:
         if self.size_bytes == 0:
             return last_offset - self.base_offset > MAX_RELATIVE_OFFSET
         config = self.config
-        if self.size_bytes + size_bytes > config.segment_bytes:
+        if self.size_bytes + size_bytes > config.segment_bytes or last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
             return True
-        first = self.first_timestamp
+        first = self._first_timestamp
+        if first == UNKNOWN:
+            first = self.first_timestamp
         waited_ms = max_timestamp - first if first >= 0 else now - self.created_ms
-        return (
-            waited_ms > config.segment_ms
-            or last_offset - self.base_offset > MAX_RELATIVE_OFFSET
-            or len(self.index) * INDEX_ENTRY_BYTES >= config.segment_index_bytes - INDEX_ENTRY_BYTES
-            or len(self.time_index) * TIME_INDEX_ENTRY_BYTES >= config.segment_index_bytes - 2 * TIME_INDEX_ENTRY_BYTES
-        )
+        return waited_ms > config.segment_ms or self._indexes_are_full()
+
+    def _indexes_are_full(self) -> bool:
+        """Whether one of them has room for no more than the entry that the end of the segment needs."""
+        limit = self.config.segment_index_bytes
+        return (len(self.index) + 1) * INDEX_ENTRY_BYTES >= limit or (
+            len(self.time_index) + 2
+        ) * TIME_INDEX_ENTRY_BYTES >= limit
 
     def save_indexes(self) -> list[File]:
         """Write both indexes if they changed; the files are to be synced and closed by the caller."""
