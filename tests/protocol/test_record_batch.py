@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
 from protocol.record_batch import (
     BATCH_HEADER_BYTES,
@@ -34,7 +35,8 @@ COMMIT_RECORD = bytes.fromhex("20 00 00 00 08 00000001 0c 000000000000 00")
 ABORT_RECORD = bytes.fromhex("20 00 00 00 08 00000000 0c 000000000000 00")
 
 nullable_bytes = st.none() | st.binary(max_size=300)
-headers = st.lists(st.tuples(st.binary(max_size=90), nullable_bytes), max_size=3).map(tuple)
+names = st.text(max_size=30).map(str.encode)  # Kafka means them to be UTF-8
+headers = st.lists(st.tuples(names, nullable_bytes), max_size=3).map(tuple)
 new_records = st.lists(st.tuples(nullable_bytes, nullable_bytes, headers), min_size=1, max_size=20)
 timestamps = st.integers(0, 2**60)
 
@@ -172,3 +174,23 @@ def test_a_scan_reads_batch_after_batch_and_can_step_over_headers() -> None:
 def test_a_batch_needs_a_record() -> None:
     with pytest.raises(ValueError, match="at least one"):
         build_batch([], timestamp=0)
+
+
+@given(new_records, timestamps, st.sampled_from([0, 1]))
+def test_kafka_python_reads_what_we_build(records: list[NewRecord], timestamp: int, compression: int) -> None:
+    batch = build_batch(records, timestamp=timestamp, base_offset=17, compression=compression)
+    theirs = DefaultRecordBatch(batch)
+    assert theirs.validate_crc()
+    assert [(r.offset, r.timestamp, r.key, r.value) for r in theirs] == [tuple(r)[:4] for r in read_records(batch)]
+
+
+@given(new_records, st.lists(timestamps, min_size=20, max_size=20), st.sampled_from([0, 1]))
+def test_we_read_what_kafka_python_builds(records: list[NewRecord], times: list[int], compression: int) -> None:
+    builder = DefaultRecordBatchBuilder(2, compression, True, 5, 3, 8, 1_000_000)
+    for number, record in enumerate(records):
+        assert builder.append(number, times[number], record[0], record[1], [])
+    batch = bytes(builder.build())
+    header = validate_batch(batch)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence, header.is_transactional) == (5, 3, 8, True)
+    read = [(record.offset, record.timestamp, record.key, record.value) for record in read_records(batch)]
+    assert read == [(n, times[n], record[0], record[1]) for n, record in enumerate(records)]
