@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -40,20 +41,28 @@ def _copy_jars(folder: Path) -> None:
 
 def java(*arguments: str, stdin: str | None = None, timeout_s: int = 300) -> str:
     """Runs a class or a single source file with Kafka's jars on the class path; returns what it prints."""
+    return _run(arguments, stdin, timeout_s).stdout
+
+
+def dump_log(*arguments: str) -> tuple[str, str]:
+    """kafka-dump-log: what it prints, and what it finds wrong."""
+    done = _run(("org.apache.kafka.tools.DumpLogSegments", *arguments), None, 300)
+    complaints = [line for line in done.stderr.splitlines() if "StatusLogger" not in line and "SLF4J" not in line]
+    return done.stdout, "\n".join(complaints)
+
+
+def _run(arguments: Sequence[str], stdin: str | None, timeout_s: int) -> subprocess.CompletedProcess[str]:
     command = [
         "java",
         "-Xmx1g",
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
+        "-Dfile.encoding=UTF-8",  # what it prints, whatever the locale
+        "-Dstdout.encoding=UTF-8",
         "-cp",
         f"{kafka_jars()}/*",
         *arguments,
     ]
     done = subprocess.run(command, input=stdin, capture_output=True, text=True, encoding="utf-8", timeout=timeout_s)
     assert done.returncode == 0, done.stderr[-4000:]
-    return done.stdout
-
-
-def dump_log(*arguments: str) -> str:
-    """kafka-dump-log."""
-    return java("org.apache.kafka.tools.DumpLogSegments", *arguments)
+    return done

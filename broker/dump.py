@@ -1,0 +1,273 @@
+"""Shows what is in log folders and segment files, line for line as `kafka-dump-log --offsets-decoder` would.
+
+    Dumping __consumer_offsets-7/00000000000000000000.log
+    Log starting offset: 0
+    baseOffset: 0 lastOffset: 1 count: 2 ...
+    | offset: 0 CreateTime: ... key: {"type":"1",...} payload: {"version":"4",...}
+
+Records of other topics are shown as text, as the same tool does with --print-data-log. With `as_json` each batch is
+one line of JSON, which also holds the values of the record headers.
+
+Files are opened for reading only and batch by batch, so that a running broker's folder, or one mounted read-only, can
+be looked at: this is a tool beside the broker, hence no way through storage.disk.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any, BinaryIO, NamedTuple, TextIO
+
+from broker.record_json import key_and_value, to_text
+from protocol.errors import MalformedMessage
+from protocol.log_records import UnknownRecord
+from protocol.record_batch import (
+    BATCH_HEADER_BYTES,
+    BatchHeader,
+    CorruptBatch,
+    Record,
+    parse_header,
+    parse_marker,
+    read_records,
+    verify_crc,
+)
+from storage.layout import LOG, parse_partition_folder, parse_segment_file
+
+OFFSETS_TOPIC = "__consumer_offsets"
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "5", "6", "7")
+MAX_SEQUENCE = 2**31 - 1
+
+
+class Batch(NamedTuple):
+    header: BatchHeader
+    position: int
+    data: bytes
+    is_valid: bool
+
+
+class TrailingBytes(NamedTuple):
+    """What stands behind the last whole batch of a file."""
+
+    size_bytes: int
+
+
+def dump(paths: Iterable[str], *, out: TextIO, as_json: bool = False) -> int:
+    """Print every segment in `paths` (folders or .log files) in order; 1 if anything could not be read."""
+    status = 0
+    for path in paths:
+        try:
+            for file in segment_files(path):
+                whole = _dump_json(file, out) if as_json else _dump_text(file, out)
+                status = status if whole else 1
+        except OSError as error:
+            print(f"{path}: {error.strerror}", file=sys.stderr)
+            status = 1
+    return status
+
+
+def segment_files(path: str) -> list[str]:
+    """The segments of a log folder, or of all in a data folder, without what waits for removal; or the file itself."""
+    if not os.path.isdir(path):
+        return [path]
+    names = os.listdir(path)
+    segments = [name for name in names if (parts := parse_segment_file(name)) and parts[1:] == (LOG, "")]
+    if segments:
+        return [os.path.join(path, name) for name in sorted(segments)]
+    folders = sorted((place, name) for name in names if (place := parse_partition_folder(name)))
+    return [file for _, name in folders for file in segment_files(os.path.join(path, name))]
+
+
+def read_batches(file: BinaryIO, size_bytes: int) -> Iterator[Batch | TrailingBytes]:
+    """Each batch, sound or not, up to the first that is not whole."""
+    position = 0
+    while position < size_bytes:
+        file.seek(position)
+        try:
+            header = parse_header(file.read(BATCH_HEADER_BYTES))
+        except CorruptBatch:
+            header = None
+        if header is None or position + header.size_bytes > size_bytes:
+            yield TrailingBytes(size_bytes - position)
+            return
+        file.seek(position)
+        data = file.read(header.size_bytes)
+        try:
+            verify_crc(data, 0, header)
+            yield Batch(header, position, data, is_valid=True)
+        except CorruptBatch:
+            yield Batch(header, position, data, is_valid=False)
+        position += header.size_bytes
+
+
+# --- text -------------------------------------------------------------------------------------------------------
+
+
+def _dump_text(path: str, out: TextIO) -> bool:
+    with open(path, "rb") as file:
+        print(f"Dumping {path}", file=out)
+        if parts := parse_segment_file(os.path.basename(path)):
+            print(f"Log starting offset: {parts[0]}", file=out)
+        whole = True
+        for batch in read_batches(file, os.fstat(file.fileno()).st_size):
+            if isinstance(batch, TrailingBytes):
+                print(f"Found {batch.size_bytes} invalid bytes at the end of {os.path.basename(path)}", file=out)
+                return False
+            print(_batch_line(batch), file=out)
+            try:
+                for record in read_records(batch.data, header=batch.header):
+                    print(_record_line(batch.header, record, _is_offsets(path)), file=out)
+            except MalformedMessage as problem:
+                print(f"| {problem}", file=out)
+                whole = False
+            whole = whole and batch.is_valid
+    return whole
+
+
+def _is_offsets(path: str) -> bool:
+    """Only the folder says what the records mean; a file on its own is taken for the offsets topic."""
+    folder = os.path.basename(os.path.dirname(os.path.abspath(path)))
+    topic, dash, partition = folder.rpartition("-")
+    return topic == OFFSETS_TOPIC or not (dash and partition.isdigit())
+
+
+def _batch_line(batch: Batch) -> str:
+    header = batch.header
+    horizon = header.delete_horizon_ms
+    return (
+        f"baseOffset: {header.base_offset} lastOffset: {header.last_offset} count: {header.record_count} "
+        f"baseSequence: {header.base_sequence} "
+        f"lastSequence: {_sequence(header, header.last_offset)} "
+        f"producerId: {header.producer_id} producerEpoch: {header.producer_epoch} "
+        f"partitionLeaderEpoch: {header.partition_leader_epoch} isTransactional: {_bool(header.is_transactional)} "
+        f"isControl: {_bool(header.is_control)} "
+        f"deleteHorizonMs: {'OptionalLong.empty' if horizon is None else f'OptionalLong[{horizon}]'} "
+        f"position: {batch.position} {_timestamp_type(header)}: {header.max_timestamp} size: {header.size_bytes} "
+        f"magic: {header.magic} compresscodec: {CODECS[header.compression]} crc: {header.crc} "
+        f"isvalid: {_bool(batch.is_valid)}"
+    )
+
+
+def _record_line(header: BatchHeader, record: Record, is_offsets: bool) -> str:
+    header_keys = ",".join(key.decode("utf-8", "replace") for key, _ in record.headers)
+    line = (
+        f"| offset: {record.offset} {_timestamp_type(header)}: {record.timestamp} keySize: {_size(record.key)} "
+        f"valueSize: {_size(record.value)} sequence: {_sequence(header, record.offset)} headerKeys: [{header_keys}]"
+    )
+    if header.is_control:
+        return line + _marker_text(record)
+    return line + (_offsets_text(record) if is_offsets else _plain_text(record))
+
+
+def _marker_text(record: Record) -> str:
+    marker = parse_marker(record.key, record.value)
+    if marker is None:
+        return " controlType: UNKNOWN"
+    kind = "COMMIT" if marker.commit else "ABORT"
+    return f" endTxnMarker: {kind} coordinatorEpoch: {marker.coordinator_epoch}"
+
+
+def _offsets_text(record: Record) -> str:
+    if record.key is None:
+        return f" key: Error at offset {record.offset}, skipping. The record has no key."
+    try:
+        key, value = key_and_value(record.key, record.value)
+    except MalformedMessage as problem:
+        return f" key: Error at offset {record.offset}, skipping. {problem}"
+    if isinstance(key, UnknownRecord):
+        return f" key: Unknown record type {key.type} at offset {record.offset}, skipping."
+    return f" key: {to_text(key)} payload: {'<DELETE>' if value is None else to_text(value)}"
+
+
+def _plain_text(record: Record) -> str:
+    parts = (("key", record.key), ("payload", record.value))
+    return "".join(f" {name}: {raw.decode('utf-8', 'replace')}" for name, raw in parts if raw is not None)
+
+
+def _sequence(header: BatchHeader, offset: int) -> int:
+    """Sequences of a producer start anew at 0 after the greatest int32."""
+    if header.base_sequence < 0:
+        return -1
+    return (header.base_sequence + offset - header.base_offset) % (MAX_SEQUENCE + 1)
+
+
+def _timestamp_type(header: BatchHeader) -> str:
+    return "LogAppendTime" if header.is_log_append_time else "CreateTime"
+
+
+def _bool(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _size(field: bytes | None) -> int:
+    return -1 if field is None else len(field)
+
+
+# --- JSON -------------------------------------------------------------------------------------------------------
+
+
+def _dump_json(path: str, out: TextIO) -> bool:
+    with open(path, "rb") as file:
+        whole = True
+        for batch in read_batches(file, os.fstat(file.fileno()).st_size):
+            if isinstance(batch, TrailingBytes):
+                print(json.dumps({"file": path, "invalidBytes": batch.size_bytes}), file=out)
+                return False
+            shown, readable = _batch_json(path, batch)
+            print(json.dumps(shown, ensure_ascii=False), file=out)
+            whole = whole and readable and batch.is_valid
+    return whole
+
+
+def _batch_json(path: str, batch: Batch) -> tuple[dict[str, Any], bool]:
+    header = batch.header
+    shown: dict[str, Any] = {
+        "file": path,
+        "position": batch.position,
+        "baseOffset": header.base_offset,
+        "lastOffset": header.last_offset,
+        "maxTimestamp": header.max_timestamp,
+        "timestampType": _timestamp_type(header),
+        "producerId": header.producer_id,
+        "producerEpoch": header.producer_epoch,
+        "baseSequence": header.base_sequence,
+        "partitionLeaderEpoch": header.partition_leader_epoch,
+        "isTransactional": header.is_transactional,
+        "isControl": header.is_control,
+        "deleteHorizonMs": header.delete_horizon_ms,
+        "compression": CODECS[header.compression],
+        "isValid": batch.is_valid,
+        "records": [],
+    }
+    try:
+        is_offsets = _is_offsets(path)
+        for record in read_records(batch.data, header=header):
+            shown["records"].append(_record_json(header, record, is_offsets))
+    except MalformedMessage as problem:
+        shown["error"] = str(problem)
+        return shown, False
+    return shown, True
+
+
+def _record_json(header: BatchHeader, record: Record, is_offsets: bool) -> dict[str, Any]:
+    shown: dict[str, Any] = {"offset": record.offset, "timestamp": record.timestamp}
+    if record.headers:
+        shown["headers"] = [{"key": _text(key), "value": _text(value)} for key, value in record.headers]
+    marker = parse_marker(record.key, record.value) if header.is_control else None
+    if marker is not None:
+        kind = "COMMIT" if marker.commit else "ABORT"
+        return shown | {"endTxnMarker": kind, "coordinatorEpoch": marker.coordinator_epoch}
+    if not is_offsets or header.is_control or record.key is None:
+        return shown | {"key": _text(record.key), "value": _text(record.value)}
+    try:
+        key, value = key_and_value(record.key, record.value)
+    except MalformedMessage as problem:
+        return shown | {"error": str(problem)}
+    if isinstance(key, UnknownRecord):
+        return shown | {"key": {"type": str(key.type)}, "unknown": True}
+    return shown | {"key": key, "value": value}
+
+
+def _text(raw: bytes | None) -> str | None:
+    return None if raw is None else raw.decode("utf-8", "backslashreplace")
