@@ -1,0 +1,25 @@
+"""The group coordinator, without sockets, files, threads or clocks.
+
+Theory of operation, read first.
+
+A *shard* is one partition of __consumer_offsets with the groups whose ids hash to it. It takes a decoded request and
+the time, and gives a response, or an `Outcome`: records for the log, and replies. Replaying records is the only way
+durable state changes, live and at restart alike. A reply that rests on records leaves when they are durable.
+
+    host                      runtime                 shard                   handler
+    ----                      -------                 -----                   -------
+    request  -->  handle  -->  which shard?  -->  join_group(shard, request, call)
+                                                   <--  response | PARKED | Outcome
+                               replay records, put them into the shard's open batch
+    take_writes  <--           one record batch per shard
+    append, sync
+    written  -->               replies that waited for the batch
+    take_replies  <--          whatever is ready to leave
+    next_deadline, expire  --> purgatories: joins, syncs and sessions whose time has come
+
+Two kinds of state, never mixed. *Hard*: what the log says (generation, members, assignments, offsets). *Soft*: who
+waits, session deadlines, the join phase in progress; lost at a restart, and that is fine, because clients come back.
+
+A failed write fails the shard: waiting callers get an error that tells them to come again, the shard is emptied and
+loaded from its log. There is no rollback code.
+"""

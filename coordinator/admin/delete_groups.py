@@ -1,0 +1,24 @@
+"""DeleteGroups (42), v0-2: groups without members, with all their offsets. v2 is flexible."""
+
+from __future__ import annotations
+
+from coordinator.classic.state import EMPTY
+from coordinator.offsets.expiration import group_tombstone, offset_tombstone
+from coordinator.outcome import Outcome
+from coordinator.shard_state import ShardState
+from protocol.error_codes import ErrorCode
+
+
+def delete_group(shard: ShardState, group_id: str, out: Outcome) -> ErrorCode | None:
+    """The tombstones, offsets first; or why not."""
+    group = shard.groups.get(group_id)
+    if group is None:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    if group.state is not EMPTY:
+        return ErrorCode.NON_EMPTY_GROUP
+    places = {(topic, index) for _, topic, index in shard.offsets.pending_places(group_id)}
+    for topic, partitions in shard.offsets.topics(group_id).items():
+        places |= {(topic, index) for index in partitions}
+    out.records += [offset_tombstone(group_id, topic, index) for topic, index in sorted(places)]
+    out.records.append(group_tombstone(group_id))
+    return None

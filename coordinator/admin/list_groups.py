@@ -1,0 +1,21 @@
+"""ListGroups (16), v0-5: all groups. v1 adds the throttle time; v3 is flexible; v4 filters by state (KIP-518); v5 by
+type (KIP-848). Filters know no case; a word that is no state or type matches nothing."""
+
+from __future__ import annotations
+
+from coordinator.shard_state import ShardState
+from protocol.messages.list_groups import ListedGroup, ListGroupsRequest
+
+CLASSIC = "classic"
+
+
+def list_groups(shard: ShardState, request: ListGroupsRequest) -> list[ListedGroup]:
+    states = {state.strip().lower() for state in request.states_filter}
+    types = {each.strip().lower() for each in request.types_filter}
+    if types and CLASSIC not in types:
+        return []
+    return [
+        ListedGroup(group.group_id, group.protocol_type or "", group.state.value, CLASSIC)
+        for group in shard.groups.values()
+        if not states or group.state.value.lower() in states
+    ]

@@ -1,0 +1,223 @@
+"""A classic group: its members, and what the log last said about it.
+
+Hard state (what `replay` installs): generation, protocol type and name, leader, members with their assignments, and the
+time it entered its state. Everything about a join phase in progress is soft.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from coordinator.classic.member import Member, Protocols
+from coordinator.classic.protocol_vote import candidates, choose_protocol
+from coordinator.classic.state import ALLOWED_FROM, EMPTY, PREPARING_REBALANCE, STABLE, ClassicGroupState
+from coordinator.outcome import Record
+from protocol.error_codes import ErrorCode
+from protocol.errors import MalformedMessage
+from protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from protocol.subscription import read_subscription
+
+GROUP_METADATA = 2
+CONSUMER = "consumer"
+
+
+class ClassicGroup:
+    __slots__ = (
+        "cause",
+        "generation",
+        "group_id",
+        "join_phase_started",
+        "leader_id",
+        "members",
+        "new_member_added",
+        "pending_joins",
+        "pending_syncs",
+        "previous_state",
+        "protocol_name",
+        "protocol_type",
+        "state",
+        "state_timestamp",
+        "static_members",
+        "subscribed_topics",
+        "trigger",
+    )
+
+    def __init__(self, group_id: str, now: int = -1) -> None:
+        self.group_id = group_id
+        self.state = EMPTY
+        self.previous_state = EMPTY
+        self.state_timestamp = now
+        self.generation = 0
+        self.protocol_type: str | None = None
+        self.protocol_name: str | None = None
+        self.leader_id: str | None = None
+        self.members: dict[str, Member] = {}
+        self.static_members: dict[str, str] = {}  # instance id: member id
+        self.pending_joins: dict[str, None] = {}  # ids handed out, not yet joined; a dict keeps their order
+        self.pending_syncs: dict[str, None] = {}  # members whose SyncGroup has not come
+        self.new_member_added = False  # during the first wait of a new group
+        self.subscribed_topics: frozenset[str] | None = frozenset()  # None: unknown
+        self.join_phase_started = now
+        self.cause = ""  # why the current join phase began, and who caused it: for the audit
+        self.trigger = ""
+
+    # --- state
+
+    def transition_to(self, target: ClassicGroupState, now: int) -> None:
+        assert self.state in ALLOWED_FROM[target], (self.group_id, self.state, target)
+        self.previous_state = self.state
+        self.state = target
+        self.state_timestamp = now
+
+    @property
+    def is_simple(self) -> bool:
+        """Offsets only: nobody ever joined."""
+        return self.protocol_type is None
+
+    # --- members
+
+    def add(self, member: Member, protocol_type: str) -> None:
+        if not self.members:
+            self.protocol_type = protocol_type
+        self.members[member.member_id] = member
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member.member_id
+        if self.leader_id is None:
+            self.leader_id = member.member_id
+        self.pending_joins.pop(member.member_id, None)
+
+    def remove(self, member_id: str) -> Member | None:
+        self.pending_joins.pop(member_id, None)
+        self.pending_syncs.pop(member_id, None)
+        member = self.members.pop(member_id, None)
+        if member is None:
+            return None
+        if member.instance_id is not None and self.static_members.get(member.instance_id) == member_id:
+            del self.static_members[member.instance_id]
+        if self.leader_id == member_id:
+            self.leader_id = next(iter(self.members), None)
+        return member
+
+    def awaiting_join_count(self) -> int:
+        return sum(1 for member in self.members.values() if member.awaiting_join is not None)
+
+    def all_have_joined(self) -> bool:
+        return not self.pending_joins and all(m.awaiting_join is not None for m in self.members.values())
+
+    def max_rebalance_timeout_ms(self) -> int:
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    def check_member(self, member_id: str, instance_id: str | None) -> ErrorCode | None:
+        """Whether the sender is who it says it is."""
+        if instance_id is not None:
+            known = self.static_members.get(instance_id)
+            if known is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if known != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        return None if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    # --- protocols
+
+    def supports(self, protocol_type: str, protocols: Protocols) -> bool:
+        """Whether a newcomer with these protocols can be a member."""
+        if self.state is EMPTY:
+            return bool(protocol_type) and bool(protocols)
+        if protocol_type != (self.protocol_type or ""):
+            return False
+        known = candidates(self.members.values())
+        return any(name in known for name, _ in protocols)
+
+    def select_protocol(self) -> str:
+        return choose_protocol(self.members.values())
+
+    def learn_subscriptions(self) -> None:
+        """Topics that the members consume, from their metadata; None if somebody's cannot be read."""
+        if self.protocol_type != CONSUMER or self.protocol_name is None:
+            self.subscribed_topics = frozenset() if not self.members else None
+            return
+        topics: set[str] = set()
+        for member in self.members.values():
+            try:
+                topics.update(read_subscription(member.metadata(self.protocol_name)).topics)
+            except MalformedMessage:
+                self.subscribed_topics = None
+                return
+        self.subscribed_topics = frozenset(topics)
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        return self.subscribed_topics is None or topic in self.subscribed_topics
+
+    # --- records
+
+    def to_record(self, assignments: dict[str, bytes] | None, now: int, headers: bool) -> Record:
+        """The group as it will be when this record is replayed. `assignments` None: those in force."""
+        members = [
+            MemberMetadata(
+                member.member_id,
+                member.instance_id,
+                member.client_id,
+                member.client_host,
+                member.rebalance_timeout_ms,
+                member.session_timeout_ms,
+                member.metadata(self.protocol_name),
+                member.assignment if assignments is None else assignments.get(member.member_id, b""),
+            )
+            for member in self.members.values()
+        ]
+        value = GroupMetadataValue(
+            self.protocol_type or "", self.generation, self.protocol_name, self.leader_id, now, members
+        )
+        return Record(GROUP_METADATA, GroupMetadataKey(self.group_id), value, self._audit_headers() if headers else ())
+
+    def _audit_headers(self) -> tuple[tuple[bytes, bytes | None], ...]:
+        """What the log alone would not tell. Kafka's tools and loader skip over record headers."""
+        if not self.cause:
+            return ()
+        return (
+            (b"kohort.join.start.ms", b"%d" % self.join_phase_started),
+            (b"kohort.cause", self.cause.encode()),
+            (b"kohort.trigger", self.trigger.encode()),
+        )
+
+    def replay(self, value: GroupMetadataValue) -> None:
+        """Install a generation. Live or at restart, this is the only writer of hard state.
+
+        The empty record of a group that was just created comes back when its first member has joined already: what it
+        says is not news, and the join phase must go on.
+        """
+        if not value.members and self.members and self.state is PREPARING_REBALANCE:
+            return
+        self.generation = value.generation
+        self.protocol_type = value.protocol_type or None
+        self.protocol_name = value.protocol
+        self.leader_id = value.leader
+        self.state_timestamp = value.current_state_timestamp
+        self._install(value.members)
+        self.previous_state = self.state
+        self.state = STABLE if self.members else EMPTY
+        self.learn_subscriptions()
+
+    def _install(self, saved_members: Iterable[MemberMetadata]) -> None:
+        """Members as the record has them; those we know already keep their soft state."""
+        before, self.members = self.members, {}
+        self.static_members = {}
+        for saved in saved_members:
+            member = before.get(saved.member_id)
+            if member is None:
+                rebalance_timeout_ms = (
+                    saved.rebalance_timeout if saved.rebalance_timeout >= 0 else saved.session_timeout
+                )
+                member = Member(
+                    saved.member_id, saved.group_instance_id, saved.client_id, saved.client_host,
+                    saved.session_timeout, rebalance_timeout_ms, [(self.protocol_name or "", saved.subscription)],
+                )  # fmt: skip
+            member.assignment = saved.assignment
+            self.members[saved.member_id] = member
+            if member.instance_id is not None:
+                self.static_members[member.instance_id] = member.member_id
+
+
+def empty_group_record(group_id: str, now: int) -> Record:
+    """The first record of a group: it exists."""
+    return ClassicGroup(group_id).to_record({}, now, headers=False)

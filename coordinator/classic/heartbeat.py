@@ -1,0 +1,31 @@
+"""Heartbeat (12), v0-4: a member is alive, and learns whether it has to rejoin.
+
+v1 adds the throttle time; v3 static members (KIP-345); v4 is flexible.
+"""
+
+from __future__ import annotations
+
+from coordinator.classic import session
+from coordinator.classic.state import EMPTY, PREPARING_REBALANCE
+from coordinator.outcome import Call
+from coordinator.shard_state import ShardState
+from protocol.error_codes import ErrorCode
+from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+
+def heartbeat(shard: ShardState, request: HeartbeatRequest, call: Call) -> HeartbeatResponse:
+    if not request.group_id:
+        return HeartbeatResponse(0, ErrorCode.INVALID_GROUP_ID)
+    group = shard.groups.get(request.group_id)
+    if group is None:
+        return HeartbeatResponse(0, ErrorCode.UNKNOWN_MEMBER_ID)
+    if error := group.check_member(request.member_id, request.group_instance_id):
+        return HeartbeatResponse(0, error)
+    if request.generation_id != group.generation:
+        return HeartbeatResponse(0, ErrorCode.ILLEGAL_GENERATION)
+    if group.state is EMPTY:
+        return HeartbeatResponse(0, ErrorCode.UNKNOWN_MEMBER_ID)
+    session.heard_from(shard, group, group.members[request.member_id], call.now)
+    if group.state is PREPARING_REBALANCE:
+        return HeartbeatResponse(0, ErrorCode.REBALANCE_IN_PROGRESS)
+    return HeartbeatResponse(0, 0)

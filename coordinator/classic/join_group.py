@@ -1,0 +1,251 @@
+"""JoinGroup (11), v0-9: a consumer asks to be a member, or to stay one.
+
+v1 adds the rebalance timeout (before, the session's was used); v2 the throttle time; v4 makes new members come twice,
+with the id they got (KIP-394); v5 static members (KIP-345); v6 is flexible; v7 answers with the protocol type
+(KIP-559); v8 a reason (KIP-800); v9 lets a returning static leader skip the assignment (KIP-814).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coordinator.classic import session
+from coordinator.classic.delayed_join import (
+    answer_sync,
+    join_error,
+    join_key,
+    join_response,
+    prepare_rebalance,
+    rebalance_or_go_on,
+)
+from coordinator.classic.group import ClassicGroup, empty_group_record
+from coordinator.classic.member import Member, Protocols
+from coordinator.classic.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
+from coordinator.outcome import PARKED, Call, Outcome
+from coordinator.shard_state import ShardState
+from protocol.error_codes import ErrorCode
+from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+
+FIRST_VERSION_WITH_REQUIRED_ID = 4
+FIRST_VERSION_WITH_SKIP_ASSIGNMENT = 9
+
+
+def join_group(shard: ShardState, request: JoinGroupRequest, call: Call) -> Any:
+    member_id = request.member_id
+    if not request.group_id:
+        return join_error(call.version, ErrorCode.INVALID_GROUP_ID, member_id)
+    config = shard.config
+    if not config.min_session_timeout_ms <= request.session_timeout_ms <= config.max_session_timeout_ms:
+        return join_error(call.version, ErrorCode.INVALID_SESSION_TIMEOUT, member_id)
+    group = shard.groups.get(request.group_id)
+    is_new_group = group is None
+    if group is None:
+        if member_id:
+            return join_error(call.version, ErrorCode.UNKNOWN_MEMBER_ID, member_id)
+        group = shard.groups[request.group_id] = ClassicGroup(request.group_id, call.now)
+    out = Outcome()
+    answer = _join(shard, group, request, call, out)
+    if is_new_group and not out.records:
+        # So that the group is known to exist. Nobody's answer waits for it.
+        out.at_once += out.replies
+        out.replies = []
+        out.records.append(empty_group_record(group.group_id, call.now))
+        if answer is not None:
+            out.reply_at_once(call, answer)
+        return out
+    if answer is not None:
+        out.reply(call, answer)
+    return out if out.replies or out.at_once or out.records else PARKED
+
+
+def _join(
+    shard: ShardState, group: ClassicGroup, request: JoinGroupRequest, call: Call, out: Outcome
+) -> JoinGroupResponse | None:
+    """The answer, or None if the request waits for the join phase to end."""
+    protocols = [(protocol.name, protocol.metadata) for protocol in request.protocols]
+    if not _has_room(shard, group, request.member_id):
+        member = group.members.get(request.member_id)
+        if member is not None:
+            group.remove(request.member_id)
+            session.stop_watching(shard, group, member)
+        group.pending_joins.pop(request.member_id, None)
+        return join_error(call.version, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
+    if not group.supports(request.protocol_type, protocols):
+        return join_error(call.version, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
+    if not request.member_id:
+        return _join_as_new(shard, group, request, protocols, call, out)
+    return _join_with_id(shard, group, request, protocols, call, out)
+
+
+def _has_room(shard: ShardState, group: ClassicGroup, member_id: str) -> bool:
+    """Ids that were handed out and not used yet do not count."""
+    if group.state is EMPTY:
+        return True
+    member = group.members.get(member_id)
+    if group.state is PREPARING_REBALANCE:
+        parked = member is not None and member.awaiting_join is not None
+        return parked or group.awaiting_join_count() < shard.config.max_size
+    return member is not None or len(group.members) < shard.config.max_size
+
+
+def _join_as_new(
+    shard: ShardState, group: ClassicGroup, request: JoinGroupRequest, protocols: Protocols, call: Call, out: Outcome
+) -> JoinGroupResponse | None:
+    instance_id = request.group_instance_id
+    if instance_id is not None:
+        member_id = shard.new_member_id(instance_id)
+        if instance_id in group.static_members:
+            return _replace_static_member(shard, group, member_id, request, protocols, call, out)
+        _add_member(shard, group, member_id, request, protocols, call, out)
+        return None
+    member_id = shard.new_member_id(call.client_id)
+    if call.version >= FIRST_VERSION_WITH_REQUIRED_ID:
+        group.pending_joins[member_id] = None
+        session.expect_pending_join(shard, group, member_id, call.now + request.session_timeout_ms)
+        return join_error(call.version, ErrorCode.MEMBER_ID_REQUIRED, member_id)
+    _add_member(shard, group, member_id, request, protocols, call, out)
+    return None
+
+
+def _join_with_id(
+    shard: ShardState, group: ClassicGroup, request: JoinGroupRequest, protocols: Protocols, call: Call, out: Outcome
+) -> JoinGroupResponse | None:
+    member_id = request.member_id
+    if member_id in group.pending_joins:
+        if request.group_instance_id is not None:  # an id for a dynamic member, used by a static one
+            return join_error(call.version, ErrorCode.UNKNOWN_SERVER_ERROR, member_id)
+        _add_member(shard, group, member_id, request, protocols, call, out)
+        return None
+    if error := group.check_member(member_id, request.group_instance_id):
+        return join_error(call.version, error, member_id)
+    member = group.members[member_id]
+    unchanged = member.protocols == tuple(protocols)
+    is_leader = member_id == group.leader_id
+    match group.state:
+        case state if state is PREPARING_REBALANCE:
+            _update(member, request, protocols, call)
+            rebalance_or_go_on(shard, group, call.now, "", "", out)
+            return None
+        case state if state is COMPLETING_REBALANCE:
+            if unchanged:
+                return join_response(group, member)
+            cause = "metadata changed while the leader was assigning"
+        case state if state is STABLE:
+            if unchanged and not is_leader:
+                return join_response(group, member)
+            cause = "leader rejoined" if unchanged else "metadata changed"
+        case _:
+            return join_error(call.version, ErrorCode.UNKNOWN_MEMBER_ID, member_id)
+    _update(member, request, protocols, call)
+    prepare_rebalance(shard, group, call.now, _with_reason(cause, request), member_id, out)
+    return None
+
+
+def _with_reason(cause: str, request: JoinGroupRequest) -> str:
+    return f"{cause}: {request.reason}" if request.reason else cause
+
+
+def _update(member: Member, request: JoinGroupRequest, protocols: Protocols, call: Call) -> None:
+    """New metadata and timeouts; a JoinGroup of the same member that was parked before is never answered."""
+    member.protocols = tuple(protocols)
+    member.session_timeout_ms = request.session_timeout_ms
+    member.rebalance_timeout_ms = _rebalance_timeout_ms(request, call)
+    member.client_id, member.client_host = call.client_id, call.client_host
+    member.awaiting_join = call
+    member.joined_at = call.now
+
+
+def _rebalance_timeout_ms(request: JoinGroupRequest, call: Call) -> int:
+    return request.session_timeout_ms if call.version == 0 else request.rebalance_timeout_ms
+
+
+def _add_member(
+    shard: ShardState, group: ClassicGroup, member_id: str, request: JoinGroupRequest, protocols: Protocols, call: Call,
+    out: Outcome,
+) -> None:  # fmt: skip
+    member = Member(
+        member_id, request.group_instance_id, call.client_id, call.client_host, request.session_timeout_ms,
+        _rebalance_timeout_ms(request, call), protocols,
+    )  # fmt: skip
+    member.is_new = True
+    if group.state is PREPARING_REBALANCE and group.previous_state is EMPTY:
+        group.new_member_added = True
+    if member_id in group.pending_joins:
+        shard.purgatory.cancel(session.session_key(group, member_id))
+    group.add(member, request.protocol_type)
+    member.awaiting_join = call
+    member.joined_at = call.now
+    session.expect_first_join(shard, group, member, call.now)
+    rebalance_or_go_on(shard, group, call.now, _with_reason("member joined", request), member_id, out)
+
+
+def _replace_static_member(
+    shard: ShardState, group: ClassicGroup, member_id: str, request: JoinGroupRequest, protocols: Protocols, call: Call,
+    out: Outcome,
+) -> JoinGroupResponse | None:  # fmt: skip
+    """The instance is back under a new id: it takes over what the old one had, often without a rebalance."""
+    assert request.group_instance_id is not None
+    old = group.members[group.static_members[request.group_instance_id]]
+    _fence(old, out)
+    leader_before = group.leader_id
+    member = _take_over(shard, group, old, member_id, request, protocols, call)
+    session.heard_from(shard, group, member, call.now)
+    if group.state is STABLE and group.select_protocol() == group.protocol_name:
+        return _rejoin_without_rebalance(shard, group, member, leader_before, call, out)
+    member.awaiting_join = call
+    member.joined_at = call.now
+    rebalance_or_go_on(shard, group, call.now, "static member replaced", member_id, out)
+    return None
+
+
+def _fence(old: Member, out: Outcome) -> None:
+    if old.awaiting_join is not None:
+        error = join_error(old.awaiting_join.version, ErrorCode.FENCED_INSTANCE_ID, old.member_id)
+        out.reply(old.awaiting_join, error)
+        old.awaiting_join = None
+    answer_sync(old, ErrorCode.FENCED_INSTANCE_ID, out)
+
+
+def _take_over(
+    shard: ShardState,
+    group: ClassicGroup,
+    old: Member,
+    member_id: str,
+    request: JoinGroupRequest,
+    protocols: Protocols,
+    call: Call,
+) -> Member:
+    session.stop_watching(shard, group, old)
+    member = Member(
+        member_id, request.group_instance_id, call.client_id, call.client_host, request.session_timeout_ms,
+        _rebalance_timeout_ms(request, call), protocols,
+    )  # fmt: skip
+    member.assignment = old.assignment
+    # In its place: the order of members is the order in which the leader sees them.
+    group.members = {
+        (member_id if known == old.member_id else known): (member if known == old.member_id else each)
+        for known, each in group.members.items()
+    }
+    assert request.group_instance_id is not None
+    group.static_members[request.group_instance_id] = member_id
+    if group.leader_id == old.member_id:
+        group.leader_id = member_id
+    if old.member_id in group.pending_syncs:
+        del group.pending_syncs[old.member_id]
+        group.pending_syncs[member_id] = None
+    return member
+
+
+def _rejoin_without_rebalance(
+    shard: ShardState, group: ClassicGroup, member: Member, leader_before: str | None, call: Call, out: Outcome
+) -> JoinGroupResponse:
+    out.records.append(group.to_record(None, call.now, headers=False))
+    response = join_response(group, member)
+    if call.version >= FIRST_VERSION_WITH_SKIP_ASSIGNMENT:
+        response.skip_assignment = member.member_id == group.leader_id
+    else:
+        # So that a leader that came back does not believe that it has to assign: it is told the id it had.
+        response.leader = leader_before or ""
+        response.members = []
+    assert not shard.purgatory.is_watched(join_key(group))
+    return response

@@ -1,0 +1,93 @@
+"""DelayedHeartbeat: a member that is not heard from within its session is gone.
+
+A heartbeat only moves `member.session_deadline`; the watcher compares when it fires, and watches again if it was early.
+A new member has five minutes for its first join phase. One that waits for an answer of ours cannot be silent: its
+watcher lets it be, and the answer starts the session anew.
+"""
+
+from __future__ import annotations
+
+from coordinator.classic.delayed_join import member_gone, pending_join_gone
+from coordinator.classic.group import ClassicGroup
+from coordinator.classic.member import Member
+from coordinator.config import NEW_MEMBER_JOIN_TIMEOUT_MS
+from coordinator.outcome import Outcome
+from coordinator.purgatory import Key
+from coordinator.shard_state import ShardState
+
+
+def session_key(group: ClassicGroup, member_id: str) -> Key:
+    return ("session", group.group_id, member_id)
+
+
+def heard_from(shard: ShardState, group: ClassicGroup, member: Member, now: int) -> None:
+    """Start the member's session anew."""
+    _watch_until(shard, group, member, now + member.session_timeout_ms)
+
+
+def expect_first_join(shard: ShardState, group: ClassicGroup, member: Member, now: int) -> None:
+    _watch_until(shard, group, member, now + NEW_MEMBER_JOIN_TIMEOUT_MS)
+
+
+def _watch_until(shard: ShardState, group: ClassicGroup, member: Member, deadline: int) -> None:
+    member.session_deadline = deadline
+    if not member.watched_until or deadline < member.watched_until:
+        member.watched_until = deadline
+        watcher = DelayedHeartbeat(shard, group, member)
+        shard.purgatory.watch(session_key(group, member.member_id), watcher, deadline)
+
+
+def stop_watching(shard: ShardState, group: ClassicGroup, member: Member) -> None:
+    member.watched_until = 0
+    shard.purgatory.cancel(session_key(group, member.member_id))
+
+
+class DelayedHeartbeat:
+    __slots__ = ("_group", "_member", "_shard")
+
+    def __init__(self, shard: ShardState, group: ClassicGroup, member: Member) -> None:
+        self._shard = shard
+        self._group = group
+        self._member = member
+
+    def can_complete(self) -> bool:
+        return False
+
+    def complete(self, now: int, out: Outcome) -> None:  # noqa: ARG002
+        raise AssertionError("a session is never completed, only extended")
+
+    def expire(self, now: int, out: Outcome) -> None:
+        member, group = self._member, self._group
+        member.watched_until = 0
+        if group.members.get(member.member_id) is not member:
+            return
+        if member.session_deadline > now:
+            _watch_until(self._shard, group, member, member.session_deadline)
+        elif member.is_new or (member.awaiting_join is None and member.awaiting_sync is None):
+            member_gone(self._shard, group, member, now, "session expired", out)
+
+
+class PendingJoinExpiry:
+    """An id that was handed out with MEMBER_ID_REQUIRED and never used."""
+
+    __slots__ = ("_group", "_member_id", "_shard")
+
+    def __init__(self, shard: ShardState, group: ClassicGroup, member_id: str) -> None:
+        self._shard = shard
+        self._group = group
+        self._member_id = member_id
+
+    def can_complete(self) -> bool:
+        return False
+
+    def complete(self, now: int, out: Outcome) -> None:  # noqa: ARG002
+        raise AssertionError("a pending id joins or leaves, it does not complete")
+
+    def expire(self, now: int, out: Outcome) -> None:
+        if self._member_id in self._group.pending_joins:
+            pending_join_gone(self._shard, self._group, self._member_id, now, out)
+
+
+def expect_pending_join(shard: ShardState, group: ClassicGroup, member_id: str, deadline: int) -> None:
+    expiry = PendingJoinExpiry(shard, group, member_id)
+    shard.purgatory.watch(session_key(group, member_id), expiry, deadline)

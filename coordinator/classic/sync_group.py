@@ -1,0 +1,75 @@
+"""SyncGroup (14), v0-5: the leader brings the assignment, everyone takes theirs.
+
+v1 adds the throttle time; v3 static members; v4 is flexible; v5 carries protocol type and name both ways (KIP-559).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coordinator.classic import session
+from coordinator.classic.delayed_join import sync_key
+from coordinator.classic.events import rebalanced
+from coordinator.classic.group import ClassicGroup
+from coordinator.classic.member import Member
+from coordinator.classic.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
+from coordinator.outcome import PARKED, Call, Outcome
+from coordinator.shard_state import ShardState
+from protocol.error_codes import ErrorCode
+from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+
+def sync_group(shard: ShardState, request: SyncGroupRequest, call: Call) -> Any:
+    if call.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
+        return SyncGroupResponse(0, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if not request.group_id:
+        return SyncGroupResponse(0, ErrorCode.INVALID_GROUP_ID)
+    group = shard.groups.get(request.group_id)
+    if group is None or group.state is EMPTY:
+        return SyncGroupResponse(0, ErrorCode.UNKNOWN_MEMBER_ID)
+    if error := _problem(group, request):
+        return SyncGroupResponse(0, error)
+    member = group.members[request.member_id]
+    if group.state is PREPARING_REBALANCE:
+        return SyncGroupResponse(0, ErrorCode.REBALANCE_IN_PROGRESS)
+    group.pending_syncs.pop(member.member_id, None)
+    if not group.pending_syncs:
+        shard.purgatory.cancel(sync_key(group))
+    if group.state is STABLE:
+        return _assigned(group, member)
+    assert group.state is COMPLETING_REBALANCE
+    member.awaiting_sync = call  # one that was parked before is never answered
+    if member.member_id != group.leader_id:
+        return PARKED
+    return _assign(shard, group, request, call)
+
+
+def _problem(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode | None:
+    if error := group.check_member(request.member_id, request.group_instance_id):
+        return error
+    if request.generation_id != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    if request.protocol_type is not None and request.protocol_type != group.protocol_type:
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if request.protocol_name is not None and request.protocol_name != group.protocol_name:
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    return None
+
+
+def _assign(shard: ShardState, group: ClassicGroup, request: SyncGroupRequest, call: Call) -> Outcome:
+    """The leader's word: one record, and an answer to everyone who waits for it."""
+    assignments = {each.member_id: each.assignment for each in request.assignments}
+    out = Outcome([group.to_record(assignments, call.now, shard.config.audit_headers)])
+    out.events.append(rebalanced(group, assignments, call.now))
+    for member in group.members.values():
+        if member.awaiting_sync is not None:
+            assignment = assignments.get(member.member_id, b"")
+            answer = SyncGroupResponse(0, 0, group.protocol_type, group.protocol_name, assignment)
+            out.reply(member.awaiting_sync, answer)
+            member.awaiting_sync = None
+            session.heard_from(shard, group, member, call.now)
+    return out
+
+
+def _assigned(group: ClassicGroup, member: Member) -> SyncGroupResponse:
+    return SyncGroupResponse(0, 0, group.protocol_type, group.protocol_name, member.assignment)

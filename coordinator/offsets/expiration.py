@@ -1,0 +1,91 @@
+"""Offsets that nobody needs any more: expiry (KIP-211), and deletion of topics.
+
+group                                   offsets that may expire     counted from
+simple, nobody ever joined              all                         each commit
+empty, with a protocol type             all                         when it became empty
+stable consumers, subscription known    of topics not subscribed    each commit
+otherwise                               none
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from coordinator.classic.group import CONSUMER, GROUP_METADATA, ClassicGroup
+from coordinator.classic.state import EMPTY, STABLE
+from coordinator.offsets.store import NO_EXPIRY, CommittedOffset
+from coordinator.outcome import Outcome, Record
+from coordinator.shard_state import ShardState
+from protocol.messages.log_group_metadata import GroupMetadataKey
+from protocol.messages.log_offset_commit import OffsetCommitKey
+from protocol.wire import NO_UUID
+
+OFFSET_COMMIT = 1
+
+
+def offset_tombstone(group_id: str, topic: str, partition: int) -> Record:
+    return Record(OFFSET_COMMIT, OffsetCommitKey(group_id, topic, partition), None)
+
+
+def group_tombstone(group_id: str) -> Record:
+    return Record(GROUP_METADATA, GroupMetadataKey(group_id), None)
+
+
+def expire_offsets(shard: ShardState, now: int) -> Outcome:
+    """Tombstones for what has expired, and for groups that are left with nothing."""
+    out = Outcome()
+    for group in list(shard.groups.values()):
+        kept = _expire_group(shard, group, now, out)
+        if group.state is EMPTY and not kept and not group.pending_joins:
+            out.records.append(group_tombstone(group.group_id))
+    return out
+
+
+def _expire_group(shard: ShardState, group: ClassicGroup, now: int, out: Outcome) -> int:
+    """How many offsets stay, pending ones included."""
+    kept = sum(1 for _ in shard.offsets.pending_places(group.group_id))
+    for topic, partitions in shard.offsets.topics(group.group_id).items():
+        may_expire = _may_expire(group, topic)
+        for index, committed in partitions.items():
+            if (
+                may_expire
+                and _is_expired(shard, group, committed, now)
+                and not shard.offsets.has_pending(group.group_id, topic, index)
+            ):
+                out.records.append(offset_tombstone(group.group_id, topic, index))
+            else:
+                kept += 1
+    return kept
+
+
+def _may_expire(group: ClassicGroup, topic: str) -> bool:
+    if group.state is EMPTY:
+        return True
+    return group.state is STABLE and group.protocol_type == CONSUMER and not group.is_subscribed_to(topic)
+
+
+def _is_expired(shard: ShardState, group: ClassicGroup, committed: CommittedOffset, now: int) -> bool:
+    if committed.expire_timestamp != NO_EXPIRY:
+        return now >= committed.expire_timestamp
+    since = committed.commit_timestamp
+    if group.state is EMPTY and not group.is_simple and group.state_timestamp >= 0:
+        since = group.state_timestamp
+    return now - since >= shard.config.offsets_retention_ms
+
+
+def forget_topics(shard: ShardState, deleted: Iterable[tuple[str, bytes]]) -> Outcome:
+    """Tombstones for all offsets of deleted topics, given by name and id."""
+    ids = dict(deleted)
+    out = Outcome()
+    for group_id in list(shard.offsets.group_ids()):
+        for topic, partitions in shard.offsets.topics(group_id).items():
+            if topic in ids:
+                out.records += [
+                    offset_tombstone(group_id, topic, index)
+                    for index, committed in partitions.items()
+                    if committed.topic_id in (NO_UUID, ids[topic])
+                ]
+        for _, topic, index in list(shard.offsets.pending_places(group_id)):
+            if topic in ids:
+                out.records.append(offset_tombstone(group_id, topic, index))
+    return out

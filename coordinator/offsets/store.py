@@ -1,0 +1,129 @@
+"""Committed offsets, and those of transactions that are still open.
+
+Changed by `replay` alone. A transactional commit is pending until its producer's marker comes: COMMIT makes it the
+committed one unless a later record in the log has overtaken it, ABORT drops it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
+from protocol.wire import NO_UUID
+
+NO_EXPIRY = -1
+
+
+class CommittedOffset:
+    __slots__ = ("commit_timestamp", "expire_timestamp", "leader_epoch", "log_offset", "metadata", "offset", "topic_id")
+
+    def __init__(
+        self,
+        offset: int,
+        leader_epoch: int,
+        metadata: str,
+        commit_timestamp: int,
+        expire_timestamp: int,
+        topic_id: bytes,
+        log_offset: int,
+    ) -> None:
+        self.offset = offset
+        self.leader_epoch = leader_epoch
+        self.metadata = metadata
+        self.commit_timestamp = commit_timestamp
+        self.expire_timestamp = expire_timestamp
+        self.topic_id = topic_id
+        self.log_offset = log_offset  # of the record, to tell which of two commits is the later
+
+    def __repr__(self) -> str:
+        return f"CommittedOffset({self.offset}, {self.metadata!r})"
+
+
+ByPartition = dict[int, CommittedOffset]
+Place = tuple[str, str, int]  # group, topic, partition
+
+
+class OffsetStore:
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[str, ByPartition]] = {}
+        self._pending: dict[int, dict[Place, CommittedOffset]] = {}  # by producer id
+
+    # --- reading
+
+    def topics(self, group_id: str) -> dict[str, ByPartition]:
+        return self._groups.get(group_id, {})
+
+    def get(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
+        topics = self._groups.get(group_id)
+        partitions = topics.get(topic) if topics is not None else None
+        return partitions.get(partition) if partitions is not None else None
+
+    def has_pending(self, group_id: str, topic: str, partition: int) -> bool:
+        place = (group_id, topic, partition)
+        return bool(self._pending) and any(place in pending for pending in self._pending.values())
+
+    def pending_places(self, group_id: str) -> Iterator[Place]:
+        for pending in self._pending.values():
+            yield from (place for place in pending if place[0] == group_id)
+
+    def group_ids(self) -> Iterator[str]:
+        return iter(self._groups)
+
+    def count(self) -> int:
+        return sum(len(p) for topics in self._groups.values() for p in topics.values())
+
+    # --- replaying
+
+    def replay(
+        self, key: OffsetCommitKey, value: OffsetCommitValue | None, log_offset: int, producer_id: int = -1
+    ) -> None:
+        if value is None:
+            self._forget(key)
+        elif producer_id >= 0:
+            place = (key.group, key.topic, key.partition)
+            self._pending.setdefault(producer_id, {})[place] = _committed(value, log_offset)
+        else:
+            self._partitions(key.group, key.topic)[key.partition] = _committed(value, log_offset)
+
+    def end_transaction(self, producer_id: int, commit: bool) -> list[str]:
+        """The groups whose offsets changed."""
+        pending = self._pending.pop(producer_id, {})
+        if not commit:
+            return []
+        changed = []
+        for (group_id, topic, partition), offset in pending.items():
+            partitions = self._partitions(group_id, topic)
+            known = partitions.get(partition)
+            if known is None or known.log_offset < offset.log_offset:
+                partitions[partition] = offset
+                changed.append(group_id)
+        return changed
+
+    def _partitions(self, group_id: str, topic: str) -> ByPartition:
+        topics = self._groups.get(group_id)
+        if topics is None:
+            topics = self._groups[group_id] = {}
+        partitions = topics.get(topic)
+        if partitions is None:
+            partitions = topics[topic] = {}
+        return partitions
+
+    def _forget(self, key: OffsetCommitKey) -> None:
+        """A tombstone: the committed offset and the pending ones of all producers."""
+        topics = self._groups.get(key.group)
+        partitions = topics.get(key.topic) if topics is not None else None
+        if topics is not None and partitions is not None:
+            partitions.pop(key.partition, None)
+            if not partitions:
+                del topics[key.topic]
+            if not topics:
+                del self._groups[key.group]
+        for pending in self._pending.values():
+            pending.pop((key.group, key.topic, key.partition), None)
+
+
+def _committed(value: OffsetCommitValue, log_offset: int) -> CommittedOffset:
+    return CommittedOffset(
+        value.offset, value.leader_epoch, value.metadata, value.commit_timestamp, value.expire_timestamp,
+        value.topic_id if value.topic_id != NO_UUID else NO_UUID, log_offset,
+    )  # fmt: skip

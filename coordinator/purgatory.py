@@ -1,0 +1,79 @@
+"""Where operations wait, each with a deadline: for the rest of a group, for a member's next sign of life.
+
+One heap of deadlines for all of them. Watching again under the same key replaces what was watched; the old entry stays
+in the heap and is passed over when it comes up. Nothing here reads a clock: the host says what time it is.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import Protocol
+
+from coordinator.outcome import Outcome
+
+Key = tuple[str, ...]
+
+
+class DelayedOperation(Protocol):
+    def can_complete(self) -> bool:
+        """Whether what it waits for has come."""
+        ...
+
+    def complete(self, now: int, out: Outcome) -> None:
+        """It has come."""
+        ...
+
+    def expire(self, now: int, out: Outcome) -> None:
+        """The deadline has."""
+        ...
+
+
+class Purgatory:
+    __slots__ = ("_heap", "_sequence", "_watched")
+
+    def __init__(self) -> None:
+        self._watched: dict[Key, tuple[int, DelayedOperation]] = {}
+        self._heap: list[tuple[int, int, Key]] = []
+        self._sequence = 0
+
+    def __len__(self) -> int:
+        return len(self._watched)
+
+    def watch(self, key: Key, operation: DelayedOperation, deadline: int) -> None:
+        self._sequence += 1
+        self._watched[key] = (self._sequence, operation)
+        heappush(self._heap, (deadline, self._sequence, key))
+
+    def cancel(self, key: Key) -> None:
+        self._watched.pop(key, None)
+
+    def is_watched(self, key: Key) -> bool:
+        return key in self._watched
+
+    def check(self, key: Key, now: int, out: Outcome) -> None:
+        """Complete the operation under `key` if it can be."""
+        found = self._watched.get(key)
+        if found is not None and found[1].can_complete():
+            del self._watched[key]
+            found[1].complete(now, out)
+
+    def next_deadline(self) -> int | None:
+        heap = self._heap
+        while heap:
+            deadline, sequence, key = heap[0]
+            found = self._watched.get(key)
+            if found is not None and found[0] == sequence:
+                return deadline
+            heappop(heap)
+        return None
+
+    def expire(self, now: int) -> Outcome | None:
+        """What the next operation whose time has come has to say; None when there is none left."""
+        deadline = self.next_deadline()
+        if deadline is None or deadline > now:
+            return None
+        _, _, key = heappop(self._heap)
+        _, operation = self._watched.pop(key)
+        out = Outcome()
+        operation.expire(now, out)
+        return out

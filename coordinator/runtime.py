@@ -1,0 +1,172 @@
+"""All shards, seen by the host: requests in, batches to write, replies to send, deadlines to keep.
+
+The host calls, and then takes what has become ready:
+
+    answer = runtime.submit(group_id, handler, request, call)      # a response, or PARKED
+    for reply in runtime.take_replies(): ...
+    for write in runtime.take_writes(): append write.batch, then runtime.written(write) or runtime.write_failed(...)
+    runtime.next_deadline(), runtime.expire(now)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import Any
+
+from coordinator.config import GroupConfig
+from coordinator.failures import failed_response, unavailable_response
+from coordinator.outcome import PARKED, Call, Outcome, Record, Reply
+from coordinator.partitioner import partition_of
+from coordinator.shard import Shard, Status
+from coordinator.shard_state import ShardState, Topics
+from protocol.error_codes import ErrorCode
+from protocol.log_records import encode_key, encode_value
+from protocol.record_batch import build_batch
+
+Handler = Callable[[ShardState, Any, Call], Any]
+
+MAX_BATCH_BYTES = 900_000  # a batch must stay below max.message.bytes
+MAX_CACHED_GROUPS = 100_000
+
+
+class Write:
+    """Batches of one shard for its log, and who waits for them."""
+
+    __slots__ = ("batches", "first_offset", "replies", "shard")
+
+    def __init__(self, shard: Shard, first_offset: int, batches: list[bytes], replies: list[Reply]) -> None:
+        self.shard = shard
+        self.first_offset = first_offset
+        self.batches = batches
+        self.replies = replies
+
+
+class Runtime:
+    def __init__(self, config: GroupConfig, topics: Topics, random: Random, partition_count: int) -> None:
+        self.config = config
+        self._topics = topics
+        self._random = random
+        self.shards = [Shard(self._new_state(partition)) for partition in range(partition_count)]
+        self.events: list[Any] = []
+        self._replies: list[Reply] = []
+        self._dirty: dict[int, Shard] = {}
+        self._partitions: dict[str, int] = {}  # Java's hash of a long id costs more than the rest of a heartbeat
+
+    def _new_state(self, partition: int) -> ShardState:
+        return ShardState(partition, self.config, self._topics, self._random)
+
+    def shard_of(self, group_id: str) -> Shard:
+        partition = self._partitions.get(group_id)
+        if partition is None:
+            if len(self._partitions) >= MAX_CACHED_GROUPS:
+                self._partitions.clear()
+            partition = self._partitions[group_id] = partition_of(group_id, len(self.shards))
+        return self.shards[partition]
+
+    # --- requests
+
+    def submit(self, group_id: str, handler: Handler, request: Any, call: Call) -> Any:
+        shard = self.shard_of(group_id)
+        if shard.status is not Status.ACTIVE:
+            return unavailable_response(request, call.version, shard.status)
+        result = handler(shard.state, request, call)
+        if type(result) is Outcome:
+            self.commit(shard, result)
+            return PARKED
+        return result
+
+    def commit(self, shard: Shard, out: Outcome) -> None:
+        self._replies += shard.commit(out)
+        self.events += out.events
+        if shard.unwritten:
+            self._dirty[shard.partition] = shard
+
+    def answer_after_writes(self, shard: Shard, call: Call, response: Any) -> Any:
+        """A read that may have seen what is not durable yet waits for it."""
+        if not shard.unwritten:
+            if not shard.in_flight:
+                return response
+            self._dirty[shard.partition] = shard
+        shard.waiting.append(Reply(call, response))
+        return PARKED
+
+    def take_replies(self) -> list[Reply]:
+        replies, self._replies = self._replies, []
+        return replies
+
+    # --- writing
+
+    @property
+    def has_writes(self) -> bool:
+        return bool(self._dirty)
+
+    def take_writes(self, now: int) -> list[Write]:
+        dirty, self._dirty = self._dirty, {}
+        return [self._take(shard, now) for shard in dirty.values()]
+
+    def _take(self, shard: Shard, now: int) -> Write:
+        records, shard.unwritten = shard.unwritten, []
+        replies, shard.waiting = shard.waiting, []
+        shard.in_flight += 1
+        first_offset = shard.next_offset - len(records)
+        return Write(shard, first_offset, _batches(records, first_offset, now), replies)
+
+    def written(self, write: Write) -> None:
+        """What the write held is durable: its replies may leave."""
+        write.shard.in_flight -= 1
+        self._replies += write.replies
+
+    def write_failed(self, write: Write, error: ErrorCode) -> None:
+        """The shard's memory is ahead of its log: tell everyone to come again, and start over from the log."""
+        shard = write.shard
+        waiting = write.replies + shard.waiting
+        self._replies += [Reply(r.call, failed_response(r.response, r.call.version, error)) for r in waiting]
+        for group in shard.state.groups.values():
+            for member in group.members.values():
+                for call, kind in ((member.awaiting_join, "join"), (member.awaiting_sync, "sync")):
+                    if call is not None:
+                        self._replies.append(Reply(call, failed_response(kind, call.version, error)))
+        self._dirty.pop(shard.partition, None)
+        self.reset(shard.partition)
+
+    def reset(self, partition: int) -> Shard:
+        """An empty shard in the place of the old one, to be loaded."""
+        shard = self.shards[partition] = Shard(self._new_state(partition))
+        return shard
+
+    # --- time
+
+    def next_deadline(self) -> int | None:
+        deadlines = (shard.state.purgatory.next_deadline() for shard in self.shards)
+        return min((each for each in deadlines if each is not None), default=None)
+
+    def expire(self, now: int) -> None:
+        for shard in self.shards:
+            if shard.status is Status.ACTIVE:
+                while (out := shard.state.purgatory.expire(now)) is not None:
+                    self.commit(shard, out)
+
+
+def _batches(records: Iterable[Record], first_offset: int, now: int) -> list[bytes]:
+    """Kafka's bytes; more than one batch only if the records do not fit into one."""
+    batches: list[bytes] = []
+    rows: list[Any] = []
+    size = 0
+    for record in records:
+        key = encode_key(record.type, record.key)
+        value = None if record.value is None else encode_value(record.type, record.value, record.value_version)
+        grown = len(key) + len(value or b"") + 64
+        if rows and size + grown > MAX_BATCH_BYTES:
+            batches.append(_build(rows, first_offset, now))
+            first_offset += len(rows)
+            rows, size = [], 0
+        rows.append((key, value, record.headers))
+        size += grown
+    if rows:
+        batches.append(_build(rows, first_offset, now))
+    return batches
+
+
+def _build(rows: list[Any], base_offset: int, now: int) -> bytes:
+    return build_batch(rows, timestamp=now, base_offset=base_offset, base_sequence=0)  # 0, as Kafka's coordinator

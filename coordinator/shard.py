@@ -1,0 +1,125 @@
+"""One partition of __consumer_offsets: state, the batch that is open, and how the log becomes state."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from enum import Enum
+from typing import Any
+
+from coordinator.classic import session
+from coordinator.classic.delayed_join import prepare_rebalance
+from coordinator.classic.group import ClassicGroup
+from coordinator.outcome import Outcome, Record, Reply
+from coordinator.shard_state import ShardState
+from protocol.errors import MalformedMessage
+from protocol.log_records import RECORD_TYPES, UnknownRecord, decode_key, decode_value
+from protocol.record_batch import BatchHeader
+from protocol.record_batch import Record as LogRecord
+
+logger = logging.getLogger(__name__)
+
+LEGACY_OFFSET_COMMIT, OFFSET_COMMIT, GROUP_METADATA = 0, 1, 2
+
+
+class Status(Enum):
+    LOADING = "loading"
+    ACTIVE = "active"
+    FAILED = "failed"  # its log cannot be read: the operator has to look
+
+
+class Shard:
+    def __init__(self, state: ShardState) -> None:
+        self.state = state
+        self.status = Status.LOADING
+        self.next_offset = 0  # of the log
+        self.unwritten: list[Record] = []
+        self.waiting: list[Reply] = []  # for `unwritten`
+        self.in_flight = 0  # batches that are being written
+        self.skipped_types: set[int] = set()
+
+    @property
+    def partition(self) -> int:
+        return self.state.partition
+
+    # --- live
+
+    def commit(self, out: Outcome) -> list[Reply]:
+        """Replay the records and put them into the open batch; the replies that can leave at once."""
+        for record in out.records:
+            self._replay(record.type, record.key, record.value, self.next_offset, -1)
+            self.next_offset += 1
+        if out.records:
+            self.unwritten += out.records
+            self.waiting += out.replies
+            return out.at_once
+        return out.at_once + out.replies
+
+    @property
+    def has_pending_writes(self) -> bool:
+        return bool(self.unwritten) or self.in_flight > 0
+
+    # --- replay
+
+    def load(self, header: BatchHeader, records: Iterable[LogRecord], end_transaction: bool | None) -> None:
+        """One batch of the log. `end_transaction`: of a control batch, whether it commits."""
+        self.next_offset = header.base_offset + header.last_offset_delta + 1
+        if header.is_control:
+            if end_transaction is not None:
+                for group_id in self.state.offsets.end_transaction(header.producer_id, end_transaction):
+                    self._group_of_offsets(group_id)
+            return
+        producer_id = header.producer_id if header.is_transactional else -1
+        for record in records:
+            self._load_record(record, producer_id)
+
+    def _load_record(self, record: LogRecord, producer_id: int) -> None:
+        if record.key is None:
+            return
+        record_type, key = decode_key(record.key)
+        if isinstance(key, UnknownRecord):
+            if record_type not in self.skipped_types:
+                self.skipped_types.add(record_type)
+                logger.warning("skipping records of unknown type %d in shard %d", record_type, self.partition)
+            return
+        value = None if record.value is None else decode_value(record_type, record.value)
+        self._replay(record_type, key, value, record.offset, producer_id)
+
+    def _replay(self, record_type: int, key: Any, value: Any, log_offset: int, producer_id: int) -> None:
+        state = self.state
+        if record_type == OFFSET_COMMIT:
+            state.offsets.replay(key, value, log_offset, producer_id)
+            if value is not None:
+                self._group_of_offsets(key.group)
+        elif record_type == GROUP_METADATA:
+            if value is None:
+                state.groups.pop(key.group, None)
+            else:
+                group = state.groups.get(key.group)
+                if group is None:
+                    group = state.groups[key.group] = ClassicGroup(key.group)
+                group.replay(value)
+        elif record_type not in self.skipped_types:
+            # Groups of the newer protocols: read, and left alone until Kohort coordinates them too.
+            self.skipped_types.add(record_type)
+            logger.info("shard %d holds %s records", self.partition, RECORD_TYPES[record_type].name)
+
+    def _group_of_offsets(self, group_id: str) -> None:
+        """An offset of a group that nobody knows makes a simple group."""
+        if group_id not in self.state.groups:
+            self.state.groups[group_id] = ClassicGroup(group_id)
+
+    def loaded(self, now: int) -> Outcome:
+        """The log is replayed: members get a whole session to report."""
+        self.status = Status.ACTIVE
+        out = Outcome()
+        for group in list(self.state.groups.values()):
+            for member in group.members.values():
+                session.heard_from(self.state, group, member, now)
+            if len(group.members) > self.state.config.max_size:
+                prepare_rebalance(self.state, group, now, "over capacity", "", out)
+        return out
+
+    def fail(self, problem: MalformedMessage) -> None:
+        self.status = Status.FAILED
+        logger.error("shard %d cannot be loaded, its groups are not served: %s", self.partition, problem)
