@@ -110,10 +110,11 @@ def measure_appends(parent: str, partitions: int, *, sync: bool, clients: int, r
     megabytes = count * len(batch) / 1e6
     flushes = f"{appender.flushes / seconds:,.0f}" if sync else "-"
     wait = f"{median(appender.latencies) * 1000:.2f} ms" if sync else "-"
-    return (
-        f"| append {'+ sync' if sync else 'without sync'} | {partitions} | {clients} | {len(batch):,} "
-        f"| {count / seconds:,.0f} | {count * records / seconds:,.0f} | {megabytes / seconds:,.1f} | {flushes} | {wait} |"
-    )
+    cells = (
+        f"append {'+ sync' if sync else 'without sync'}", f"{partitions}", f"{clients}", f"{len(batch):,}",
+        f"{count / seconds:,.0f}", f"{count * records / seconds:,.0f}", f"{megabytes / seconds:,.1f}", flushes, wait,
+    )  # fmt: skip
+    return f"| {' | '.join(cells)} |"
 
 
 def measure_replay(parent: str) -> str:

@@ -19,8 +19,11 @@ SECTOR_BYTES = 512
 
 
 @pytest.fixture(autouse=True)
-def _quiet() -> None:
-    logging.getLogger("storage").setLevel(logging.CRITICAL)  # each of 50,000 cuts says so in a line
+def _quiet() -> Iterator[None]:
+    logger = logging.getLogger("storage")
+    logger.setLevel(logging.CRITICAL)  # each of 50,000 cuts says so in a line
+    yield
+    logger.setLevel(logging.NOTSET)
 
 
 class Original:
