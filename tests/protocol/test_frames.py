@@ -1,0 +1,69 @@
+"""The stream of bytes becomes frames, however it was cut."""
+
+from __future__ import annotations
+
+import random
+from struct import pack
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocol.errors import MalformedMessage
+from protocol.frames import MIN_REQUEST_BYTES, FrameSplitter, framed
+
+BODIES = st.lists(st.binary(min_size=MIN_REQUEST_BYTES, max_size=300), max_size=12)
+
+
+@settings(deadline=None)  # the machine may be busy
+@given(BODIES, st.randoms(use_true_random=False))
+def test_frames_come_out_as_they_went_in_however_the_stream_is_cut(bodies: list[bytes], rng: random.Random) -> None:
+    stream = b"".join(framed(body) for body in bodies)
+    splitter = FrameSplitter(max_bytes=1000)
+    out: list[bytes] = []
+    while stream:
+        size = rng.randrange(1, 40)
+        out += splitter.frames(stream[:size])
+        stream = stream[size:]
+    assert out == bodies
+    assert splitter.pending_bytes == 0
+
+
+def test_a_frame_waits_for_its_last_byte() -> None:
+    splitter = FrameSplitter(max_bytes=100)
+    whole = framed(b"12345678")
+    assert list(splitter.frames(whole[:-1])) == []
+    assert splitter.pending_bytes == 11
+    assert list(splitter.frames(whole[-1:])) == [b"12345678"]
+
+
+@pytest.mark.parametrize("length", [-1, -(2**31), 0, MIN_REQUEST_BYTES - 1, 101, 2**31 - 1])
+def test_a_length_that_cannot_be_is_refused_as_soon_as_it_is_there(length: int) -> None:
+    splitter = FrameSplitter(max_bytes=100)
+    assert list(splitter.frames(pack(">i", length)[:3])) == []
+    with pytest.raises(MalformedMessage, match=r"socket\.request\.max\.bytes"):
+        list(splitter.frames(pack(">i", length)[3:]))
+
+
+def test_frames_before_a_bad_length_are_still_given() -> None:
+    frames = FrameSplitter(max_bytes=100).frames(framed(b"12345678") + b"\xff\xff\xff\xff")
+    assert next(frames) == b"12345678"
+    with pytest.raises(MalformedMessage):
+        next(frames)
+
+
+def test_the_greatest_length_is_allowed() -> None:
+    assert list(FrameSplitter(max_bytes=100).frames(framed(bytes(100)))) == [bytes(100)]
+
+
+def test_a_frame_may_be_put_together_from_parts() -> None:
+    assert framed(b"ab", b"", b"c") == b"\x00\x00\x00\x03abc"
+
+
+def test_a_frame_is_bytes_of_its_own() -> None:
+    """Decoders keep slices of it, so it must not change when the buffer does."""
+    splitter = FrameSplitter(max_bytes=100)
+    (first,) = splitter.frames(framed(b"first one"))
+    list(splitter.frames(framed(b"second one")))
+    assert type(first) is bytes
+    assert first == b"first one"
