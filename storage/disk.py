@@ -166,6 +166,10 @@ class Disk(ABC):
         """Sync many files; per file None, or what went wrong with it. Never raises OSError."""
         return [_sync_one(file) for file in files]
 
+    def space(self, path: str) -> tuple[int, int]:  # noqa: ARG002
+        """(size, free bytes) of the disk that `path` lies on; -1 where nobody knows."""
+        return -1, -1
+
     def read_file(self, path: str) -> bytes:
         """The whole content of a (small) file."""
         file = self.open(path)
@@ -208,11 +212,19 @@ class FolderLock(ABC):
 class RealFile(File):
     """A file of the operating system: one descriptor, O_APPEND, no buffering of our own."""
 
-    __slots__ = ("_fd",)
+    __slots__ = ("_device", "_fd")
 
     def __init__(self, path: str, fd: int) -> None:
         super().__init__(path)
         self._fd = fd
+        self._device: int | None = None
+
+    @property
+    def device(self) -> int:
+        """The number of the file system that this lies on."""
+        if self._device is None:
+            self._device = os.fstat(self._fd).st_dev
+        return self._device
 
     def append(self, data: Buffer) -> None:
         written = os.write(self._fd, data)
@@ -311,6 +323,10 @@ class RealDisk(Disk):
         finally:
             os.close(fd)
 
+    def space(self, path: str) -> tuple[int, int]:
+        found = os.statvfs(path)
+        return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
+
     def sync_all(self, files: Sequence[File]) -> list[OSError | None]:
         if self._chooser.prefers_whole(len(files)) and (fd := self._witness(files)) is not None:
             return self._sync_whole(fd, files)
@@ -321,7 +337,7 @@ class RealDisk(Disk):
 
         syncfs reports the errors since its descriptor was opened, and the lock was before all data files.
         """
-        devices = {os.fstat(file.fileno()).st_dev for file in files}
+        devices = {file.device if isinstance(file, RealFile) else -1 for file in files}
         return self._locks.get(devices.pop()) if len(devices) == 1 else None
 
     def _sync_whole(self, fd: int, files: Sequence[File]) -> list[OSError | None]:

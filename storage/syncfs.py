@@ -18,7 +18,7 @@ from time import perf_counter
 from typing import Final
 
 MIN_FILES: Final = 3
-FORGET: Final = 0.98  # per turn of not being taken: a way ten times as dear is tried again after 115 turns
+FORGET: Final = 0.998  # per turn of not being taken: a way twice as dear is tried again after 350 turns
 WEIGHT: Final = 0.2  # of the newest measurement in the running mean
 
 
