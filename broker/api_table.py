@@ -1,7 +1,7 @@
 """Which APIs are served, by whom, and how a request of each version is read and answered.
 
-A handler is a function `(broker, request, call) -> response`, in a module named after its API. Modules are imported
-when the first such request comes: start-up pays for none of them.
+A handler is a function `(broker, request, call) -> response`, in a module named after its API, or named behind a
+colon. Modules are imported when the first such request comes: start-up pays for none of them.
 """
 
 from __future__ import annotations
@@ -20,6 +20,16 @@ HANDLERS: dict[ApiKey, str] = {
     ApiKey.API_VERSIONS: "broker.cluster.api_versions",
     ApiKey.METADATA: "broker.cluster.metadata",
     ApiKey.FIND_COORDINATOR: "broker.cluster.find_coordinator",
+    ApiKey.JOIN_GROUP: "broker.groups:join_group",
+    ApiKey.SYNC_GROUP: "broker.groups:sync_group",
+    ApiKey.HEARTBEAT: "broker.groups:heartbeat",
+    ApiKey.LEAVE_GROUP: "broker.groups:leave_group",
+    ApiKey.OFFSET_COMMIT: "broker.groups:offset_commit",
+    ApiKey.OFFSET_FETCH: "broker.groups:offset_fetch",
+    ApiKey.OFFSET_DELETE: "broker.groups:offset_delete",
+    ApiKey.LIST_GROUPS: "broker.groups:list_groups",
+    ApiKey.DESCRIBE_GROUPS: "broker.groups:describe_groups",
+    ApiKey.DELETE_GROUPS: "broker.groups:delete_groups",
     ApiKey.DESCRIBE_CLUSTER: "broker.cluster.describe_cluster",
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: "broker.cluster.describe_topic_partitions",
     ApiKey.CREATE_TOPICS: "broker.topics.create_topics",
@@ -33,6 +43,9 @@ HANDLERS: dict[ApiKey, str] = {
     ApiKey.FETCH: "broker.topics.fetch",
     ApiKey.LIST_OFFSETS: "broker.topics.list_offsets",
     ApiKey.INIT_PRODUCER_ID: "broker.topics.init_producer_id",
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: "broker.topics.offset_for_leader_epoch",
+    ApiKey.DELETE_RECORDS: "broker.topics.delete_records",
+    ApiKey.DESCRIBE_LOG_DIRS: "broker.topics.describe_log_dirs",
     ApiKey.LIST_PARTITION_REASSIGNMENTS: "broker.topics.list_partition_reassignments",
 }
 
@@ -81,8 +94,8 @@ class ApiTable:
             raise UnsupportedRequest(
                 f"{api.name} version {version} is not served, only {api.min_version} to {api.max_version}"
             )
-        path = self._handlers[api.key]
-        handler: Handler = getattr(import_module(path), path.rpartition(".")[2])
+        module, _, function = self._handlers[api.key].partition(":")
+        handler: Handler = getattr(import_module(module), function or module.rpartition(".")[2])
         route = self._routes[api_key << 16 | version] = Route(api_key, version, handler)
         return route
 

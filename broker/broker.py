@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from broker.api_table import ApiTable
 from broker.config import Config, Listener, parse_properties
+from broker.coordinator_host import CoordinatorHost
 from broker.flusher import Flusher
 from broker.topics.catalog import Catalog
 from storage.disk import Disk
@@ -39,7 +40,9 @@ class Broker:
         self.logs: LogDirectory
         self.extra: dict[str, Any] = {}  # what handlers keep between requests: fetch sessions, producer ids
         self.flusher: Flusher
+        self.coordinator: CoordinatorHost
         self.call_later: Callable[[float, Callable[[], object]], Cancellable]  # seconds; set by the server
+        self.call_soon: Callable[[Callable[[], object]], Cancellable]  # at the end of this turn of the event loop
 
     def open(self, now: int) -> None:
         """Take the data folder and read what is in it."""
@@ -55,10 +58,16 @@ class Broker:
     def start_work(self, post: Callable[[Callable[[], object]], object]) -> None:
         """Start what goes on beside requests; `post` lets another thread call something on the event loop."""
         self.flusher = Flusher(self.disk, post)
+        self.coordinator = CoordinatorHost(self)
+        self.coordinator.start()
 
     def close(self, now: int) -> None:
         """Sync everything and leave the mark of a clean stop."""
+        from broker.topics.producer_state import save_all_snapshots
+
+        self.coordinator.stop()
         self.flusher.stop()
+        save_all_snapshots(self)
         self.logs.close(now)
 
     def _make_folders(self, folder: str) -> None:

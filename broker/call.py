@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from coordinator.outcome import PARKED  # not yet: the handler keeps the call, and `call.reply` comes later
+
 if TYPE_CHECKING:
     from broker.connection import Connection
 
 
-class _Signal:
-    """An answer that is not a response."""
+__all__ = ["NO_ANSWER", "PARKED", "Call"]
 
-    def __init__(self, name: str) -> None:
-        self._name = name
 
+class _NoAnswer:
     def __repr__(self) -> str:
-        return self._name
+        return "NO_ANSWER"
 
 
-PARKED = _Signal("PARKED")  # not yet: the handler keeps the call, and `call.reply` comes later
-NO_ANSWER = _Signal("NO_ANSWER")  # never: Produce with acks=0
+NO_ANSWER = _NoAnswer()  # never: Produce with acks=0
 
 
 class Call:

@@ -90,6 +90,17 @@ class Config:
 
     # --- the coordinator's log
     offsets_topic_num_partitions: int = setting(50, "offsets.topic.num.partitions", 1, INT32_MAX)
+    group_min_session_timeout_ms: int = setting(6_000, "group.min.session.timeout.ms", None, INT32_MAX)
+    group_max_session_timeout_ms: int = setting(1_800_000, "group.max.session.timeout.ms", None, INT32_MAX)
+    group_initial_rebalance_delay_ms: int = setting(3_000, "group.initial.rebalance.delay.ms", 0, INT32_MAX)
+    group_max_size: int = setting(INT32_MAX, "group.max.size", 1, INT32_MAX)
+    offset_metadata_max_bytes: int = setting(4_096, "offset.metadata.max.bytes", 0, INT32_MAX)
+    offsets_retention_minutes: int = setting(10_080, "offsets.retention.minutes", 1, INT32_MAX)
+    offsets_retention_check_interval_ms: int = setting(600_000, "offsets.retention.check.interval.ms", 1, INT64_MAX)
+    # Kafka answers when a commit is in the page caches of its replicas. One machine has no replicas to lean on.
+    kohort_offsets_sync_before_reply: bool = setting(True, "kohort.offsets.sync.before.reply")
+    # Who committed, and why a rebalance happened, as record headers for the audit. Kafka's tools skip them.
+    kohort_audit_headers: bool = setting(True, "kohort.audit.headers")
     offsets_topic_segment_bytes: int = setting(104_857_600, "offsets.topic.segment.bytes", 1, INT32_MAX)
 
     @property

@@ -49,6 +49,7 @@ class Server:
     async def start(self) -> None:
         config = self.broker.config
         self.broker.call_later = self.loop.call_later
+        self.broker.call_soon = self.loop.call_soon
         self.broker.open(now_ms())
         self.broker.start_work(self.loop.call_soon_threadsafe)
         try:

@@ -14,7 +14,7 @@ from coordinator.outcome import Outcome, Record, Reply
 from coordinator.shard_state import ShardState
 from protocol.errors import MalformedMessage
 from protocol.log_records import RECORD_TYPES, UnknownRecord, decode_key, decode_value
-from protocol.record_batch import BatchHeader
+from protocol.record_batch import BatchHeader, parse_marker, scan_records
 from protocol.record_batch import Record as LogRecord
 
 logger = logging.getLogger(__name__)
@@ -71,19 +71,31 @@ class Shard:
             return
         producer_id = header.producer_id if header.is_transactional else -1
         for record in records:
-            self._load_record(record, producer_id)
+            if record.key is not None:
+                self._load_record(record.key, record.value, record.offset, producer_id)
 
-    def _load_record(self, record: LogRecord, producer_id: int) -> None:
-        if record.key is None:
-            return
-        record_type, key = decode_key(record.key)
+    def load_chunk(self, chunk: bytes, size: int) -> None:
+        """Whole batches of the log, as many as a chunk of it holds: the fast way to load."""
+        for header, offset, _, raw_key, raw_value, _ in scan_records(chunk, 0, size, with_headers=False):
+            if header.is_control:
+                marker = parse_marker(raw_key, raw_value)
+                if marker is not None:
+                    for group_id in self.state.offsets.end_transaction(header.producer_id, marker.commit):
+                        self._group_of_offsets(group_id)
+            elif raw_key is not None:
+                producer_id = header.producer_id if header.is_transactional else -1
+                self._load_record(raw_key, raw_value, offset, producer_id)
+            self.next_offset = header.next_offset
+
+    def _load_record(self, raw_key: bytes, raw_value: bytes | None, offset: int, producer_id: int) -> None:
+        record_type, key = decode_key(raw_key)
         if isinstance(key, UnknownRecord):
             if record_type not in self.skipped_types:
                 self.skipped_types.add(record_type)
                 logger.warning("skipping records of unknown type %d in shard %d", record_type, self.partition)
             return
-        value = None if record.value is None else decode_value(record_type, record.value)
-        self._replay(record_type, key, value, record.offset, producer_id)
+        value = None if raw_value is None else decode_value(record_type, raw_value)
+        self._replay(record_type, key, value, offset, producer_id)
 
     def _replay(self, record_type: int, key: Any, value: Any, log_offset: int, producer_id: int) -> None:
         state = self.state

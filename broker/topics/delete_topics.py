@@ -51,6 +51,7 @@ def delete_topics(broker: Broker, request: DeleteTopicsRequest, call: Call) -> D
             results.append(DeletableTopicResult(topic.name, topic.id, 0, None))
     if doomed:
         broker.catalog.delete(doomed)
+        broker.coordinator.topics_deleted(doomed)
     return DeleteTopicsResponse(0, results)
 
 

@@ -22,7 +22,6 @@ class Rebalanced(NamedTuple):
 
 def rebalanced(group: ClassicGroup, assignments: dict[str, bytes], now: int) -> Rebalanced:
     slowest = max(group.members.values(), key=lambda member: member.joined_at)
-    before = {member.member_id: member.assignment for member in group.members.values()}
     return Rebalanced(
         group.group_id,
         group.generation,
@@ -31,7 +30,7 @@ def rebalanced(group: ClassicGroup, assignments: dict[str, bytes], now: int) -> 
         slowest.member_id,
         now - group.join_phase_started,
         len(group.members),
-        _moved(before, assignments) if group.protocol_type == CONSUMER else -1,
+        _moved(group.committed_assignments, assignments) if group.protocol_type == CONSUMER else -1,
     )
 
 

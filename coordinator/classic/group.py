@@ -24,6 +24,7 @@ CONSUMER = "consumer"
 class ClassicGroup:
     __slots__ = (
         "cause",
+        "committed_assignments",
         "generation",
         "group_id",
         "join_phase_started",
@@ -58,6 +59,7 @@ class ClassicGroup:
         self.new_member_added = False  # during the first wait of a new group
         self.subscribed_topics: frozenset[str] | None = frozenset()  # None: unknown
         self.join_phase_started = now
+        self.committed_assignments: dict[str, bytes] = {}  # of the last generation that was written
         self.cause = ""  # why the current join phase began, and who caused it: for the audit
         self.trigger = ""
 
@@ -194,6 +196,7 @@ class ClassicGroup:
         self.leader_id = value.leader
         self.state_timestamp = value.current_state_timestamp
         self._install(value.members)
+        self.committed_assignments = {saved.member_id: saved.assignment for saved in value.members}
         self.previous_state = self.state
         self.state = STABLE if self.members else EMPTY
         self.learn_subscriptions()

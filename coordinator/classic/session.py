@@ -7,7 +7,7 @@ watcher lets it be, and the answer starts the session anew.
 
 from __future__ import annotations
 
-from coordinator.classic.delayed_join import member_gone, pending_join_gone
+from coordinator.classic import delayed_join  # which needs us as well: the end of a session begins a join phase
 from coordinator.classic.group import ClassicGroup
 from coordinator.classic.member import Member
 from coordinator.config import NEW_MEMBER_JOIN_TIMEOUT_MS
@@ -64,7 +64,7 @@ class DelayedHeartbeat:
         if member.session_deadline > now:
             _watch_until(self._shard, group, member, member.session_deadline)
         elif member.is_new or (member.awaiting_join is None and member.awaiting_sync is None):
-            member_gone(self._shard, group, member, now, "session expired", out)
+            delayed_join.member_gone(self._shard, group, member, now, "session expired", out)
 
 
 class PendingJoinExpiry:
@@ -85,7 +85,7 @@ class PendingJoinExpiry:
 
     def expire(self, now: int, out: Outcome) -> None:
         if self._member_id in self._group.pending_joins:
-            pending_join_gone(self._shard, self._group, self._member_id, now, out)
+            delayed_join.pending_join_gone(self._shard, self._group, self._member_id, now, out)
 
 
 def expect_pending_join(shard: ShardState, group: ClassicGroup, member_id: str, deadline: int) -> None:

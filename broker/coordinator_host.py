@@ -1,0 +1,275 @@
+"""Runs the coordinator inside the broker: its log, its clock, its replies.
+
+The coordinator is pure; this is where its batches meet files and its deadlines the event loop. Requests of one turn of
+the loop share their batches: `submit` only marks the turn as due, `_turn` writes. By default a reply waits until its
+batch is synced, many batches sharing one sync; with kohort.offsets.sync.before.reply=false it waits for the page cache
+only, as Kafka does.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from random import Random
+from secrets import randbits
+from time import time
+from typing import TYPE_CHECKING, Any
+
+from broker.topics.catalog import CONSUMER_OFFSETS, Topic
+from coordinator.config import GroupConfig
+from coordinator.offsets.expiration import expire_offsets, forget_topics
+from coordinator.outcome import Call
+from coordinator.runtime import Handler, Runtime, Write
+from coordinator.shard import Shard, Status
+from protocol.error_codes import ErrorCode
+from protocol.errors import MalformedMessage
+from storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from broker.broker import Broker, Cancellable
+    from storage.partition_log import PartitionLog
+
+logger = logging.getLogger(__name__)
+rebalance_logger = logging.getLogger("kohort.rebalance")
+
+LOAD_AT_ONCE_BYTES = 2_000_000  # logs smaller than this together are loaded before the first client connects
+LOAD_STEP_S = 0.01
+RELOAD_DELAY_S = 1.0
+
+
+class CatalogTopics:
+    """The broker's topics, as the coordinator wants to see them."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._catalog = broker.catalog
+
+    def topic_id(self, name: str) -> bytes | None:
+        topic = self._catalog.get(name)
+        return None if topic is None else topic.id
+
+    def name_of(self, topic_id: bytes) -> str | None:
+        topic = self._catalog.by_id(topic_id)
+        return None if topic is None else topic.name
+
+    def partition_count(self, name: str) -> int:
+        topic = self._catalog.get(name)
+        return 0 if topic is None else len(topic.partitions)
+
+
+class CoordinatorHost:
+    def __init__(self, broker: Broker) -> None:
+        config = broker.config
+        self._broker = broker
+        self._sync_before_reply = config.kohort_offsets_sync_before_reply
+        topic = broker.catalog.get(CONSUMER_OFFSETS)
+        count = len(topic.partitions) if topic is not None else config.offsets_topic_num_partitions
+        settings = GroupConfig(
+            min_session_timeout_ms=config.group_min_session_timeout_ms,
+            max_session_timeout_ms=config.group_max_session_timeout_ms,
+            initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+            max_size=config.group_max_size,
+            offset_metadata_max_bytes=config.offset_metadata_max_bytes,
+            offsets_retention_ms=config.offsets_retention_minutes * 60_000,
+            retention_check_interval_ms=config.offsets_retention_check_interval_ms,
+            audit_headers=config.kohort_audit_headers,
+        )
+        self.runtime = Runtime(settings, CatalogTopics(broker), Random(randbits(128)), count)
+        self.rebalances = 0
+        self._turn_is_due = False
+        self._delivering = False
+        self._timer: Cancellable | None = None
+        self._timer_deadline: int | None = None
+
+    # --- start
+
+    def start(self) -> None:
+        """Load what the log holds: small logs at once, large ones in steps between requests."""
+        to_load = []
+        for shard in self.runtime.shards:
+            log = self._log(shard, create=False)
+            if log is None or log.log_end_offset == 0:
+                self.runtime.commit(shard, shard.loaded(now_ms()))
+            else:
+                to_load.append((shard, log))
+        at_once = sum(log.size_bytes for _, log in to_load) <= LOAD_AT_ONCE_BYTES
+        for shard, log in to_load:
+            self._go_on_loading(shard, self._load(shard, log), at_once)
+        self._broker.call_later(self.runtime.config.retention_check_interval_ms / 1000, self._check_retention)
+        self._after()
+
+    def _log(self, shard: Shard, *, create: bool) -> PartitionLog | None:
+        """StorageError if it could not be opened."""
+        topic = self._broker.catalog.get(CONSUMER_OFFSETS)
+        if topic is None:
+            if not create:
+                return None
+            topic = self._broker.catalog.ensure_consumer_offsets()
+        try:
+            return topic.partitions[shard.partition].log
+        except StorageError as problem:
+            if create:
+                raise
+            shard.fail(MalformedMessage(str(problem)))
+            return None
+
+    def _load(self, shard: Shard, log: PartitionLog) -> Iterator[None]:
+        """Replays the log, giving way after each chunk of it."""
+        for chunk, size in log.chunks():
+            shard.load_chunk(chunk, size)
+            yield
+        shard.next_offset = log.log_end_offset
+
+    def _go_on_loading(self, shard: Shard, steps: Iterator[None], at_once: bool = False) -> None:
+        if self.runtime.shards[shard.partition] is not shard:
+            return
+        until = time() + LOAD_STEP_S
+        try:
+            for _ in steps:
+                if not at_once and time() > until:
+                    self._broker.call_soon(lambda: self._go_on_loading(shard, steps))
+                    return
+        except (MalformedMessage, StorageError, OSError) as problem:
+            shard.fail(MalformedMessage(str(problem)))
+            return
+        self.runtime.commit(shard, shard.loaded(now_ms()))
+        self._after()
+
+    # --- requests
+
+    def submit(self, group_id: str, handler: Handler, request: Any, call: Call) -> Any:
+        answer = self.runtime.submit(group_id, handler, request, call)
+        self._after(self.runtime.shard_of(group_id))
+        return answer
+
+    def commit(self, shard: Shard, out: Any) -> None:
+        self.runtime.commit(shard, out)
+        self._after(shard)
+
+    def answer_after_writes(self, shard: Shard, call: Any, response: Any) -> None:
+        self.runtime.answer_after_writes(shard, call, response)
+        self._after(shard)
+
+    def _after(self, touched: Shard | None = None) -> None:
+        """What follows from every call into the runtime: replies leave, writes are due, the timer may be too late."""
+        runtime = self.runtime
+        if runtime.has_writes and not self._turn_is_due:
+            self._turn_is_due = True
+            self._broker.call_soon(self._turn)
+        self._deliver()
+        deadline = touched.state.purgatory.next_deadline() if touched is not None else runtime.next_deadline()
+        if deadline is not None and (self._timer_deadline is None or deadline < self._timer_deadline):
+            self._set_timer(deadline)
+
+    def _deliver(self) -> None:
+        """A reply can bring the client's next request, and with it more replies; they are for the loop below."""
+        if self._delivering:
+            return
+        self._delivering = True
+        try:
+            while replies := self.runtime.take_replies():
+                for call, response in replies:
+                    call.reply(response)  # type: ignore[attr-defined]
+        finally:
+            self._delivering = False
+        if self.runtime.events:
+            self._tell()
+
+    def _tell(self) -> None:
+        events, self.runtime.events = self.runtime.events, []
+        for event in events:
+            self.rebalances += 1
+            rebalance_logger.info(
+                "rebalanced group=%s generation=%d cause=%r trigger=%r slowest=%r duration_ms=%d members=%d moved=%d",
+                *event,
+            )
+
+    # --- time
+
+    def _set_timer(self, deadline: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_deadline = deadline
+        self._timer = self._broker.call_later(max(0, deadline - now_ms()) / 1000, self._time_is_up)
+
+    def _time_is_up(self) -> None:
+        self._timer = self._timer_deadline = None
+        self.runtime.expire(now_ms())
+        self._after()
+
+    def _check_retention(self) -> None:
+        for shard in self.runtime.shards:
+            if shard.status is Status.ACTIVE:
+                self.runtime.commit(shard, expire_offsets(shard.state, now_ms()))
+        self._broker.call_later(self.runtime.config.retention_check_interval_ms / 1000, self._check_retention)
+        self._after()
+
+    def topics_deleted(self, topics: list[Topic]) -> None:
+        """Offsets of a topic go with it."""
+        gone = [(topic.name, topic.id) for topic in topics]
+        for shard in self.runtime.shards:
+            if shard.status is Status.ACTIVE:
+                self.runtime.commit(shard, forget_topics(shard.state, gone))
+        self._after()
+
+    # --- writing
+
+    def _turn(self) -> None:
+        self._turn_is_due = False
+        for write in self.runtime.take_writes(now_ms()):
+            try:
+                self._append(write)
+            except (StorageError, OSError) as problem:
+                self._failed(write, problem)
+        self._after()
+
+    def _append(self, write: Write) -> None:
+        if not write.batches:  # somebody waits for writes that are in flight already
+            self._written(write, None)
+            return
+        log = self._log(write.shard, create=True)
+        assert log is not None
+        now = now_ms()
+        offset = write.first_offset
+        for batch in write.batches:
+            info = log.append(batch, now=now)
+            assert info.first_offset == offset, (log.folder, info.first_offset, offset)
+            offset = info.last_offset + 1
+        if self._sync_before_reply:
+            self._broker.flusher.sync(log, lambda problem: self._written(write, problem))
+        else:
+            self._written(write, None)
+
+    def _written(self, write: Write, problem: StorageError | None) -> None:
+        if problem is not None:
+            self._failed(write, problem)
+        elif self.runtime.shards[write.shard.partition] is write.shard:
+            self.runtime.written(write)
+        self._after()
+
+    def _failed(self, write: Write, problem: Exception) -> None:
+        """A disk that refuses: everyone is told to come again, and the shard starts over from its log."""
+        partition = write.shard.partition
+        if self.runtime.shards[partition] is not write.shard:
+            return
+        logger.error("writing to %s-%d failed, loading it again: %s", CONSUMER_OFFSETS, partition, problem)
+        self.runtime.write_failed(write, ErrorCode.NOT_COORDINATOR)
+        self._broker.call_later(RELOAD_DELAY_S, lambda: self._reload(partition))
+
+    def _reload(self, partition: int) -> None:
+        shard = self.runtime.shards[partition]
+        try:
+            log = self._broker.logs.reopen(CONSUMER_OFFSETS, partition, now_ms())
+        except (StorageError, OSError) as problem:
+            logger.error("%s-%d is still not usable: %s", CONSUMER_OFFSETS, partition, problem)
+            self._broker.call_later(RELOAD_DELAY_S, lambda: self._reload(partition))
+            return
+        self._go_on_loading(shard, self._load(shard, log))
+
+    def stop(self) -> None:
+        """Write what is due; parked members find the broker gone and come back to the next one."""
+        if self.runtime.has_writes:
+            self._turn()
+
+
+def now_ms() -> int:
+    return int(time() * 1000)
