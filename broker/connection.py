@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from broker.api_table import Route, UnsupportedRequest
 from broker.call import NO_ANSWER, PARKED, Call
+from broker.sending import MIN_BYTES, CutShort, FileSender, read_parts
 from protocol.api_keys import ApiKey
 from protocol.errors import MalformedMessage
 from protocol.frames import FrameSplitter
 from protocol.wire import skip_tags
-from storage.open_files import LogSlice
 
 if TYPE_CHECKING:
     from broker.server import Server
@@ -44,6 +44,8 @@ class Connection(asyncio.Protocol):
         "_pumping",
         "_raw_client_id",
         "_reading",
+        "_sender",
+        "_sending",
         "_server",
         "_splitter",
         "_transport",
@@ -61,6 +63,8 @@ class Connection(asyncio.Protocol):
         self._pumping = False
         self._choked = False
         self._reading = True
+        self._sender: FileSender | None = None  # for answers with records, from the first large one on
+        self._sending = False  # a part of an answer waits for room in the socket
         self._client_id = ""
         self._raw_client_id = b""
         self._frame_started = 0.0
@@ -79,6 +83,8 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self.is_closed = True
+        if self._sender is not None:
+            self._sender.close()
         self._server.disconnected(self)
 
     def data_received(self, data: bytes) -> None:
@@ -88,7 +94,11 @@ class Connection(asyncio.Protocol):
             self._frame_started = self.last_active
         splitter.feed(data)
         self._pump()
-        if self._reading and splitter.pending_bytes > READ_AHEAD_BYTES and (self._parked or self._choked):
+        if (
+            self._reading
+            and splitter.pending_bytes > READ_AHEAD_BYTES
+            and (self._parked or self._choked or self._sending)
+        ):
             self._reading = False
             self._transport.pause_reading()
 
@@ -108,7 +118,7 @@ class Connection(asyncio.Protocol):
         self._pumping = True
         splitter = self._splitter
         try:
-            while self._parked is None and not self._choked and not self.is_closed:
+            while self._parked is None and not (self._choked or self._sending) and not self.is_closed:
                 frame = splitter.next_frame()
                 if frame is None:
                     self._read_on()
@@ -182,7 +192,11 @@ class Connection(asyncio.Protocol):
             return
         body = route.encode(response)
         if type(body) is list:
-            body = b"".join(part.read() if type(part) is LogSlice else part for part in body)
+            size = sum(map(len, body))
+            if size >= MIN_BYTES:
+                self._send_parts(call.correlation_id, route.tagged, body, size)
+                return
+            body = read_parts(body)
         if route.tagged:
             self._transport.write(_answer_header_tagged(len(body) + 5, call.correlation_id) + body)
         else:
@@ -193,6 +207,24 @@ class Connection(asyncio.Protocol):
 
         failed = response is not NO_ANSWER and holds_error(response)
         self._server.metrics.api(route.name).answered(self._server.loop.time() - call.started, failed)
+
+    def _send_parts(self, correlation_id: int, tagged: bool, parts: list[Any], size: int) -> None:
+        """An answer with many records: its log slices go from the file to the socket."""
+        pack, header_bytes = (_answer_header_tagged, 5) if tagged else (_answer_header, 4)
+        if self._sender is None:
+            self._sender = FileSender(self._server.loop, self._transport, self._sent)
+        try:
+            self._sending = not self._sender.send([pack(size + header_bytes, correlation_id), *parts])
+        except CutShort as problem:
+            self.close(str(problem))
+
+    def _sent(self, problem: CutShort | None) -> None:
+        """The rest of an answer, for which the socket had no room at first, is sent too."""
+        self._sending = False
+        self.last_active = self._server.loop.time()
+        if problem is not None:
+            self.close(str(problem))
+        self._pump()
 
     def _answer_unknown_api_versions(self, correlation_id: int) -> None:
         from broker.cluster.api_versions import fallback_answer
@@ -212,7 +244,7 @@ class Connection(asyncio.Protocol):
 
     def half_frame_since(self) -> float | None:
         """When the unfinished frame began, if there is one and we are waiting for the rest."""
-        waiting = self._splitter.pending_bytes and self._parked is None and not self._choked
+        waiting = self._splitter.pending_bytes and self._parked is None and not self._choked and not self._sending
         return self._frame_started if waiting else None
 
     def close(self, reason: str) -> None:

@@ -59,7 +59,17 @@ def sessions_of(broker: Broker) -> FetchSessions:
 class _Fetch:
     """One Fetch request, from its first look at the logs to its answer."""
 
-    __slots__ = ("_broker", "_bytes", "_call", "_context", "_is_urgent", "_max_bytes", "_min_bytes", "_request")
+    __slots__ = (
+        "_broker",
+        "_bytes",
+        "_call",
+        "_context",
+        "_is_follower",
+        "_is_urgent",
+        "_max_bytes",
+        "_min_bytes",
+        "_request",
+    )
 
     def __init__(self, broker: Broker, request: FetchRequest, call: Call, context: Context) -> None:
         self._broker = broker
@@ -70,6 +80,8 @@ class _Fetch:
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._bytes = 0
         self._is_urgent = False
+        state = request.replica_state
+        self._is_follower = request.replica_id >= 0 or (state is not None and state.replica_id >= 0)
 
     def begin(self) -> Any:
         answers = self._read()
@@ -110,11 +122,14 @@ class _Fetch:
         partition = self._find(wanted)
         if partition is None:  # does not end the wait of the others, as with Kafka
             is_new = type(wanted.topic) is bytes and self._broker.catalog.by_id(wanted.topic) is None
-            return _failed(fetch, ErrorCode.UNKNOWN_TOPIC_ID if is_new else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            error = ErrorCode.UNKNOWN_TOPIC_ID if is_new else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            return PartitionData(fetch.partition, error, -1)
         try:
             log = partition.log
         except LogFailed:
             return self._refused(fetch, ErrorCode.KAFKA_STORAGE_ERROR)
+        if self._is_follower:
+            return self._refused(fetch, ErrorCode.NOT_LEADER_OR_FOLLOWER)  # one broker has none
         if fetch.current_leader_epoch not in (-1, LEADER_EPOCH):
             return self._refused(fetch, epoch_error(fetch.current_leader_epoch))
         offset, end = fetch.fetch_offset, log.log_end_offset
@@ -123,6 +138,8 @@ class _Fetch:
         aborted = () if self._request.isolation_level == READ_COMMITTED else None
         answer = PartitionData(fetch.partition, 0, end, end, log.log_start_offset, None, None, None, aborted)
         if fetch.last_fetched_epoch >= 0 and (diverging := _diverging_epoch(log, fetch)) is not None:
+            if diverging.epoch < 0:
+                return self._refused(fetch, ErrorCode.OFFSET_OUT_OF_RANGE)
             self._is_urgent = True
             answer.diverging_epoch = diverging
         elif offset < end and (found := self._slice(log, fetch)) is not None:
@@ -142,8 +159,9 @@ class _Fetch:
         return found
 
     def _refused(self, fetch: FetchPartition, error: ErrorCode) -> PartitionData:
+        """What the log itself refuses ends the wait of the others."""
         self._is_urgent = True
-        return _failed(fetch, error)
+        return PartitionData(fetch.partition, error, -1, aborted_transactions=None)
 
     # --- answering
 
@@ -162,10 +180,6 @@ class _Fetch:
                 topics.append(FetchableTopicResponse(name, topic_id, partitions))
             partitions.append(answer)
         return FetchResponse(0, error, session_id, topics)
-
-
-def _failed(fetch: FetchPartition, error: ErrorCode) -> PartitionData:
-    return PartitionData(fetch.partition, error, -1)
 
 
 def epoch_error(claimed: int) -> ErrorCode:

@@ -124,7 +124,7 @@ class FetchSessions:
         epoch = request.session_epoch
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(request.session_id, None)
-            wanted = [each for _, each in _wanted(request.topics, uses_topic_ids)]
+            wanted = list(dict(_wanted(request.topics, uses_topic_ids)).values())
             return Context(wanted, uses_topic_ids, is_full=epoch == INITIAL_EPOCH)
         session = self._sessions.get(request.session_id)
         if session is None:

@@ -44,11 +44,12 @@ def list_offsets(broker: Broker, request: ListOffsetsRequest, call: Call) -> Lis
     for topic in request.topics:
         answers = []
         for each in topic.partitions:
-            if asked[topic.name, each.partition_index] > 1:
-                answer = _failed(each, ErrorCode.INVALID_REQUEST)
-            else:
-                answer = _look_up(broker.catalog.partition(topic.name, each.partition_index), each, call.version)
-            answers.append(answer)
+            times = asked.pop((topic.name, each.partition_index), 0)
+            if times == 1:
+                partition = broker.catalog.partition(topic.name, each.partition_index)
+                answers.append(_look_up(partition, each, call.version))
+            elif times:  # asked for twice: answered once, for all
+                answers.append(_failed(each, ErrorCode.INVALID_REQUEST))
         topics.append(ListOffsetsTopicResponse(topic.name, answers))
     return ListOffsetsResponse(0, topics)
 

@@ -10,13 +10,14 @@ flush.messages says so. acks=0 is never answered; if something is wrong then, th
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from broker.call import NO_ANSWER, PARKED
-from broker.topics.append_checks import Refusal, check_batch
+from broker.topics.append_checks import Refusal, check_batch, check_frame
 from broker.topics.catalog import LEADER_EPOCH
-from broker.topics.delayed_fetch import appended
-from broker.topics.producer_state import producers_of
+from broker.topics.delayed_fetch import WATCHERS, appended
+from broker.topics.producer_state import PRODUCERS, producers_of, save_snapshot
 from protocol.error_codes import ErrorCode
 from protocol.messages.produce import (
     PartitionProduceResponse,
@@ -24,110 +25,133 @@ from protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from protocol.record_batch import NO_PRODUCER_ID
-from protocol.wire import NO_UUID
-from storage.errors import LogFailed
+from protocol.record_batch import TRANSACTIONAL
+from storage.errors import LogFailed, StorageError
 
 if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.call import Call
-    from broker.topics.catalog import Topic
+    from broker.topics.catalog import Partition, Topic
     from protocol.messages.produce import PartitionProduceData, TopicProduceData
     from storage.partition_log import PartitionLog
 
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 ADMIN_CLIENT_ID = "__admin_client"  # Kafka's own tools may write into internal topics
+ATTRIBUTES_LOW_BYTE = 22
 
 INVALID_REQUIRED_ACKS = Refusal(ErrorCode.INVALID_REQUIRED_ACKS)
+INTERNAL_TOPIC = Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION)
+NO_SUCH_TRANSACTIONAL_ID = Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+TRANSACTIONAL_ID_MISSING = Refusal(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 UNKNOWN_TOPIC_OR_PARTITION = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 UNKNOWN_TOPIC_ID = Refusal(ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 def produce(broker: Broker, request: ProduceRequest, call: Call) -> Any:
-    acks = request.acks
-    flushes = _Flushes()
+    refusal = _refuse_all(request)
+    flushes: list[tuple[PartitionLog, PartitionProduceResponse]] = []
     topics = []
     failed = False
     for wanted in request.topic_data:
-        topic, refusal = _find_topic(broker, wanted, call)
-        if not -1 <= acks <= 1:
-            refusal = INVALID_REQUIRED_ACKS
+        topic = _find_topic(broker, wanted, call.version)
         answers = []
         for data in wanted.partition_data:
-            answer = _append(broker, topic, refusal, data, call, flushes)
+            if data.records is None:
+                call.hang_up("Produce without records")
+                return NO_ANSWER
+            answer = _produce(broker, topic, data, call, refusal, flushes)
             if answer.error_code:
                 failed = True
             answers.append(answer)
         topics.append(TopicProduceResponse(wanted.name, wanted.topic_id, answers))
-    if acks == 0:
+    if request.acks == 0:
         if failed:
             call.hang_up(f"Produce with acks=0 failed: {_first_error(topics)}")
         return NO_ANSWER
-    if flushes.pending:
-        flushes.then_reply(call, ProduceResponse(topics))
+    response = ProduceResponse(topics)
+    if flushes:
+        _reply_when_synced(broker, call, response, flushes)
         return PARKED
-    return ProduceResponse(topics)
+    return response
 
 
-def _find_topic(broker: Broker, wanted: TopicProduceData, call: Call) -> tuple[Topic | None, Refusal | None]:
-    if call.version >= FIRST_VERSION_WITH_TOPIC_IDS:
-        topic = broker.catalog.by_id(wanted.topic_id) if wanted.topic_id != NO_UUID else None
-        if topic is None:
-            return None, UNKNOWN_TOPIC_ID
-    else:
-        topic = broker.catalog.get(wanted.name)
-        if topic is None:
-            return None, UNKNOWN_TOPIC_OR_PARTITION
-    if topic.is_internal and call.client_id != ADMIN_CLIENT_ID:
-        return topic, Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic.name}")
-    return topic, None
+def _refuse_all(request: ProduceRequest) -> Refusal | None:
+    """Why nothing of the request can be served, whatever the topics."""
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            records = data.records
+            if records is not None and len(records) > ATTRIBUTES_LOW_BYTE and records[22] & TRANSACTIONAL:
+                return TRANSACTIONAL_ID_MISSING if request.transactional_id is None else NO_SUCH_TRANSACTIONAL_ID
+    return None if -1 <= request.acks <= 1 else INVALID_REQUIRED_ACKS
 
 
-def _append(
+def _find_topic(broker: Broker, wanted: TopicProduceData, version: int) -> Topic | Refusal:
+    if version >= FIRST_VERSION_WITH_TOPIC_IDS:
+        return broker.catalog.by_id(wanted.topic_id) or UNKNOWN_TOPIC_ID
+    return broker.catalog.get(wanted.name) or UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _produce(
     broker: Broker,
-    topic: Topic | None,
-    refusal: Refusal | None,
+    topic: Topic | Refusal,
     data: PartitionProduceData,
     call: Call,
-    flushes: _Flushes,
+    refusal: Refusal | None,
+    flushes: list[tuple[PartitionLog, PartitionProduceResponse]],
 ) -> PartitionProduceResponse:
     index = data.index
-    if topic is not None and not 0 <= index < len(topic.partitions):
-        refusal = UNKNOWN_TOPIC_OR_PARTITION
-    if topic is None or refusal is not None:
-        return _refused(index, refusal or UNKNOWN_TOPIC_OR_PARTITION)
-    partition = topic.partitions[index]
+    if isinstance(topic, Refusal):
+        return _refused(index, topic)
+    if not 0 <= index < len(topic.partitions):
+        return _refused(index, UNKNOWN_TOPIC_OR_PARTITION)
     batch = bytes(data.records or b"")
-    now = call.now
-    checked = check_batch(batch, call.version, partition, now)
-    if isinstance(checked, Refusal):
-        return _refused(index, checked)
+    if topic.is_internal and call.client_id != ADMIN_CLIENT_ID:
+        refusal = refusal or INTERNAL_TOPIC
+    if refusal is not None:
+        return _refused(index, check_frame(batch, call.version) or refusal)
+    partition = topic.partitions[index]
     try:
-        log = partition.log
-        if checked[9] != NO_PRODUCER_ID:
-            known = producers_of(broker, partition, now).check(checked, partition)
-            if known is not None:
-                if isinstance(known, Refusal):
-                    return _refused(index, known)
-                return PartitionProduceResponse(index, 0, known.first_offset, known.timestamp, log.log_start_offset)
-        info = log.append(batch, now=now, leader_epoch=LEADER_EPOCH, verify=False)
-    except LogFailed as problem:
+        answer = _append(broker, partition, batch, call)
+    except StorageError as problem:
         return _refused(index, Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(problem)))
-    producers = partition.extra.get("producers")
-    if producers is not None:
-        producers.appended(checked, info.first_offset, now if info.log_append_time_ms >= 0 else checked[8])
-    appended(broker, partition, len(batch))
-    answer = PartitionProduceResponse(index, 0, info.first_offset, info.log_append_time_ms, log.log_start_offset)
-    if log.wants_flush(now):
+    log = partition.log
+    if not answer.error_code and log.wants_flush(call.now):
         if log.log_end_offset - log.recovery_point >= log.config.flush_messages:
-            flushes.add(broker, log, answer)
-        else:
+            flushes.append((log, answer))
+        else:  # the log rolled, or flush.ms has passed
             broker.flusher.sync(log)
     return answer
 
 
-def _refused(index: int, refusal: Refusal) -> PartitionProduceResponse:
-    return PartitionProduceResponse(index, refusal.code, -1, -1, -1, refusal.record_errors, refusal.message)
+def _append(broker: Broker, partition: Partition, batch: bytes, call: Call) -> PartitionProduceResponse:
+    """Append the batch; StorageError if the log cannot."""
+    index, now, log = partition.index, call.now, partition.log
+    checked = check_batch(batch, call.version, partition, now)
+    if isinstance(checked, Refusal):
+        return _refused(index, checked, log)
+    batch, header = checked
+    extra = partition.extra
+    if header[9] >= 0:
+        known = producers_of(broker, partition, now).check(header)
+        if known is not None:
+            if isinstance(known, Refusal):
+                return _refused(index, known, log)
+            return PartitionProduceResponse(index, 0, known.first_offset, known.timestamp, log.log_start_offset)
+    info = log.append(batch, now=now, leader_epoch=LEADER_EPOCH, verify=False)
+    if PRODUCERS in extra:
+        if info[0] == log.segments[-1].base_offset > 0:
+            save_snapshot(log, extra[PRODUCERS], info[0])  # a new segment: recovery can start here
+        extra[PRODUCERS].appended(header, info[0], header[8] if info[2] < 0 else info[2])
+    if WATCHERS in extra:
+        appended(broker, partition, len(batch))
+    return PartitionProduceResponse(index, 0, info[0], info[2], log.log_start_offset)
+
+
+def _refused(index: int, refusal: Refusal, log: PartitionLog | None = None) -> PartitionProduceResponse:
+    log_start_offset = log.log_start_offset if log is not None and refusal.by_log else -1
+    return PartitionProduceResponse(
+        index, refusal.code, -1, -1, log_start_offset, refusal.record_errors, refusal.message
+    )
 
 
 def _first_error(topics: list[TopicProduceResponse]) -> str:
@@ -135,28 +159,23 @@ def _first_error(topics: list[TopicProduceResponse]) -> str:
     return ErrorCode(next(bad).error_code).name
 
 
-class _Flushes:
-    """The partitions of a request whose records must be on disk before it is answered."""
+def _reply_when_synced(
+    broker: Broker,
+    call: Call,
+    response: ProduceResponse,
+    flushes: list[tuple[PartitionLog, PartitionProduceResponse]],
+) -> None:
+    """Answer when all of these logs are on disk, or will never be."""
+    pending = len(flushes)
 
-    __slots__ = ("_call", "_response", "pending")
+    def synced(answer: PartitionProduceResponse, problem: LogFailed | None) -> None:
+        nonlocal pending
+        pending -= 1
+        if problem is not None:
+            answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+            answer.base_offset = answer.log_append_time_ms = answer.log_start_offset = -1
+        if not pending:
+            call.reply(response)
 
-    def __init__(self) -> None:
-        self.pending = 0
-        self._call: Call | None = None
-        self._response: ProduceResponse | None = None
-
-    def add(self, broker: Broker, log: PartitionLog, answer: PartitionProduceResponse) -> None:
-        self.pending += 1
-
-        def ready(problem: LogFailed | None) -> None:
-            self.pending -= 1
-            if problem is not None:
-                answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-                answer.base_offset = answer.log_start_offset = answer.log_append_time_ms = -1
-            if not self.pending and self._call is not None:
-                self._call.reply(self._response)
-
-        broker.flusher.sync(log, ready)
-
-    def then_reply(self, call: Call, response: ProduceResponse) -> None:
-        self._call, self._response = call, response
+    for log, answer in flushes:
+        broker.flusher.sync(log, partial(synced, answer))

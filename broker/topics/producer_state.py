@@ -5,25 +5,48 @@ otherwise); one that is among the last five of its producer is a retry, and is a
 first time. A higher epoch starts again at 0, a lower one is fenced. A producer that nobody remembers may start
 anywhere: its records may have been deleted.
 
-The memory is rebuilt from the log when it is first needed after a start: from the newest snapshot, then from the
-headers of the batches behind it.
+The memory survives a restart in Kafka's snapshot files, one per segment that was begun and one at a clean stop. When a
+partition first needs it, the newest snapshot is read and the headers of the batches behind it are replayed:
+
+    <offset>.snapshot    version int16 (1) | crc int32, CRC-32C of the rest | count int32 | per producer:
+        id int64 | epoch int16 | last sequence int32 | last offset int64 | offset delta of the last batch int32
+        | timestamp int64 | coordinator epoch int32 (-1) | first offset of its open transaction int64 (-1)
 """
 
 from __future__ import annotations
 
+import logging
 from collections import deque
+from contextlib import suppress
+from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from crc32c import crc32c
 
 from broker.topics.append_checks import Refusal
 from protocol.error_codes import ErrorCode
-from protocol.record_batch import NO_PRODUCER_ID, BatchHeader
+from protocol.record_batch import CONTROL, NO_PRODUCER_EPOCH, BatchHeader
+from storage.batch_walk import walk_headers
+from storage.layout import SNAPSHOT, parse_segment_file, segment_file
 
 if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.topics.catalog import Partition
+    from storage.partition_log import PartitionLog
 
+logger = logging.getLogger(__name__)
+
+PRODUCERS: Final = "producers"  # in Partition.extra
 REMEMBERED_BATCHES: Final = 5
 MAX_SEQUENCE: Final = 2**31 - 1
+SNAPSHOT_VERSION: Final = 1
+
+FENCED: Final = Refusal(ErrorCode.INVALID_PRODUCER_EPOCH, by_log=True)
+OUT_OF_ORDER: Final = Refusal(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, by_log=True)
+
+_HEAD: Final = Struct(">hI")
+_COUNT: Final = Struct(">i")
+_ENTRY: Final = Struct(">qhiqiqiq")
 
 
 class PastBatch(NamedTuple):
@@ -37,12 +60,11 @@ class PastBatch(NamedTuple):
 
 
 class Producer:
-    __slots__ = ("batches", "epoch", "last_timestamp")
+    __slots__ = ("batches", "epoch")
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
-        self.batches: deque[PastBatch] = deque(maxlen=REMEMBERED_BATCHES)
-        self.last_timestamp = -1
+        self.batches: deque[PastBatch] = deque(maxlen=REMEMBERED_BATCHES)  # never empty
 
 
 class Producers:
@@ -53,65 +75,153 @@ class Producers:
     def __init__(self) -> None:
         self.by_id: dict[int, Producer] = {}
 
-    def check(self, header: BatchHeader, partition: Partition) -> PastBatch | Refusal | None:
-        """None if the batch may be appended; the batch it repeats; or why it is out of order."""
+    def check(self, header: BatchHeader) -> PastBatch | Refusal | None:
+        """None if the batch may be appended; the batch that it repeats; or why it may not."""
         producer = self.by_id.get(header[9])
         if producer is None:
             return None
         epoch, first = header[10], header[11]
-        if epoch == producer.epoch and producer.batches:
-            newest = producer.batches[-1]
-            if first == newest[1] + 1:
-                return None
-            last = next_sequence(first, header[6])
-            for batch in producer.batches:
-                if batch[0] == first and batch[1] == last:
-                    return batch
-            if first == 0 and newest[1] == MAX_SEQUENCE:
-                return None
-            return Refusal(
-                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"Out of order sequence number for producer {header[9]} at offset {partition.log.log_end_offset} in "
-                f"partition {partition}: {first} (incoming seq. number), {newest[1]} (current end sequence number)",
-            )
-        if epoch < producer.epoch:
-            return Refusal(
-                ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"Epoch of producer {header[9]} at offset {partition.log.log_end_offset} in {partition} is {epoch}, "
-                f"which is smaller than the last seen epoch {producer.epoch}",
-            )
-        if epoch > producer.epoch and first != 0:
-            return Refusal(
-                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"Invalid sequence number for new epoch of producer {header[9]} at offset "
-                f"{partition.log.log_end_offset} in partition {partition}: {epoch} (request epoch), {first} "
-                f"(seq. number), {producer.epoch} (current producer epoch)",
-            )
-        return None
+        if epoch != producer.epoch:
+            if epoch < producer.epoch:
+                return FENCED
+            return OUT_OF_ORDER if first != 0 and producer.epoch != NO_PRODUCER_EPOCH else None
+        newest = producer.batches[-1][1]
+        if first == newest + 1:
+            return None
+        last = sequence_after(first, header[6])
+        for batch in producer.batches:
+            if batch[0] == first and batch[1] == last:
+                return batch
+        return None if first == 0 and newest == MAX_SEQUENCE else OUT_OF_ORDER
 
     def appended(self, header: BatchHeader, first_offset: int, timestamp: int) -> None:
         """A batch entered the log at `first_offset`."""
-        if header[9] == NO_PRODUCER_ID:
+        if header[9] < 0 or header[5] & CONTROL:
             return
-        producer = self.by_id.get(header[9])
-        if producer is None or producer.epoch != header[10]:
-            producer = self.by_id[header[9]] = Producer(header[10])
         delta = header[6]
-        producer.batches.append(
-            PastBatch(header[11], next_sequence(header[11], delta), first_offset, first_offset + delta, timestamp)
+        last = sequence_after(header[11], delta)
+        self._remember(
+            header[9], header[10], PastBatch(header[11], last, first_offset, first_offset + delta, timestamp)
         )
-        producer.last_timestamp = timestamp
+
+    def _remember(self, producer_id: int, epoch: int, batch: PastBatch) -> None:
+        producer = self.by_id.get(producer_id)
+        if producer is None or producer.epoch != epoch:
+            producer = self.by_id[producer_id] = Producer(epoch)
+        producer.batches.append(batch)
+
+    def expire(self, timestamp: int) -> None:
+        """Forget producers whose last batch is not younger than `timestamp`."""
+        for producer_id in [key for key, each in self.by_id.items() if each.batches[-1].timestamp <= timestamp]:
+            del self.by_id[producer_id]
+
+    def last_offsets(self) -> dict[int, int]:
+        """Where the last batch of each producer ends: compaction keeps those."""
+        return {producer_id: each.batches[-1].last_offset for producer_id, each in self.by_id.items()}
+
+    # --- the snapshot
+
+    def to_bytes(self) -> bytes:
+        entries = [_COUNT.pack(len(self.by_id))]
+        for producer_id, each in self.by_id.items():
+            _, last, first_offset, last_offset, timestamp = each.batches[-1]
+            delta = last_offset - first_offset
+            entries.append(_ENTRY.pack(producer_id, each.epoch, last, last_offset, delta, timestamp, -1, -1))
+        body = b"".join(entries)
+        return _HEAD.pack(SNAPSHOT_VERSION, crc32c(body)) + body
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Producers:
+        """ValueError if this is no snapshot."""
+        start = _HEAD.size + _COUNT.size
+        if len(data) < start:
+            raise ValueError(f"{len(data)} bytes are too short")
+        version, crc = _HEAD.unpack_from(data)
+        (count,) = _COUNT.unpack_from(data, _HEAD.size)
+        if version != SNAPSHOT_VERSION or crc != crc32c(data[_HEAD.size :]):
+            raise ValueError(f"version {version}, or a wrong checksum")
+        if len(data) != start + count * _ENTRY.size:
+            raise ValueError(f"{count} producers in {len(data)} bytes")
+        made = cls()
+        for producer_id, epoch, last, last_offset, delta, timestamp, _, _ in _ENTRY.iter_unpack(data[start:]):
+            if last_offset >= 0:
+                first = (last - delta) % (MAX_SEQUENCE + 1)
+                made._remember(producer_id, epoch, PastBatch(first, last, last_offset - delta, last_offset, timestamp))
+        return made
 
 
-def next_sequence(sequence: int, delta: int) -> int:
+def sequence_after(sequence: int, delta: int) -> int:
     """`delta` after `sequence`; behind the greatest comes 0."""
-    return sequence + delta if sequence <= MAX_SEQUENCE - delta else delta - (MAX_SEQUENCE - sequence) - 1
+    return (sequence + delta) & MAX_SEQUENCE
 
 
-def producers_of(broker: Broker, partition: Partition, now: int) -> Producers:  # noqa: ARG001
-    found: Producers | None = partition.extra.get("producers")
+# --- the memory of a partition --------------------------------------------------------------------
+
+
+def producers_of(broker: Broker, partition: Partition, now: int) -> Producers:
+    """What the partition remembers; read back from disk when first asked for."""
+    found: Producers | None = partition.extra.get(PRODUCERS)
     if found is None:
-        found = partition.extra["producers"] = Producers()
-        for header, _, _ in partition.log.batches():
-            found.appended(header, header.base_offset, header.max_timestamp)
+        oldest = now - broker.config.producer_id_expiration_ms
+        found = partition.extra[PRODUCERS] = _recover(partition.log, oldest)
     return found
+
+
+def _recover(log: PartitionLog, oldest: int) -> Producers:
+    producers, offset = _newest_snapshot(log)
+    producers.expire(oldest)
+    for segment in log.segments:
+        if segment.next_offset > offset and segment.max_timestamp > oldest:
+            file = log.disk.open(segment.log_path)
+            try:
+                start = segment.find(offset) or 0
+                for _, header in walk_headers(file, start, segment.size_bytes):
+                    producers.appended(header, header.base_offset, header.max_timestamp)
+            finally:
+                file.close()
+    producers.expire(oldest)
+    return producers
+
+
+def _newest_snapshot(log: PartitionLog) -> tuple[Producers, int]:
+    """(producers, offset up to which the snapshot knows them)."""
+    for offset in sorted(_snapshots(log), reverse=True):
+        path = f"{log.folder}/{segment_file(offset, SNAPSHOT)}"
+        try:
+            if offset <= log.log_end_offset:
+                return Producers.from_bytes(log.disk.read_file(path)), offset
+        except (ValueError, OSError) as problem:
+            logger.warning("%s: %s; an older one has to do", path, problem)
+    return Producers(), log.log_start_offset
+
+
+def _snapshots(log: PartitionLog) -> list[int]:
+    if not log.exists:
+        return []
+    names = (parse_segment_file(info.name) for info in log.disk.scan_folder(log.folder))
+    return [name[0] for name in names if name is not None and name[1:] == (SNAPSHOT, "")]
+
+
+def save_snapshot(log: PartitionLog, producers: Producers, offset: int) -> None:
+    """Write down what is known of the producers below `offset`, at a roll or a clean stop.
+
+    It is a shortcut, not a truth: lost or damaged, an older one and the log do the same. So a failure is only logged.
+    """
+    try:
+        log.disk.write_file(f"{log.folder}/{segment_file(offset, SNAPSHOT)}", producers.to_bytes(), durable=False)
+        bases = {segment.base_offset for segment in log.segments}
+        for old in _snapshots(log):
+            if old not in bases and old != offset:
+                with suppress(FileNotFoundError):
+                    log.disk.unlink(f"{log.folder}/{segment_file(old, SNAPSHOT)}")
+    except OSError as problem:
+        logger.warning("%s: no snapshot of its producers: %s", log.folder, problem)
+
+
+def save_all_snapshots(broker: Broker) -> None:
+    """At a clean stop: the next start need not read the logs."""
+    for topic in broker.catalog:
+        for partition in topic.partitions:
+            producers: Producers | None = partition.extra.get(PRODUCERS)
+            if producers is not None and producers.by_id and partition.log.failed is None:
+                save_snapshot(partition.log, producers, partition.log.log_end_offset)

@@ -1,0 +1,59 @@
+"""DeleteRecords (21): moves the start of partitions forward; what lies before is gone for readers (KIP-107).
+
+v2 is flexible. The new start is written down before the answer; the files go with the next round of retention.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.topics.delayed_fetch import changed
+from protocol.error_codes import ErrorCode
+from protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+from storage.errors import LogFailed
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.call import Call
+
+UP_TO_HIGH_WATERMARK = -1
+
+
+def delete_records(broker: Broker, request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResponse:  # noqa: ARG001
+    topics = []
+    for topic in request.topics:
+        answers = [_delete(broker, topic.name, each) for each in topic.partitions]
+        topics.append(DeleteRecordsTopicResult(topic.name, answers))
+    if any(not each.error_code for topic in topics for each in topic.partitions):
+        broker.logs.checkpoint()
+    return DeleteRecordsResponse(0, topics)
+
+
+def _delete(broker: Broker, name: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+    partition = broker.catalog.partition(name, asked.partition_index)
+    if partition is None:
+        return _failed(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if partition.topic.is_internal:
+        return _failed(asked, ErrorCode.INVALID_TOPIC_EXCEPTION)
+    if not partition.topic.config.log.deletes:
+        return _failed(asked, ErrorCode.POLICY_VIOLATION)
+    try:
+        log = partition.log
+    except LogFailed:
+        return _failed(asked, ErrorCode.KAFKA_STORAGE_ERROR)
+    offset = log.log_end_offset if asked.offset == UP_TO_HIGH_WATERMARK else asked.offset
+    if not 0 <= offset <= log.log_end_offset:
+        return _failed(asked, ErrorCode.OFFSET_OUT_OF_RANGE)
+    log.advance_log_start(offset)
+    changed(broker, partition)
+    return DeleteRecordsPartitionResult(asked.partition_index, log.log_start_offset)
+
+
+def _failed(asked: DeleteRecordsPartition, error: ErrorCode) -> DeleteRecordsPartitionResult:
+    return DeleteRecordsPartitionResult(asked.partition_index, -1, error)

@@ -1,0 +1,49 @@
+"""DescribeLogDirs (35): what lies in the data folder, and how much room is left.
+
+v2 is flexible; v3 can fail as a whole; v4 tells the size of the disk (KIP-827); v5 which folders take no new
+partitions (KIP-1066): never ours.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from protocol.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.call import Call
+
+
+def describe_log_dirs(broker: Broker, request: DescribeLogDirsRequest, call: Call) -> DescribeLogDirsResponse:  # noqa: ARG001
+    asked: dict[str, set[int]] | None = None
+    if request.topics is not None:
+        asked = {}
+        for topic in request.topics:
+            asked.setdefault(topic.topic, set()).update(topic.partitions)
+    topics = []
+    for found in broker.catalog:
+        if asked is not None and found.name not in asked:
+            continue
+        partitions = [
+            DescribeLogDirsPartition(partition.index, _size_of(broker, found.name, partition.index))
+            for partition in found.partitions
+            if asked is None or partition.index in asked[found.name]
+        ]
+        if partitions:
+            topics.append(DescribeLogDirsTopic(found.name, partitions))
+    folder = os.path.abspath(broker.config.data_folder)
+    total_bytes, usable_bytes = broker.disk.space(broker.config.data_folder)
+    return DescribeLogDirsResponse(0, 0, [DescribeLogDirsResult(0, folder, topics, total_bytes, usable_bytes)])
+
+
+def _size_of(broker: Broker, name: str, index: int) -> int:
+    log = broker.logs.logs.get((name, index))
+    return log.size_bytes if log is not None else 0
