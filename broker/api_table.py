@@ -46,9 +46,6 @@ HANDLERS: dict[ApiKey, str] = {
     ApiKey.OFFSET_FOR_LEADER_EPOCH: "broker.topics.offset_for_leader_epoch",
     ApiKey.DELETE_RECORDS: "broker.topics.delete_records",
     ApiKey.DESCRIBE_LOG_DIRS: "broker.topics.describe_log_dirs",
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: "broker.topics.offset_for_leader_epoch",
-    ApiKey.DELETE_RECORDS: "broker.topics.delete_records",
-    ApiKey.DESCRIBE_LOG_DIRS: "broker.topics.describe_log_dirs",
     ApiKey.LIST_PARTITION_REASSIGNMENTS: "broker.topics.list_partition_reassignments",
 }
 

@@ -66,10 +66,7 @@ class Broker:
         from broker.topics.producer_state import save_all_snapshots
 
         self.coordinator.stop()
-        from broker.topics.producer_state import save_all_snapshots
-
         self.flusher.stop()
-        save_all_snapshots(self)
         save_all_snapshots(self)
         self.logs.close(now)
 
