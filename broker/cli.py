@@ -14,6 +14,7 @@ from typing import Any
 
 COMMANDS = {
     "serve": "start the broker",
+    "groups": "list, describe and delete groups, and reset their offsets",
     "topics": "list, create, describe and delete topics",
     "dump": "show what is in a log folder, as kafka-dump-log does",
 }

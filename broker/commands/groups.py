@@ -1,0 +1,139 @@
+"""`kohort groups`: list, describe and delete groups, and reset their offsets; of Kohort or of Apache Kafka."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from broker import group_client
+from broker.client import Client, ClientError
+from broker.commands.reset_offsets import add_reset_arguments, reset_offsets
+from broker.group_client import PartitionRow
+from broker.terminal import table
+from protocol.api_keys import ApiKey
+from protocol.messages.delete_groups import DeleteGroupsRequest
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--bootstrap-server", default="localhost:9092", metavar="HOST:PORT")
+    common.add_argument("--json", action="store_true", help="for machines")
+    actions = parser.add_subparsers(required=True, metavar="ACTION")
+    listed = actions.add_parser("list", parents=[common], help="all groups, with state and type")
+    listed.add_argument("--state", action="append", default=[], help="only groups in this state")
+    listed.set_defaults(run=_guarded(_list))
+    described = actions.add_parser("describe", parents=[common], help="state, members, offsets and lag")
+    described.add_argument("group", nargs="*", help="default: all")
+    described.add_argument("--members", action="store_true", help="who is in it, and what they own")
+    described.set_defaults(run=_guarded(_describe))
+    deleted = actions.add_parser("delete", parents=[common], help="groups without members, with their offsets")
+    deleted.add_argument("group", nargs="+")
+    deleted.set_defaults(run=_guarded(_delete))
+    reset = actions.add_parser("reset-offsets", parents=[common], help="where a group will go on")
+    add_reset_arguments(reset)
+    reset.set_defaults(run=_guarded(reset_offsets))
+
+
+def _guarded(action: Any) -> Any:
+    def run(options: argparse.Namespace) -> int:
+        try:
+            with Client(options.bootstrap_server) as client:
+                return int(action(client, options))
+        except ClientError as problem:
+            print(f"kohort: {problem}", file=sys.stderr)
+            return 1
+
+    return run
+
+
+def _list(client: Client, options: argparse.Namespace) -> int:
+    groups = group_client.list_groups(client, options.state)
+    rows = [(group.group_id, group.group_type, group.protocol_type or None, group.group_state) for group in groups]
+    if options.json:
+        print(
+            json.dumps([dict(zip(("group", "type", "protocol", "state"), row, strict=True)) for row in rows], indent=2)
+        )
+    else:
+        print(table(("GROUP", "TYPE", "PROTOCOL", "STATE"), rows))
+    return 0
+
+
+def _describe(client: Client, options: argparse.Namespace) -> int:
+    names = options.group or [group.group_id for group in group_client.list_groups(client)]
+    shown = [_description(client, name) for name in names]
+    if options.json:
+        print(json.dumps(shown, indent=2))
+    else:
+        for group in shown:
+            _print_group(group, options.members)
+    missing = [group["group"] for group in shown if group["state"] == "Dead"]
+    for name in missing:
+        print(f"kohort: group {name} does not exist", file=sys.stderr)
+    return 1 if missing else 0
+
+
+def _description(client: Client, name: str) -> dict[str, Any]:
+    group_client.wait_for_coordinator(client, name)
+    group = group_client.describe(client, name)
+    members = [
+        {
+            "member_id": member.member_id,
+            "instance_id": member.group_instance_id,
+            "client_id": member.client_id,
+            "host": member.client_host,
+            "partitions": [list(place) for place in group_client.assigned_partitions(member.member_assignment)],
+        }
+        for member in group.members
+    ]
+    rows = [] if group.group_state == "Dead" else group_client.partition_rows(client, group)
+    return {
+        "group": name,
+        "state": group.group_state,
+        "protocol_type": group.protocol_type,
+        "assignor": group.protocol_data,
+        "members": members,
+        "partitions": [row._asdict() for row in rows],
+    }
+
+
+def _print_group(group: dict[str, Any], members: bool) -> None:
+    if group["state"] == "Dead":
+        return
+    assignor = f", assignor {group['assignor']}" if group["assignor"] else ""
+    print(f"group {group['group']}: {group['state']}, {len(group['members'])} members{assignor}")
+    if members:
+        heads = ("CONSUMER-ID", "INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "ASSIGNMENT")
+        print(table(heads, [_member_row(member) for member in group["members"]]))
+    else:
+        heads = tuple(name.upper().replace("_", "-") for name in PartitionRow._fields)
+        print(table(heads, [tuple(row.values()) for row in group["partitions"]]))
+    print()
+
+
+def _member_row(member: dict[str, Any]) -> tuple[Any, ...]:
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in member["partitions"]:
+        by_topic.setdefault(topic, []).append(partition)
+    assignment = " ".join(f"{topic}({','.join(map(str, sorted(p)))})" for topic, p in sorted(by_topic.items()))
+    names = member["member_id"], member["instance_id"], member["host"], member["client_id"]
+    return (*names, len(member["partitions"]), assignment or None)
+
+
+def _delete(client: Client, options: argparse.Namespace) -> int:
+    results = client.send(ApiKey.DELETE_GROUPS, DeleteGroupsRequest(options.group)).results
+    if options.json:
+        print(json.dumps([{"group": r.group_id, "error": group_client.error_name(r.error_code)} for r in results]))
+    for result in results:
+        if result.error_code:
+            print(f"kohort: {result.group_id}: {_why(result.error_code)}", file=sys.stderr)
+        elif not options.json:
+            print(f"deleted {result.group_id}")
+    return 1 if any(result.error_code for result in results) else 0
+
+
+def _why(code: int) -> str:
+    known = {"NON_EMPTY_GROUP": "it has members; stop them first", "GROUP_ID_NOT_FOUND": "there is no such group"}
+    name = group_client.error_name(code)
+    return known.get(name, name)
