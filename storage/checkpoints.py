@@ -42,6 +42,15 @@ class CheckpointFiles:
             if key in offsets:
                 self._kept.setdefault(name, {})[key] = offsets[key]
 
+    def kept(self, name: str, key: TopicPartition) -> int | None:
+        """What a file says of a partition that could not be opened."""
+        return self._kept.get(name, {}).get(key)
+
+    def release(self, key: TopicPartition) -> None:
+        """The partition is open again and speaks for itself."""
+        for offsets in self._kept.values():
+            offsets.pop(key, None)
+
     def plan(self, contents: Mapping[str, Offsets], recovery_points: Offsets) -> Checkpoint:
         """What to write; later plans win over earlier ones."""
         self._planned += 1

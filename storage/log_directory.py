@@ -147,6 +147,48 @@ class LogDirectory:
             self.logs[key] = found
         return found
 
+    def reopen(self, topic: str, partition: int, now: int = 0) -> PartitionLog:
+        """Open a failed log again, as after a crash, from what is known to be on disk. Blocks.
+
+        What was appended after the last good sync stays if it can still be read; it is written anew and
+        synced. LogCorrupt, LogFailed or OSError if that is not possible; the log then stays unavailable. No
+        flush of it may be in flight.
+        """
+        key = (topic, partition)
+        known = self._known_of(key)
+        old = self.logs.pop(key, None)
+        if old is not None:
+            old.abandon()
+            old.failed = old.failed or f"{old.folder} was opened anew"
+        try:
+            log = PartitionLog.open(
+                self.disk, f"{self.path}/{partition_folder(topic, partition)}", self._config_of(topic),
+                recovery_point=known[RECOVERY_POINTS_FILE].get(key), distrust=True,
+                log_start_offset=known[LOG_STARTS_FILE].get(key, 0),
+                cleaned_up_to=known[CLEANER_FILE].get(key, 0),
+                topic_id=old.topic_id if old is not None else None, open_files=self._open_files, now=now,
+            )  # fmt: skip
+            log.flush(now)
+        except (StorageError, OSError) as error:
+            self._give_up(key, known, str(error))
+            raise
+        self.logs[key] = log
+        self.failed.pop(key, None)
+        self._writer.release(key)
+        return log
+
+    def _known_of(self, key: TopicPartition) -> dict[str, dict[TopicPartition, int]]:
+        """Recovery point, start and cleaner's progress of a log, in the form of checkpoints."""
+        log = self.logs.get(key)
+        if log is None:
+            names = (RECOVERY_POINTS_FILE, LOG_STARTS_FILE, CLEANER_FILE)
+            return {name: {} if (kept := self._writer.kept(name, key)) is None else {key: kept} for name in names}
+        return {
+            RECOVERY_POINTS_FILE: {key: log.recovery_point},
+            LOG_STARTS_FILE: {key: log.log_start_offset},
+            CLEANER_FILE: {key: log.cleaned_up_to},
+        }
+
     def delete(self, keys: Iterable[TopicPartition]) -> None:
         """Remove partitions for good: out of the checkpoints first, then from the folder."""
         doomed = [log for key in keys if (log := self.logs.pop(key, None)) is not None]

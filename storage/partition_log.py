@@ -50,7 +50,7 @@ class PartitionLog(LogWriter):
         cls, disk: Disk, folder: str, config: LogConfig, *,
         recovery_point: int | None = None, clean: bool = False, log_start_offset: int = 0,
         cleaned_up_to: int = 0, topic_id: bytes | None = None, open_files: OpenFiles | None = None,
-        now: int = 0,
+        distrust: bool = False, now: int = 0,
     ) -> PartitionLog:  # fmt: skip
         """Open the log in `folder`, which need not exist yet. LogCorrupt if synced data is damaged or gone.
 
@@ -58,9 +58,12 @@ class PartitionLog(LogWriter):
             recovery_point: what the checkpoint says is surely on disk; None if it says nothing.
             clean: the broker had stopped in good order, so only the end of the log is looked for.
             cleaned_up_to: what the cleaner's checkpoint says; above 0 offsets may be missing.
+            distrust: the disk has failed this log; write anew what is not surely on the medium.
         """
         log = cls(disk, folder, config, topic_id=topic_id, open_files=open_files)
-        rules = OpenRules(config, clean, recovery_point, config.compacts or cleaned_up_to > 0, log_start_offset)
+        rules = OpenRules(
+            config, clean, recovery_point, config.compacts or cleaned_up_to > 0, log_start_offset, distrust
+        )
         log.cleaned_up_to = cleaned_up_to
         log._flushed_at_ms = now
         try:

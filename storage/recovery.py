@@ -20,6 +20,7 @@ What the walk may meet, and what follows:
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Final
@@ -73,6 +74,7 @@ class OpenRules:
     recovery_point: int | None  # None: nobody knows
     gaps_allowed: bool  # the log is, or was, compacted
     log_start_offset: int = 0
+    distrust: bool = False  # a sync or a write has failed, so what can be read need not be on the medium
 
 
 def open_segments(disk: Disk, folder: str, rules: OpenRules) -> Opened:
@@ -92,7 +94,7 @@ def open_segments(disk: Disk, folder: str, rules: OpenRules) -> Opened:
         _find_end(opened)
     else:
         _Scan(opened, rules).run()
-        if opened.sync_failed:
+        if opened.sync_failed or rules.distrust:
             _rewrite(disk, folder, opened)
     end = max(opened.segments[-1].next_offset if opened.segments else 0, rules.log_start_offset)
     known = rules.recovery_point
@@ -205,7 +207,8 @@ def _rewrite(disk: Disk, folder: str, opened: Opened) -> None:
             segment.release_file()
         disk.rename(segment.log_path + CLEANED, segment.log_path)
     disk.sync_folder(folder)
-    disk.unlink(f"{folder}/{SYNC_FAILED_FILE}")
+    with suppress(FileNotFoundError):
+        disk.unlink(f"{folder}/{SYNC_FAILED_FILE}")
     opened.folder_changed = True
 
 

@@ -103,12 +103,22 @@ class Story:
             try:
                 action(directory, commit)
             except LogFailed:
-                directory.abandon()
-                return
+                if self.rng.random() < 0.5 or not self.reopen_failed(directory):
+                    directory.abandon()
+                    return
         try:
             directory.close()
         except StorageError:
             return
+
+    def reopen_failed(self, directory: LogDirectory) -> bool:
+        for key, log in list(directory.logs.items()):
+            if log.failed:
+                try:
+                    self.expected[key].check(directory.reopen(*key))
+                except (OSError, StorageError):
+                    return False  # the next fault came at once
+        return True
 
     def append(self, directory: LogDirectory, commit: GroupCommit) -> None:
         key = self.rng.choice(KEYS)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from storage.disk import RealDisk
-from storage.errors import LogFailed, StorageError
+from storage.errors import LogCorrupt, LogFailed, StorageError
 from storage.log_config import LogConfig
 from storage.log_directory import LogDirectory
 from tests.simulation.disk import SimulatedDisk
@@ -220,3 +220,67 @@ def test_a_disk_that_fails_at_the_end_leaves_no_marker() -> None:
     with pytest.raises(StorageError, match="no clean stop"):
         directory.close()
     assert "/data/.kafka_cleanshutdown" not in disk.files()
+
+
+def failing_once(operation: str) -> tuple[SimulatedDisk, LogDirectory]:
+    """Two records synced, two more appended, and then the disk failed once."""
+    disk = SimulatedDisk(seed=4)
+    disk.make_folder("/data")
+    disk.sync_folder("/")
+    directory = LogDirectory.open(disk, "/data")
+    log = directory.log("t", 0, topic_id=bytes(16))
+    log.append(a_batch(2), now=START)
+    log.flush()
+    if operation == "sync":
+        log.append(a_batch(2), now=START)
+    disk.fail_next(operation, ".log")
+    with pytest.raises(LogFailed):
+        log.append(a_batch(2), now=START) if operation == "append" else log.flush()
+    return disk, directory
+
+
+@pytest.mark.parametrize(("operation", "end"), [("sync", 4), ("append", 2)])
+def test_a_failed_log_can_be_opened_again_when_the_disk_is_fine(operation: str, end: int) -> None:
+    disk, directory = failing_once(operation)
+    stale = directory.logs["t", 0]
+    log = directory.reopen("t", 0, START)
+    assert directory.log("t", 0) is log
+    assert log.log_end_offset == log.recovery_point == end
+    assert log.append(a_batch(), now=START).first_offset == end
+    log.flush()
+    with pytest.raises(LogFailed):
+        stale.append(a_batch(), now=START)
+    again = LogDirectory.open(disk.after_power_loss(), "/data")
+    assert len(records_of(again.logs["t", 0])) == end + 1, "and a power loss takes none of it"
+    again.close()
+
+
+def test_a_log_that_cannot_be_opened_again_stays_unavailable_until_it_can() -> None:
+    disk, directory = failing_once("sync")
+    disk.fail_next("sync", ".log.cleaned")
+    with pytest.raises(OSError, match="error"):
+        directory.reopen("t", 0, START)
+    with pytest.raises(LogFailed):
+        directory.log("t", 0)
+    directory.checkpoint()
+    assert disk.files()["/data/recovery-point-offset-checkpoint"] == b"0\n1\nt 0 2\n"
+    assert directory.reopen("t", 0, START).log_end_offset == 4
+    assert not directory.failed
+    directory.close()
+
+
+def test_a_damaged_log_can_be_opened_again_after_a_repair(tmp_path: Path) -> None:
+    directory = opened(tmp_path, config=LogConfig())
+    fill(directory, topics=1)
+    directory.flush()
+    directory.checkpoint()
+    directory.abandon()
+    victim = tmp_path / "topic-0-0" / "00000000000000000000.log"
+    good = victim.read_bytes()
+    victim.write_bytes(good[:1000])
+    again = opened(tmp_path, config=LogConfig())
+    with pytest.raises(LogCorrupt):
+        again.reopen("topic-0", 0, START)
+    victim.write_bytes(good)
+    assert again.reopen("topic-0", 0, START).log_end_offset == 600
+    again.close()
