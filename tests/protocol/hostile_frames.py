@@ -26,7 +26,9 @@ class Shape(NamedTuple):
     tags: int = 0  # unknown tagged fields behind each struct
 
 
-class _Writer:
+class StructWriter:
+    """Writes a struct with the counts of `shape`."""
+
     def __init__(self, version: int, flexible: bool, shape: Shape) -> None:
         self.version = version
         self.flexible = flexible
@@ -70,5 +72,5 @@ def hostile_body(kind: Kind, version: int, shape: Shape, size_bytes: int) -> byt
 
 
 def _written(kind: Kind, version: int, shape: Shape, count: int) -> bytes:
-    writer = _Writer(version, kind.message.flexible(version), shape)
+    writer = StructWriter(version, kind.message.flexible(version), shape)
     return writer.struct(kind.message.struct, tuple(count if each is None else each for each in shape.counts))
