@@ -103,6 +103,7 @@ def _print_group(group: dict[str, Any], members: bool) -> None:
         return
     assignor = f", assignor {group['assignor']}" if group["assignor"] else ""
     print(f"group {group['group']}: {group['state']}, {len(group['members'])} members{assignor}")
+    heads: tuple[str, ...]
     if members:
         heads = ("CONSUMER-ID", "INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "ASSIGNMENT")
         print(table(heads, [_member_row(member) for member in group["members"]]))

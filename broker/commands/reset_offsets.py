@@ -130,14 +130,13 @@ def _from_file(path: str) -> dict[TopicPartition, int]:
     found: dict[TopicPartition, int] = {}
     try:
         with open(path, newline="", encoding="utf-8") as file:
-            for number, row in enumerate(csv.reader(file), 1):
-                if row:
-                    topic, partition, offset = row[-3:]
-                    found[topic, int(partition)] = int(offset)
+            for row in filter(None, csv.reader(file)):
+                topic, partition, offset = row[-3:]
+                found[topic, int(partition)] = int(offset)
     except OSError as problem:
         raise ClientError(f"{path}: {problem.strerror}") from None
     except ValueError:
-        raise ClientError(f"{path}, line {number}: must be topic,partition,offset") from None
+        raise ClientError(f"{path}: every line must be topic,partition,offset") from None
     return found
 
 

@@ -26,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     start_logging(options.log_level, options.log_format)
+    _allow_many_files()
     try:
         config = _load(options)
         with asyncio.Runner(loop_factory=_event_loop()) as runner:
@@ -42,6 +43,15 @@ def _load(options: argparse.Namespace) -> Config:
         with open(options.properties, encoding="utf-8") as file:
             text = file.read()
     return load_config(text, os.environ, options.override)
+
+
+def _allow_many_files() -> None:
+    """As many connections and segments as the system lets us have; shells often start with 1024."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _announce(server: Server) -> None:
