@@ -12,7 +12,7 @@ from typing import Any
 from protocol.errors import MalformedMessage
 from protocol.record_batch import parse_header, read_records
 from protocol.wire import LazyArray, Message
-from tests.parity.differences import ALLOWED, UNORDERED, Allowed, Kind
+from tests.parity.differences import ALLOWED, OPTIONAL, UNORDERED, Allowed, Kind
 from tests.parity.peer import Exchange
 
 _INDEX = re.compile(r"\[\d+\]")
@@ -53,10 +53,11 @@ class Comparison:
             return
         plain = _INDEX.sub("", field)
         for allowed in ALLOWED:
-            if _applies(allowed, scenario, exchange.api, plain, kafka, ours):
+            where = prefix + plain if allowed.field.startswith("#") else plain
+            if _applies(allowed, scenario, exchange.api, where, kafka, ours):
                 self.used.add(allowed)
                 return
-        self._add(scenario, exchange, prefix + field, _show(kafka), _show(ours))
+        self._add(scenario, exchange, prefix + field, _show(kafka, exchange), _show(ours, exchange))
 
     def _add(self, scenario: str, exchange: Exchange, field: str, kafka: str, ours: str) -> None:
         self.differences.append(Difference(scenario, exchange.api, exchange.version, field, kafka, ours))
@@ -95,6 +96,7 @@ def _walk(api: str, path: str, kafka: Any, ours: Any) -> Iterator[tuple[str, Any
             yield from _walk(api, f"{path}.{name}", kafka.get(name), ours.get(name))
     elif _is_list(kafka) and _is_list(ours):
         left, right = _ordered(api, path, kafka), _ordered(api, path, ours)
+        left = _wanted(api, path, left, right)
         yield f"{path}.count", len(left), len(right)
         if len(left) == len(right):
             for index, (one, other) in enumerate(zip(left, right, strict=True)):
@@ -118,6 +120,15 @@ def _ordered(api: str, path: str, values: Any) -> list[Any]:
     return list(values)
 
 
+def _wanted(api: str, path: str, kafka: list[Any], ours: list[Any]) -> list[Any]:
+    """Kafka's elements, without those that we may leave out and did."""
+    for optional in OPTIONAL:
+        if optional.api == api and optional.field == path:
+            there = [getattr(each, optional.key) for each in ours]
+            return [each for each in kafka if getattr(each, optional.key) in there]
+    return kafka
+
+
 def _names(values: list[Any]) -> list[Any]:
     """What tells list elements apart at a glance, when their number differs."""
     for name in ("name", "topic", "api_key", "partition_index", "key", "resource_name"):
@@ -138,7 +149,7 @@ def read_batches(records: Any) -> Any:
             if len(batch) < header.size_bytes:
                 batches.append({"cut off after": len(batch), "base_offset": header.base_offset})
                 break
-            batches.append(header._asdict() | {"records": [list(record) for record in read_records(batch)]})
+            batches.append(header._asdict() | {"records": [record._asdict() for record in read_records(batch)]})
             position += header.size_bytes
     except MalformedMessage:
         return data
@@ -149,6 +160,7 @@ def _equal(kafka: Any, ours: Any) -> bool:
     return type(kafka) is type(ours) and bool(kafka == ours)
 
 
-def _show(value: Any) -> str:
+def _show(value: Any, exchange: Exchange) -> str:
     text = value.hex() if isinstance(value, bytes) else repr(value)
+    text = text.replace(f"-v{exchange.scenario_version}", "-vN")
     return text if len(text) <= _LONG else f"{text[:_LONG]}... ({len(text)})"

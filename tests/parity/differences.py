@@ -35,16 +35,69 @@ class Unordered:
     keys: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Optional:
+    """A list of which we may leave elements out, but not add any."""
+
+    api: str
+    field: str
+    key: str
+    reason: str
+
+
+OWN_TIME = "*brokers own time*"
+FIRST_ANSWER = "a topic that nobody made is made by asking for it"
+
 ALLOWED = [
     Allowed("*", "*port", "two brokers on one machine listen on two ports"),
     Allowed("*", "cluster_id", "random, made when the data folder is made"),
-    Allowed("*", "*topic_id", "random, made with the topic"),
+    Allowed("*", "*topic_id", "random, made with the topic; where both are known by name, the name is compared"),
     Allowed("*", "*error_message", "texts for people are our own; whether there is one is compared"),
+    Allowed("*", "*batch_index_error_message", "texts for people are our own"),
+    Allowed("DescribeConfigs", "*documentation", "texts for people are our own"),
+    Allowed("InitProducerId", "producer_id", "a counter, which other scenarios move too"),
+    Allowed("Fetch", "session_id", "random"),
+    Allowed("Produce", "*log_append_time_ms", "the clock", scenario=OWN_TIME),
+    Allowed("Fetch", "*timestamp", "the clock", scenario=OWN_TIME),
+    Allowed("Fetch", "*crc", "covers the clock's time", scenario=OWN_TIME),
+    Allowed("ListOffsets", "*timestamp", "the clock", scenario=OWN_TIME),
+    Allowed("DescribeLogDirs", "results.log_dir", "two brokers keep two folders"),
+    Allowed("DescribeLogDirs", "results.*_bytes", "both look at the same disk, one after the other"),
+    Allowed("ApiVersions", "finalized_features_epoch", "Kafka's is the end of its metadata log", Kind.ANY),
+    Allowed(
+        "Metadata",
+        "#1 topics.*",
+        "we have made the topic when we answer; Kafka's broker says unknown first and learns of it a moment later",
+        Kind.ANY,
+        FIRST_ANSWER,
+    ),
+]
+
+OPTIONAL = [
+    Optional("ApiVersions", "api_keys", "api_key", "APIs that are not served are not announced"),
+    Optional("ApiVersions", "supported_features", "name", "only features that mean something here"),
+    Optional("ApiVersions", "finalized_features", "name", "only features that mean something here"),
 ]
 
 UNORDERED = [
+    Unordered("ApiVersions", "supported_features", ("name",)),
+    Unordered("ApiVersions", "finalized_features", ("name",)),
     Unordered("Metadata", "topics", ("name", "topic_id")),
+    Unordered("CreateTopics", "topics", ("name",)),
+    Unordered("DeleteTopics", "responses", ("name", "topic_id")),
+    Unordered("CreatePartitions", "results", ("name",)),
+    Unordered("DescribeConfigs", "results", ("resource_type", "resource_name")),
     Unordered("DescribeConfigs", "results.configs", ("name",)),
+    Unordered("IncrementalAlterConfigs", "responses", ("resource_type", "resource_name")),
+    Unordered("AlterConfigs", "responses", ("resource_type", "resource_name")),
+    Unordered("Produce", "responses", ("name", "topic_id")),
+    Unordered("Produce", "responses.partition_responses", ("index",)),
+    Unordered("ListOffsets", "topics", ("name",)),
+    Unordered("ListOffsets", "topics.partitions", ("partition_index",)),
+    Unordered("OffsetForLeaderEpoch", "topics", ("topic",)),
+    Unordered("OffsetForLeaderEpoch", "topics.partitions", ("partition",)),
+    Unordered("DeleteRecords", "topics", ("name",)),
+    Unordered("DeleteRecords", "topics.partitions", ("partition_index",)),
     Unordered("DescribeLogDirs", "results.topics", ("name",)),
     Unordered("DescribeLogDirs", "results.topics.partitions", ("partition_index",)),
 ]

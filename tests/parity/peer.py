@@ -20,6 +20,7 @@ from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.wire import Message
 
 ANSWER_TIMEOUT_S = 30
 SETTLE_TIMEOUT_S = 30
@@ -42,6 +43,7 @@ class Exchange:
     version: int
     answer: Any
     request: bytes
+    scenario_version: int = 0
     codec_loss: str | None = None  # the answer's bytes hold something that its fields do not show
 
 
@@ -55,6 +57,7 @@ class Peer:
     _socket: socket.socket | None = None
     _correlation_id: int = 0
     _topics: list[str] = field(default_factory=list)
+    _names: dict[bytes, str] = field(default_factory=dict)  # topic ids that the scenario knows
 
     # --- the life of a scenario
 
@@ -92,7 +95,7 @@ class Peer:
 
     def ask_frame(self, frame: bytes, api_key: ApiKey, version: int, answer_version: int | None = None) -> Any:
         """Like `ask`, with all the bytes given; the answer is read in `answer_version` if that is another."""
-        exchange = Exchange(APIS[api_key].name, version, None, frame)
+        exchange = Exchange(APIS[api_key].name, version, None, frame, self.version)
         self.exchanges.append(exchange)
         try:
             answer = self._exchange(frame)
@@ -117,7 +120,7 @@ class Peer:
 
     def note(self, what: str, value: Any) -> None:
         """Something else to compare than an answer."""
-        self.exchanges.append(Exchange(what, self.version, value, b""))
+        self.exchanges.append(Exchange(what, self.version, value, b"", self.version))
 
     def _frame(self, api_key: ApiKey, request: Any, version: int) -> bytes:
         self._correlation_id += 1
@@ -149,6 +152,7 @@ class Peer:
         again = again if isinstance(again, bytes) else b"".join(bytes(part) for part in again)
         if again != frame[pos:]:
             exchange.codec_loss = f"{frame[pos:].hex()} reads as {again.hex()}"
+        name_topic_ids(exchange.answer, self._names)
 
     # --- what scenarios need to have ready
 
@@ -192,7 +196,9 @@ class Peer:
     def topic_id(self, name: str) -> bytes:
         request = MetadataRequest([MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
         answer = self.quietly(ApiKey.METADATA, request, 12)
-        return bytes(answer.topics[0].topic_id)
+        topic_id = bytes(answer.topics[0].topic_id)
+        self._names[topic_id] = f"the id of {name}"
+        return topic_id
 
     def append(self, topic: str, *batches: bytes, partition: int = 0) -> None:
         """Produces each batch with acks=-1."""
@@ -242,6 +248,20 @@ class Peer:
         while not condition():
             assert time.monotonic() < deadline, f"{self.name}: waited in vain for {what}"
             time.sleep(SETTLE_POLL_S)
+
+
+def name_topic_ids(message: Any, names: dict[bytes, str]) -> None:
+    """Puts words for the ids that both brokers chose for the same topic, so that they can be compared."""
+    for slot in message.__slots__:
+        value = getattr(message, slot)
+        if slot == "topic_id" and value in names:
+            setattr(message, slot, names[value])
+        elif isinstance(value, Message):
+            name_topic_ids(value, names)
+        elif isinstance(value, list):
+            for each in value:
+                if isinstance(each, Message):
+                    name_topic_ids(each, names)
 
 
 def _host_port(address: str) -> tuple[str, int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -22,7 +21,9 @@ from tests.parity.compare import Comparison, Difference
 from tests.parity.differences import ALLOWED
 from tests.parity.peer import CLOSED, Exchange, Peer
 from tests.parity.scenario import SCENARIOS, Scenario
+from tests.parity.scenarios.coordinators import warm_up
 
+SIDE_BY_SIDE = 8
 _KOHORT_SETTINGS = {"node_id": "1", "group_initial_rebalance_delay_ms": "0"}
 
 
@@ -31,11 +32,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     scenarios.load()
     chosen = [each for each in SCENARIOS if options.only in f"{APIS[each.api_key].name}: {each.name}"]
     started = time.monotonic()
-    with ExitStack() as stack, ThreadPoolExecutor(2) as threads:
+    with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kohort-parity-")))
         kafka = options.kafka or stack.enter_context(KafkaServer(folder / "kafka")).address
         kohort = options.kohort or stack.enter_context(KohortProcess(folder / "kohort", **_KOHORT_SETTINGS)).address
-        result = play_all(chosen, kafka, kohort, threads, options.version, progress=sys.stderr.isatty())
+        result = play_all(chosen, kafka, kohort, options.version)
     print_report(result, time.monotonic() - started)
     return 1 if result.comparison.differences else 0
 
@@ -57,33 +58,34 @@ class Result:
         self.not_served: set[str] = set()
 
 
-def play_all(
-    chosen: Sequence[Scenario],
-    kafka_address: str,
-    kohort_address: str,
-    threads: ThreadPoolExecutor,
-    version: int | None = None,
-    *,
-    progress: bool = False,
-) -> Result:
-    kafka, ours = Peer("Kafka", kafka_address), Peer("Kohort", kohort_address)
-    served = [announced(kafka_address), announced(kohort_address)]
+def play_all(chosen: Sequence[Scenario], kafka: str, kohort: str, version: int | None = None) -> Result:
+    """Those that look at the whole broker one by one, the others side by side: most of the time is Kafka's waiting."""
+    served = [announced(kafka), announced(kohort)]
     result = Result()
-    for scenario in chosen:
-        if progress:
-            print(f"\r\x1b[K{APIS[scenario.api_key].name}: {scenario.name}", end="", file=sys.stderr)
-        if scenario.api_key not in served[1]:
-            result.not_served.add(APIS[scenario.api_key].name)
-            continue
-        for each in scenario.versions:
-            if version in (None, each) and all(each in table.get(scenario.api_key, ()) for table in served):
-                transcripts = list(threads.map(_play, repeat(scenario), (kafka, ours), repeat(each)))
-                result.comparison.transcripts(scenario.name, *transcripts)
-                result.runs += 1
-                result.played.add(scenario.name)
-    if progress:
-        print("\r\x1b[K", end="", file=sys.stderr)
+    result.not_served = {APIS[each.api_key].name for each in chosen if each.api_key not in served[1]}
+    runs = [
+        (scenario, each)
+        for scenario in sorted(chosen, key=lambda scenario: not scenario.alone)
+        for each in scenario.versions
+        if version in (None, each) and all(each in table.get(scenario.api_key, ()) for table in served)
+    ]
+    with ThreadPoolExecutor(1) as single, ThreadPoolExecutor(SIDE_BY_SIDE) as many:
+        for alone, threads in ((True, single), (False, many)):
+            if not alone:
+                for peer in (Peer("Kafka", kafka), Peer("Kohort", kohort)):
+                    warm_up(peer)
+            wanted = [run for run in runs if run[0].alone is alone]
+            for run, (theirs, ours) in zip(
+                wanted, threads.map(_play_both, wanted, repeat(kafka), repeat(kohort)), strict=True
+            ):
+                result.comparison.transcripts(run[0].name, theirs, ours)
+                result.played.add(run[0].name)
+    result.runs = len(runs)
     return result
+
+
+def _play_both(run: tuple[Scenario, int], kafka: str, kohort: str) -> tuple[list[Exchange], list[Exchange]]:
+    return _play(run[0], Peer("Kafka", kafka), run[1]), _play(run[0], Peer("Kohort", kohort), run[1])
 
 
 def announced(address: str) -> dict[int, range]:
@@ -102,6 +104,7 @@ def _play(scenario: Scenario, peer: Peer, version: int) -> list[Exchange]:
         if not (peer.exchanges and peer.exchanges[-1].answer == CLOSED):
             peer.note(f"{APIS[scenario.api_key].name}: the scenario broke off", f"{problem}")
     transcript = peer.exchanges
+    peer.hang_up()
     try:
         peer.end()
     except AssertionError as problem:

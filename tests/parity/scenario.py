@@ -24,18 +24,19 @@ class Scenario:
     api_key: ApiKey
     versions: tuple[int, ...]
     play: Callable[[Peer], None]
+    alone: bool = False  # looks at the broker as a whole: no other scenario may run at that time
 
 
 SCENARIOS: list[Scenario] = []
 
 
 def scenario(
-    api_key: ApiKey, versions: Iterable[int] | None = None
+    api_key: ApiKey, versions: Iterable[int] | None = None, *, alone: bool = False
 ) -> Callable[[Callable[[Peer], None]], Callable[[Peer], None]]:
     """Registers a function, for all versions of the API or for the given ones."""
 
     def register(play: Callable[[Peer], None]) -> Callable[[Peer], None]:
-        _add(play.__name__.replace("_", " "), api_key, versions, play)
+        _add(play.__name__.replace("_", " "), api_key, versions, play, alone)
         return play
 
     return register
@@ -54,8 +55,10 @@ def requests(api_key: ApiKey, table: Mapping[str, Any], versions: Iterable[int] 
         _add(name, api_key, versions, asking(request))
 
 
-def _add(name: str, api_key: ApiKey, versions: Iterable[int] | None, play: Callable[[Peer], None]) -> None:
+def _add(
+    name: str, api_key: ApiKey, versions: Iterable[int] | None, play: Callable[[Peer], None], alone: bool = False
+) -> None:
     api = APIS[api_key]
     wanted = range(api.min_version, api.max_version + 1) if versions is None else versions
     assert not any(each.name == name for each in SCENARIOS), f"two scenarios are called {name!r}"
-    SCENARIOS.append(Scenario(name, api_key, tuple(wanted), play))
+    SCENARIOS.append(Scenario(name, api_key, tuple(wanted), play, alone))

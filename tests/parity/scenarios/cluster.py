@@ -19,7 +19,7 @@ NO_SUCH_ID = bytes(range(1, 17))
 # --- Metadata of an empty broker: before any topic was made
 
 
-@scenario(ApiKey.METADATA)
+@scenario(ApiKey.METADATA, alone=True)
 def metadata_of_all_topics_of_a_fresh_broker_is_empty(peer: Peer) -> None:
     peer.ask(ApiKey.METADATA, MetadataRequest([] if peer.version == 0 else None))
 
@@ -161,7 +161,7 @@ def metadata_of_an_existing_topic(peer: Peer) -> None:
     peer.ask(ApiKey.METADATA, MetadataRequest([MetadataRequestTopic(name=topic)]))
 
 
-@scenario(ApiKey.METADATA)
+@scenario(ApiKey.METADATA, alone=True)
 def metadata_of_all_topics_names_every_one(peer: Peer) -> None:
     peer.create("-b", partitions=2)
     peer.create("-a")
@@ -266,7 +266,7 @@ def a_metadata_request_with_an_impossible_count_closes_the_connection(peer: Peer
         peer.ask_body(ApiKey.METADATA, pack(">i", count))
 
 
-@scenario(ApiKey.METADATA)
+@scenario(ApiKey.METADATA, versions=range(4, 14), alone=True)
 def metadata_for_an_internal_topic_that_is_not_there_yet(peer: Peer) -> None:
     peer.ask(ApiKey.METADATA, MetadataRequest([MetadataRequestTopic(name="__transaction_state")], False))
 
@@ -280,7 +280,7 @@ def topics_are_described_in_the_order_of_their_names(peer: Peer) -> None:
     peer.ask(ApiKey.DESCRIBE_TOPIC_PARTITIONS, DescribeTopicPartitionsRequest([TopicRequest(name) for name in names]))
 
 
-@scenario(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
+@scenario(ApiKey.DESCRIBE_TOPIC_PARTITIONS, alone=True)
 def no_names_means_all_topics(peer: Peer) -> None:
     peer.create("-b")
     peer.create("-a", partitions=2)
@@ -312,7 +312,7 @@ def borderline_limits_of_partitions(peer: Peer) -> None:
         peer.ask(ApiKey.DESCRIBE_TOPIC_PARTITIONS, DescribeTopicPartitionsRequest(topics, limit))
 
 
-@scenario(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
+@scenario(ApiKey.DESCRIBE_TOPIC_PARTITIONS, alone=True)
 def borderline_cursors(peer: Peer) -> None:
     one, two = peer.create("-a", partitions=3), peer.create("-c", partitions=2)
     topics = [TopicRequest(one), TopicRequest(two)]

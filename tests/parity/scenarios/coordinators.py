@@ -16,6 +16,17 @@ def find(key: str, key_type: int, version: int) -> FindCoordinatorRequest:
     return FindCoordinatorRequest(key, key_type, [key] if version >= 4 else [])
 
 
+def warm_up(peer: Peer) -> None:
+    """Past the answers that a broker gives only in its first moments."""
+    make_coordinator_topics(peer)
+
+    def has_ids() -> bool:
+        answer = peer.quietly(ApiKey.INIT_PRODUCER_ID, InitProducerIdRequest(None, 60_000), 4)
+        return bool(answer.error_code == 0)
+
+    peer.wait_until(has_ids, "producer ids")
+
+
 def make_coordinator_topics(peer: Peer) -> None:
     """The first question makes the topic behind it and answers COORDINATOR_NOT_AVAILABLE: get over that."""
     for key_type in (GROUP, TRANSACTION):

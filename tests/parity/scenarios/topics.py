@@ -13,6 +13,7 @@ from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicStat
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.parity.peer import Peer
 from tests.parity.scenario import scenario
+from tests.parity.scenarios.coordinators import make_coordinator_topics
 
 TIMEOUT_MS = 10_000
 NO_SUCH_ID = bytes(range(1, 17))
@@ -222,6 +223,7 @@ def the_same_config_twice(peer: Peer) -> None:
 
 @scenario(ApiKey.CREATE_TOPICS, versions=(2, 5, 7))
 def internal_topics_by_hand(peer: Peer) -> None:
+    make_coordinator_topics(peer)
     create(peer, CreatableTopic("__cluster_metadata", 1, 1), CreatableTopic("__consumer_offsets", 1, 1))
 
 
