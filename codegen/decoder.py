@@ -174,7 +174,7 @@ class _StructReader:
         if length != "n":
             self.lines.add(f"n = {length}")
         read = self._element_function(element)
-        with self.lines.block(f"if len(data) <= {self.source.use('SMALL_FRAME_BYTES')}:"):
+        with self.lines.block(f"if len(data) <= {self.source.use('SMALL_FRAME_BYTES')} or not n:"):
             if element.struct is not None and _holds_no_structs(element.struct, self.version):
                 self._read_in_place(element.struct, place)
             else:

@@ -338,11 +338,39 @@ def pack_compact_ints(numbers: Sequence[int], code: str) -> bytes:
 
 def skip_tags(count: int, data: bytes, pos: int) -> int:
     """Pass over `count` tagged fields; `count` is the first byte of the varint, already read and not 0."""
-    return read_tags(count, data, pos, 0)[1]
+    count, pos = _count_tags(count, data, pos)
+    for _ in range(count):
+        if data[pos] < 0x80:
+            pos += 1
+        else:
+            _, pos = long_uvarint(data[pos], data, pos + 1)
+        length = data[pos]
+        pos += 1
+        if length > 0x7F:
+            length, pos = long_uvarint(length, data, pos)
+        pos += length
+    if pos > len(data):
+        raise past_end_error()
+    return pos
 
 
 def read_tags(count: int, data: bytes, pos: int, known: int) -> tuple[dict[int, tuple[int, int]], int]:
     """Where the tagged fields below tag `known` start and end; newer ones are passed over."""
+    count, pos = _count_tags(count, data, pos)
+    found = {}
+    for _ in range(count):
+        tag, pos = read_uvarint(data, pos)
+        length, pos = read_uvarint(data, pos)
+        end = pos + length
+        if end > len(data):
+            raise past_end_error()
+        if tag < known:
+            found[tag] = (pos, end)
+        pos = end
+    return found, pos
+
+
+def _count_tags(count: int, data: bytes, pos: int) -> tuple[int, int]:
     if count > 0x7F:
         count, pos = long_uvarint(count, data, pos)
     size = len(data)
@@ -350,17 +378,7 @@ def read_tags(count: int, data: bytes, pos: int, known: int) -> tuple[dict[int, 
         raise MalformedMessage(f"{count} tagged fields do not fit into the remaining {size - pos} bytes")
     if size > SMALL_FRAME_BYTES:
         _budget.spend(count)
-    found = {}
-    for _ in range(count):
-        tag, pos = read_uvarint(data, pos)
-        length, pos = read_uvarint(data, pos)
-        end = pos + length
-        if end > size:
-            raise past_end_error()
-        if tag < known:
-            found[tag] = (pos, end)
-        pos = end
-    return found, pos
+    return count, pos
 
 
 def read_tag(data: bytes, where: tuple[int, int], read: ReadElement[T]) -> T:

@@ -186,7 +186,7 @@ def decode_request_v0(data: bytes, pos: int = 0) -> AddPartitionsToTxnRequest:
         pos += 14
         if n < 0:
             raise null_error("v3_and_below_topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.v3_and_below_topics = items = []
             for _ in range(n):
                 e = new(AddPartitionsToTxnTopic)
@@ -251,7 +251,7 @@ def decode_request_v3(data: bytes, pos: int = 0) -> AddPartitionsToTxnRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "v3_and_below_topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.v3_and_below_topics = items = []
             for _ in range(n):
                 e = new(AddPartitionsToTxnTopic)
@@ -297,7 +297,7 @@ def _read_add_partitions_to_txn_transaction_v4(data: bytes, pos: int) -> tuple[A
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topics")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.topics = items = []
         for _ in range(n):
             e = new(AddPartitionsToTxnTopic)
@@ -341,7 +341,7 @@ def decode_request_v4(data: bytes, pos: int = 0) -> AddPartitionsToTxnRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "transactions")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.transactions = items = []
             for _ in range(n):
                 item, pos = _read_add_partitions_to_txn_transaction_v4(data, pos)
@@ -443,7 +443,7 @@ def _read_add_partitions_to_txn_topic_result_v0(data: bytes, pos: int) -> tuple[
     pos += 4
     if n < 0:
         raise null_error("results_by_partition")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 6
         if n > 2 and end <= len(data):
             o.results_by_partition = [AddPartitionsToTxnPartitionResult(v0, v1) for v0, v1 in _iter_unpack_ih(data[pos:end])]
@@ -471,7 +471,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> AddPartitionsToTxnResponse:
         pos += 8
         if n < 0:
             raise null_error("results_by_topic_v3_and_below")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.results_by_topic_v3_and_below = items = []
             for _ in range(n):
                 item, pos = _read_add_partitions_to_txn_topic_result_v0(data, pos)
@@ -508,7 +508,7 @@ def _read_add_partitions_to_txn_topic_result_v3(data: bytes, pos: int) -> tuple[
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "results_by_partition")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 7
         if n > 2 and data[pos + 6 : end : 7].count(0) == n:
             o.results_by_partition = [AddPartitionsToTxnPartitionResult(v0, v1) for v0, v1, _ in _iter_unpack_ihB(data[pos:end])]
@@ -543,7 +543,7 @@ def decode_response_v3(data: bytes, pos: int = 0) -> AddPartitionsToTxnResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "results_by_topic_v3_and_below")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.results_by_topic_v3_and_below = items = []
             for _ in range(n):
                 item, pos = _read_add_partitions_to_txn_topic_result_v3(data, pos)
@@ -573,7 +573,7 @@ def _read_add_partitions_to_txn_result_v4(data: bytes, pos: int) -> tuple[AddPar
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topic_results")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.topic_results = items = []
         for _ in range(n):
             item, pos = _read_add_partitions_to_txn_topic_result_v3(data, pos)
@@ -598,7 +598,7 @@ def decode_response_v4(data: bytes, pos: int = 0) -> AddPartitionsToTxnResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "results_by_transaction")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.results_by_transaction = items = []
             for _ in range(n):
                 item, pos = _read_add_partitions_to_txn_result_v4(data, pos)

@@ -147,7 +147,7 @@ def _read_alter_configs_resource_v0(data: bytes, pos: int) -> tuple[AlterConfigs
     pos += 4
     if n < 0:
         raise null_error("configs")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.configs = items = []
         for _ in range(n):
             e = new(AlterableConfig)
@@ -182,7 +182,7 @@ def decode_request_v0(data: bytes, pos: int = 0) -> AlterConfigsRequest:
         pos += 4
         if n < 0:
             raise null_error("resources")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.resources = items = []
             for _ in range(n):
                 item, pos = _read_alter_configs_resource_v0(data, pos)
@@ -238,7 +238,7 @@ def _read_alter_configs_resource_v2(data: bytes, pos: int) -> tuple[AlterConfigs
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "configs")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.configs = items = []
         for _ in range(n):
             e = new(AlterableConfig)
@@ -283,7 +283,7 @@ def decode_request_v2(data: bytes, pos: int = 0) -> AlterConfigsRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "resources")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.resources = items = []
             for _ in range(n):
                 item, pos = _read_alter_configs_resource_v2(data, pos)
@@ -387,7 +387,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> AlterConfigsResponse:
         pos += 8
         if n < 0:
             raise null_error("responses")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.responses = items = []
             for _ in range(n):
                 e = new(AlterConfigsResourceResponse)
@@ -453,7 +453,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> AlterConfigsResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.responses = items = []
             for _ in range(n):
                 e = new(AlterConfigsResourceResponse)

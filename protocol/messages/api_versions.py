@@ -200,7 +200,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> ApiVersionsResponse:
         pos += 6
         if n < 0:
             raise null_error("api_keys")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             end = pos + n * 6
             if n > 2 and end <= len(data):
                 o.api_keys = [ApiVersion(v0, v1, v2) for v0, v1, v2 in _iter_unpack_hhh(data[pos:end])]
@@ -234,7 +234,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> ApiVersionsResponse:
         pos += 6
         if n < 0:
             raise null_error("api_keys")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             end = pos + n * 6
             if n > 2 and end <= len(data):
                 o.api_keys = [ApiVersion(v0, v1, v2) for v0, v1, v2 in _iter_unpack_hhh(data[pos:end])]
@@ -288,7 +288,7 @@ def _read_api_versions_response_supported_features_v3(data: bytes, pos: int) -> 
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "supported_features")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         value = items = []
         for _ in range(n):
             e = new(SupportedFeatureKey)
@@ -337,7 +337,7 @@ def _read_api_versions_response_finalized_features_v3(data: bytes, pos: int) -> 
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "finalized_features")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         value = items = []
         for _ in range(n):
             e = new(FinalizedFeatureKey)
@@ -374,7 +374,7 @@ def decode_response_v3(data: bytes, pos: int = 0) -> ApiVersionsResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "api_keys")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             end = pos + n * 7
             if n > 2 and data[pos + 6 : end : 7].count(0) == n:
                 o.api_keys = [ApiVersion(v0, v1, v2) for v0, v1, v2, _ in _iter_unpack_hhhB(data[pos:end])]

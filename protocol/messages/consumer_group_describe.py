@@ -161,7 +161,7 @@ def decode_request_v0(data: bytes, pos: int = 0) -> ConsumerGroupDescribeRequest
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "group_ids")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.group_ids = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
@@ -216,7 +216,7 @@ def _read_assignment_v0(data: bytes, pos: int) -> tuple[Assignment, int]:
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topic_partitions")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.topic_partitions = items = []
         for _ in range(n):
             e = new(TopicPartitions)
@@ -295,7 +295,7 @@ def _read_member_v0(data: bytes, pos: int) -> tuple[Member, int]:
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "subscribed_topic_names")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.subscribed_topic_names = items = []
         for _ in range(n):
             item, pos = read_compact_string(data, pos)
@@ -359,7 +359,7 @@ def _read_described_group_v0(data: bytes, pos: int) -> tuple[DescribedGroup, int
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "members")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.members = items = []
         for _ in range(n):
             item, pos = _read_member_v0(data, pos)
@@ -383,7 +383,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> ConsumerGroupDescribeRespon
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "groups")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.groups = items = []
             for _ in range(n):
                 item, pos = _read_described_group_v0(data, pos)
@@ -447,7 +447,7 @@ def _read_member_v1(data: bytes, pos: int) -> tuple[Member, int]:
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "subscribed_topic_names")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.subscribed_topic_names = items = []
         for _ in range(n):
             item, pos = read_compact_string(data, pos)
@@ -511,7 +511,7 @@ def _read_described_group_v1(data: bytes, pos: int) -> tuple[DescribedGroup, int
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "members")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.members = items = []
         for _ in range(n):
             item, pos = _read_member_v1(data, pos)
@@ -535,7 +535,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> ConsumerGroupDescribeRespon
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "groups")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.groups = items = []
             for _ in range(n):
                 item, pos = _read_described_group_v1(data, pos)

@@ -86,7 +86,7 @@ def decode_subscription_v0(data: bytes, pos: int = 0) -> ConsumerProtocolSubscri
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = read_string(data, pos)
@@ -137,7 +137,7 @@ def decode_subscription_v1(data: bytes, pos: int = 0) -> ConsumerProtocolSubscri
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = read_string(data, pos)
@@ -157,7 +157,7 @@ def decode_subscription_v1(data: bytes, pos: int = 0) -> ConsumerProtocolSubscri
         pos += 4
         if n < 0:
             raise null_error("owned_partitions")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.owned_partitions = items = []
             for _ in range(n):
                 e = new(TopicPartition)
@@ -193,7 +193,7 @@ def decode_subscription_v2(data: bytes, pos: int = 0) -> ConsumerProtocolSubscri
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = read_string(data, pos)
@@ -213,7 +213,7 @@ def decode_subscription_v2(data: bytes, pos: int = 0) -> ConsumerProtocolSubscri
         pos += 4
         if n < 0:
             raise null_error("owned_partitions")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.owned_partitions = items = []
             for _ in range(n):
                 e = new(TopicPartition)
@@ -250,7 +250,7 @@ def decode_subscription_v3(data: bytes, pos: int = 0) -> ConsumerProtocolSubscri
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = read_string(data, pos)
@@ -270,7 +270,7 @@ def decode_subscription_v3(data: bytes, pos: int = 0) -> ConsumerProtocolSubscri
         pos += 4
         if n < 0:
             raise null_error("owned_partitions")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.owned_partitions = items = []
             for _ in range(n):
                 e = new(TopicPartition)
@@ -420,7 +420,7 @@ def decode_assignment_v0(data: bytes, pos: int = 0) -> ConsumerProtocolAssignmen
         pos += 4
         if n < 0:
             raise null_error("assigned_partitions")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.assigned_partitions = items = []
             for _ in range(n):
                 e = new(TopicPartition)

@@ -134,7 +134,7 @@ def _read_create_partitions_topic_v0(data: bytes, pos: int) -> tuple[CreateParti
     o.count, n = _unpack_ii(data, pos)
     pos += 8
     if n >= 0:
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.assignments = items = []
             for _ in range(n):
                 e = new(CreatePartitionsAssignment)
@@ -161,7 +161,7 @@ def decode_request_v0(data: bytes, pos: int = 0) -> CreatePartitionsRequest:
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_create_partitions_topic_v0(data, pos)
@@ -206,7 +206,7 @@ def _read_create_partitions_topic_v2(data: bytes, pos: int) -> tuple[CreateParti
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.assignments = items = []
             for _ in range(n):
                 e = new(CreatePartitionsAssignment)
@@ -241,7 +241,7 @@ def decode_request_v2(data: bytes, pos: int = 0) -> CreatePartitionsRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_create_partitions_topic_v2(data, pos)
@@ -337,7 +337,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> CreatePartitionsResponse:
         pos += 8
         if n < 0:
             raise null_error("results")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.results = items = []
             for _ in range(n):
                 e = new(CreatePartitionsTopicResult)
@@ -403,7 +403,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> CreatePartitionsResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "results")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.results = items = []
             for _ in range(n):
                 e = new(CreatePartitionsTopicResult)

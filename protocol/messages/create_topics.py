@@ -216,7 +216,7 @@ def _read_creatable_topic_v2(data: bytes, pos: int) -> tuple[CreatableTopic, int
     pos += 10
     if n < 0:
         raise null_error("assignments")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.assignments = items = []
         for _ in range(n):
             e = new(CreatableReplicaAssignment)
@@ -232,7 +232,7 @@ def _read_creatable_topic_v2(data: bytes, pos: int) -> tuple[CreatableTopic, int
     pos += 4
     if n < 0:
         raise null_error("configs")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.configs = items = []
         for _ in range(n):
             e = new(CreatableTopicConfig)
@@ -267,7 +267,7 @@ def decode_request_v2(data: bytes, pos: int = 0) -> CreateTopicsRequest:
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_creatable_topic_v2(data, pos)
@@ -337,7 +337,7 @@ def _read_creatable_topic_v5(data: bytes, pos: int) -> tuple[CreatableTopic, int
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "assignments")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.assignments = items = []
         for _ in range(n):
             e = new(CreatableReplicaAssignment)
@@ -358,7 +358,7 @@ def _read_creatable_topic_v5(data: bytes, pos: int) -> tuple[CreatableTopic, int
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "configs")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.configs = items = []
         for _ in range(n):
             e = new(CreatableTopicConfig)
@@ -403,7 +403,7 @@ def decode_request_v5(data: bytes, pos: int = 0) -> CreateTopicsRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_creatable_topic_v5(data, pos)
@@ -529,7 +529,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> CreateTopicsResponse:
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 e = new(CreatableTopicResult)
@@ -622,7 +622,7 @@ def _read_creatable_topic_result_v5(data: bytes, pos: int) -> tuple[CreatableTop
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.configs = items = []
             for _ in range(n):
                 e = new(CreatableTopicConfigs)
@@ -672,7 +672,7 @@ def decode_response_v5(data: bytes, pos: int = 0) -> CreateTopicsResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_creatable_topic_result_v5(data, pos)
@@ -719,7 +719,7 @@ def _read_creatable_topic_result_v7(data: bytes, pos: int) -> tuple[CreatableTop
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.configs = items = []
             for _ in range(n):
                 e = new(CreatableTopicConfigs)
@@ -769,7 +769,7 @@ def decode_response_v7(data: bytes, pos: int = 0) -> CreateTopicsResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_creatable_topic_result_v7(data, pos)

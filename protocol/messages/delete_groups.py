@@ -81,7 +81,7 @@ def decode_request_v0(data: bytes, pos: int = 0) -> DeleteGroupsRequest:
         pos += 4
         if n < 0:
             raise null_error("groups_names")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.groups_names = items = []
             for _ in range(n):
                 item, pos = read_string(data, pos)
@@ -105,7 +105,7 @@ def decode_request_v2(data: bytes, pos: int = 0) -> DeleteGroupsRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "groups_names")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.groups_names = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
@@ -165,7 +165,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> DeleteGroupsResponse:
         pos += 8
         if n < 0:
             raise null_error("results")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.results = items = []
             for _ in range(n):
                 e = new(DeletableGroupResult)
@@ -214,7 +214,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> DeleteGroupsResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "results")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.results = items = []
             for _ in range(n):
                 e = new(DeletableGroupResult)

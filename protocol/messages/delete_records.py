@@ -139,7 +139,7 @@ def _read_delete_records_topic_v0(data: bytes, pos: int) -> tuple[DeleteRecordsT
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 12
         if n > 2 and end <= len(data):
             o.partitions = [DeleteRecordsPartition(v0, v1) for v0, v1 in _iter_unpack_iq(data[pos:end])]
@@ -165,7 +165,7 @@ def decode_request_v0(data: bytes, pos: int = 0) -> DeleteRecordsRequest:
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_delete_records_topic_v0(data, pos)
@@ -204,7 +204,7 @@ def _read_delete_records_topic_v2(data: bytes, pos: int) -> tuple[DeleteRecordsT
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 13
         if n > 2 and data[pos + 12 : end : 13].count(0) == n:
             o.partitions = [DeleteRecordsPartition(v0, v1) for v0, v1, _ in _iter_unpack_iqB(data[pos:end])]
@@ -237,7 +237,7 @@ def decode_request_v2(data: bytes, pos: int = 0) -> DeleteRecordsRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_delete_records_topic_v2(data, pos)
@@ -310,7 +310,7 @@ def _read_delete_records_topic_result_v0(data: bytes, pos: int) -> tuple[DeleteR
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 14
         if n > 2 and end <= len(data):
             o.partitions = [DeleteRecordsPartitionResult(v0, v1, v2) for v0, v1, v2 in _iter_unpack_iqh(data[pos:end])]
@@ -336,7 +336,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> DeleteRecordsResponse:
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_delete_records_topic_result_v0(data, pos)
@@ -373,7 +373,7 @@ def _read_delete_records_topic_result_v2(data: bytes, pos: int) -> tuple[DeleteR
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 15
         if n > 2 and data[pos + 14 : end : 15].count(0) == n:
             o.partitions = [DeleteRecordsPartitionResult(v0, v1, v2) for v0, v1, v2, _ in _iter_unpack_iqhB(data[pos:end])]
@@ -406,7 +406,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> DeleteRecordsResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_delete_records_topic_result_v2(data, pos)

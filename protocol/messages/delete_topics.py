@@ -111,7 +111,7 @@ def decode_request_v1(data: bytes, pos: int = 0) -> DeleteTopicsRequest:
         pos += 4
         if n < 0:
             raise null_error("topic_names")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topic_names = items = []
             for _ in range(n):
                 item, pos = read_string(data, pos)
@@ -138,7 +138,7 @@ def decode_request_v4(data: bytes, pos: int = 0) -> DeleteTopicsRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topic_names")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topic_names = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
@@ -184,7 +184,7 @@ def decode_request_v6(data: bytes, pos: int = 0) -> DeleteTopicsRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 e = new(DeleteTopicState)
@@ -280,7 +280,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> DeleteTopicsResponse:
         pos += 8
         if n < 0:
             raise null_error("responses")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.responses = items = []
             for _ in range(n):
                 e = new(DeletableTopicResult)
@@ -333,7 +333,7 @@ def decode_response_v4(data: bytes, pos: int = 0) -> DeleteTopicsResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.responses = items = []
             for _ in range(n):
                 e = new(DeletableTopicResult)
@@ -399,7 +399,7 @@ def decode_response_v5(data: bytes, pos: int = 0) -> DeleteTopicsResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.responses = items = []
             for _ in range(n):
                 e = new(DeletableTopicResult)
@@ -476,7 +476,7 @@ def decode_response_v6(data: bytes, pos: int = 0) -> DeleteTopicsResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.responses = items = []
             for _ in range(n):
                 e = new(DeletableTopicResult)

@@ -204,7 +204,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> DescribeClusterResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "brokers")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.brokers = items = []
             for _ in range(n):
                 e = new(DescribeClusterBroker)
@@ -269,7 +269,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> DescribeClusterResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "brokers")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.brokers = items = []
             for _ in range(n):
                 e = new(DescribeClusterBroker)
@@ -360,7 +360,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> DescribeClusterResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "brokers")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.brokers = items = []
             for _ in range(n):
                 e = new(DescribeClusterBroker)

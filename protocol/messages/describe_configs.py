@@ -169,7 +169,7 @@ def _read_describe_configs_resource_v1(data: bytes, pos: int) -> tuple[DescribeC
     (n,) = _unpack_i(data, pos)
     pos += 4
     if n >= 0:
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.configuration_keys = items = []
             for _ in range(n):
                 item, pos = read_string(data, pos)
@@ -192,7 +192,7 @@ def decode_request_v1(data: bytes, pos: int = 0) -> DescribeConfigsRequest:
         pos += 4
         if n < 0:
             raise null_error("resources")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.resources = items = []
             for _ in range(n):
                 item, pos = _read_describe_configs_resource_v1(data, pos)
@@ -217,7 +217,7 @@ def decode_request_v3(data: bytes, pos: int = 0) -> DescribeConfigsRequest:
         pos += 4
         if n < 0:
             raise null_error("resources")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.resources = items = []
             for _ in range(n):
                 item, pos = _read_describe_configs_resource_v1(data, pos)
@@ -248,7 +248,7 @@ def _read_describe_configs_resource_v4(data: bytes, pos: int) -> tuple[DescribeC
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.configuration_keys = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
@@ -274,7 +274,7 @@ def decode_request_v4(data: bytes, pos: int = 0) -> DescribeConfigsRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "resources")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.resources = items = []
             for _ in range(n):
                 item, pos = _read_describe_configs_resource_v4(data, pos)
@@ -401,7 +401,7 @@ def _read_describe_configs_resource_result_v1(data: bytes, pos: int) -> tuple[De
     pos += 7
     if n < 0:
         raise null_error("synonyms")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.synonyms = items = []
         for _ in range(n):
             e = new(DescribeConfigsSynonym)
@@ -451,7 +451,7 @@ def _read_describe_configs_result_v1(data: bytes, pos: int) -> tuple[DescribeCon
     pos += 4
     if n < 0:
         raise null_error("configs")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.configs = items = []
         for _ in range(n):
             item, pos = _read_describe_configs_resource_result_v1(data, pos)
@@ -470,7 +470,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> DescribeConfigsResponse:
         pos += 8
         if n < 0:
             raise null_error("results")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.results = items = []
             for _ in range(n):
                 item, pos = _read_describe_configs_result_v1(data, pos)
@@ -506,7 +506,7 @@ def _read_describe_configs_resource_result_v3(data: bytes, pos: int) -> tuple[De
     pos += 7
     if n < 0:
         raise null_error("synonyms")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.synonyms = items = []
         for _ in range(n):
             e = new(DescribeConfigsSynonym)
@@ -565,7 +565,7 @@ def _read_describe_configs_result_v3(data: bytes, pos: int) -> tuple[DescribeCon
     pos += 4
     if n < 0:
         raise null_error("configs")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.configs = items = []
         for _ in range(n):
             item, pos = _read_describe_configs_resource_result_v3(data, pos)
@@ -584,7 +584,7 @@ def decode_response_v3(data: bytes, pos: int = 0) -> DescribeConfigsResponse:
         pos += 8
         if n < 0:
             raise null_error("results")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.results = items = []
             for _ in range(n):
                 item, pos = _read_describe_configs_result_v3(data, pos)
@@ -648,7 +648,7 @@ def _read_describe_configs_resource_result_v4(data: bytes, pos: int) -> tuple[De
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "synonyms")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.synonyms = items = []
         for _ in range(n):
             e = new(DescribeConfigsSynonym)
@@ -717,7 +717,7 @@ def _read_describe_configs_result_v4(data: bytes, pos: int) -> tuple[DescribeCon
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "configs")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.configs = items = []
         for _ in range(n):
             item, pos = _read_describe_configs_resource_result_v4(data, pos)
@@ -741,7 +741,7 @@ def decode_response_v4(data: bytes, pos: int = 0) -> DescribeConfigsResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "results")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.results = items = []
             for _ in range(n):
                 item, pos = _read_describe_configs_result_v4(data, pos)

@@ -125,7 +125,7 @@ def decode_request_v0(data: bytes, pos: int = 0) -> DescribeGroupsRequest:
         pos += 4
         if n < 0:
             raise null_error("groups")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.groups = items = []
             for _ in range(n):
                 item, pos = read_string(data, pos)
@@ -148,7 +148,7 @@ def decode_request_v3(data: bytes, pos: int = 0) -> DescribeGroupsRequest:
         pos += 4
         if n < 0:
             raise null_error("groups")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.groups = items = []
             for _ in range(n):
                 item, pos = read_string(data, pos)
@@ -174,7 +174,7 @@ def decode_request_v5(data: bytes, pos: int = 0) -> DescribeGroupsRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "groups")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.groups = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
@@ -299,7 +299,7 @@ def _read_described_group_v0(data: bytes, pos: int) -> tuple[DescribedGroup, int
     pos += 4
     if n < 0:
         raise null_error("members")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.members = items = []
         for _ in range(n):
             e = new(DescribedGroupMember)
@@ -355,7 +355,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> DescribeGroupsResponse:
         pos += 4
         if n < 0:
             raise null_error("groups")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.groups = items = []
             for _ in range(n):
                 item, pos = _read_described_group_v0(data, pos)
@@ -378,7 +378,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> DescribeGroupsResponse:
         pos += 8
         if n < 0:
             raise null_error("groups")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.groups = items = []
             for _ in range(n):
                 item, pos = _read_described_group_v0(data, pos)
@@ -427,7 +427,7 @@ def _read_described_group_v3(data: bytes, pos: int) -> tuple[DescribedGroup, int
     pos += 4
     if n < 0:
         raise null_error("members")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.members = items = []
         for _ in range(n):
             e = new(DescribedGroupMember)
@@ -484,7 +484,7 @@ def decode_response_v3(data: bytes, pos: int = 0) -> DescribeGroupsResponse:
         pos += 8
         if n < 0:
             raise null_error("groups")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.groups = items = []
             for _ in range(n):
                 item, pos = _read_described_group_v3(data, pos)
@@ -582,7 +582,7 @@ def _read_described_group_v4(data: bytes, pos: int) -> tuple[DescribedGroup, int
     pos += 4
     if n < 0:
         raise null_error("members")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.members = items = []
         for _ in range(n):
             e = new(DescribedGroupMember)
@@ -647,7 +647,7 @@ def decode_response_v4(data: bytes, pos: int = 0) -> DescribeGroupsResponse:
         pos += 8
         if n < 0:
             raise null_error("groups")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.groups = items = []
             for _ in range(n):
                 item, pos = _read_described_group_v4(data, pos)
@@ -751,7 +751,7 @@ def _read_described_group_v5(data: bytes, pos: int) -> tuple[DescribedGroup, int
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "members")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.members = items = []
         for _ in range(n):
             e = new(DescribedGroupMember)
@@ -824,7 +824,7 @@ def decode_response_v5(data: bytes, pos: int = 0) -> DescribeGroupsResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "groups")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.groups = items = []
             for _ in range(n):
                 item, pos = _read_described_group_v5(data, pos)
@@ -885,7 +885,7 @@ def _read_described_group_v6(data: bytes, pos: int) -> tuple[DescribedGroup, int
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "members")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.members = items = []
         for _ in range(n):
             e = new(DescribedGroupMember)
@@ -958,7 +958,7 @@ def decode_response_v6(data: bytes, pos: int = 0) -> DescribeGroupsResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "groups")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.groups = items = []
             for _ in range(n):
                 item, pos = _read_described_group_v6(data, pos)

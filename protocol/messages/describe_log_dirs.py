@@ -165,7 +165,7 @@ def decode_request_v1(data: bytes, pos: int = 0) -> DescribeLogDirsRequest:
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n >= 0:
-            if len(data) <= SMALL_FRAME_BYTES:
+            if len(data) <= SMALL_FRAME_BYTES or not n:
                 o.topics = items = []
                 for _ in range(n):
                     e = new(DescribableLogDirTopic)
@@ -226,7 +226,7 @@ def decode_request_v2(data: bytes, pos: int = 0) -> DescribeLogDirsRequest:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             n = n - 1
-            if len(data) <= SMALL_FRAME_BYTES:
+            if len(data) <= SMALL_FRAME_BYTES or not n:
                 o.topics = items = []
                 for _ in range(n):
                     e = new(DescribableLogDirTopic)
@@ -320,7 +320,7 @@ def _read_describe_log_dirs_topic_v1(data: bytes, pos: int) -> tuple[DescribeLog
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 21
         if n > 2 and end <= len(data):
             o.partitions = [DescribeLogDirsPartition(v0, v1, v2, v3) for v0, v1, v2, v3 in _iter_unpack_iqqo(data[pos:end])]
@@ -353,7 +353,7 @@ def _read_describe_log_dirs_result_v1(data: bytes, pos: int) -> tuple[DescribeLo
     pos += 4
     if n < 0:
         raise null_error("topics")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.topics = items = []
         for _ in range(n):
             item, pos = _read_describe_log_dirs_topic_v1(data, pos)
@@ -373,7 +373,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> DescribeLogDirsResponse:
         pos += 8
         if n < 0:
             raise null_error("results")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.results = items = []
             for _ in range(n):
                 item, pos = _read_describe_log_dirs_result_v1(data, pos)
@@ -410,7 +410,7 @@ def _read_describe_log_dirs_topic_v2(data: bytes, pos: int) -> tuple[DescribeLog
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 22
         if n > 2 and data[pos + 21 : end : 22].count(0) == n:
             o.partitions = [DescribeLogDirsPartition(v0, v1, v2, v3) for v0, v1, v2, v3, _ in _iter_unpack_iqqoB(data[pos:end])]
@@ -450,7 +450,7 @@ def _read_describe_log_dirs_result_v2(data: bytes, pos: int) -> tuple[DescribeLo
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topics")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.topics = items = []
         for _ in range(n):
             item, pos = _read_describe_log_dirs_topic_v2(data, pos)
@@ -475,7 +475,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> DescribeLogDirsResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "results")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.results = items = []
             for _ in range(n):
                 item, pos = _read_describe_log_dirs_result_v2(data, pos)
@@ -501,7 +501,7 @@ def decode_response_v3(data: bytes, pos: int = 0) -> DescribeLogDirsResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "results")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.results = items = []
             for _ in range(n):
                 item, pos = _read_describe_log_dirs_result_v2(data, pos)
@@ -532,7 +532,7 @@ def _read_describe_log_dirs_result_v4(data: bytes, pos: int) -> tuple[DescribeLo
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topics")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.topics = items = []
         for _ in range(n):
             item, pos = _read_describe_log_dirs_topic_v2(data, pos)
@@ -556,7 +556,7 @@ def decode_response_v4(data: bytes, pos: int = 0) -> DescribeLogDirsResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "results")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.results = items = []
             for _ in range(n):
                 item, pos = _read_describe_log_dirs_result_v4(data, pos)
@@ -586,7 +586,7 @@ def _read_describe_log_dirs_result_v5(data: bytes, pos: int) -> tuple[DescribeLo
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topics")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.topics = items = []
         for _ in range(n):
             item, pos = _read_describe_log_dirs_topic_v2(data, pos)
@@ -610,7 +610,7 @@ def decode_response_v5(data: bytes, pos: int = 0) -> DescribeLogDirsResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "results")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.results = items = []
             for _ in range(n):
                 item, pos = _read_describe_log_dirs_result_v5(data, pos)

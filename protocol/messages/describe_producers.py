@@ -148,7 +148,7 @@ def decode_request_v0(data: bytes, pos: int = 0) -> DescribeProducersRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 e = new(TopicRequest)
@@ -224,7 +224,7 @@ def _read_partition_response_v0(data: bytes, pos: int) -> tuple[PartitionRespons
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "active_producers")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 37
         if n > 2 and data[pos + 36 : end : 37].count(0) == n:
             o.active_producers = [ProducerState(v0, v1, v2, v3, v4, v5) for v0, v1, v2, v3, v4, v5, _ in _iter_unpack_qiiqiqB(data[pos:end])]
@@ -261,7 +261,7 @@ def _read_topic_response_v0(data: bytes, pos: int) -> tuple[TopicResponse, int]:
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.partitions = items = []
         for _ in range(n):
             item, pos = _read_partition_response_v0(data, pos)
@@ -285,7 +285,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> DescribeProducersResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_topic_response_v0(data, pos)

@@ -182,7 +182,7 @@ def decode_request_v0(data: bytes, pos: int = 0) -> DescribeTopicPartitionsReque
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 e = new(TopicRequest)
@@ -296,7 +296,7 @@ def _read_describe_topic_partitions_response_topic_v0(data: bytes, pos: int) -> 
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.partitions = items = []
         for _ in range(n):
             e = new(DescribeTopicPartitionsResponsePartition)
@@ -355,7 +355,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> DescribeTopicPartitionsResp
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_describe_topic_partitions_response_topic_v0(data, pos)

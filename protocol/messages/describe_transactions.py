@@ -104,7 +104,7 @@ def decode_request_v0(data: bytes, pos: int = 0) -> DescribeTransactionsRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "transactional_ids")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.transactional_ids = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
@@ -173,7 +173,7 @@ def _read_transaction_state_v0(data: bytes, pos: int) -> tuple[TransactionState,
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topics")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.topics = items = []
         for _ in range(n):
             e = new(TopicData)
@@ -213,7 +213,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> DescribeTransactionsRespons
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "transaction_states")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.transaction_states = items = []
             for _ in range(n):
                 item, pos = _read_transaction_state_v0(data, pos)

@@ -346,7 +346,7 @@ def _read_fetch_topic_v4(data: bytes, pos: int) -> tuple[FetchTopic, int]:
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 16
         if n > 2 and end <= len(data):
             o.partitions = [FetchPartition(v0, -1, v1, -1, -1, v2, NO_UUID, 9223372036854775807) for v0, v1, v2 in _iter_unpack_iqi(data[pos:end])]
@@ -383,7 +383,7 @@ def decode_request_v4(data: bytes, pos: int = 0) -> FetchRequest:
         pos += 21
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_fetch_topic_v4(data, pos)
@@ -422,7 +422,7 @@ def _read_fetch_topic_v5(data: bytes, pos: int) -> tuple[FetchTopic, int]:
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 24
         if n > 2 and end <= len(data):
             o.partitions = [FetchPartition(v0, -1, v1, -1, v2, v3, NO_UUID, 9223372036854775807) for v0, v1, v2, v3 in _iter_unpack_iqqi(data[pos:end])]
@@ -458,7 +458,7 @@ def decode_request_v5(data: bytes, pos: int = 0) -> FetchRequest:
         pos += 21
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_fetch_topic_v5(data, pos)
@@ -502,7 +502,7 @@ def decode_request_v7(data: bytes, pos: int = 0) -> FetchRequest:
         pos += 29
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_fetch_topic_v5(data, pos)
@@ -513,7 +513,7 @@ def decode_request_v7(data: bytes, pos: int = 0) -> FetchRequest:
         pos += 4
         if n < 0:
             raise null_error("forgotten_topics_data")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.forgotten_topics_data = items = []
             for _ in range(n):
                 e = new(ForgottenTopic)
@@ -564,7 +564,7 @@ def _read_fetch_topic_v9(data: bytes, pos: int) -> tuple[FetchTopic, int]:
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 28
         if n > 2 and end <= len(data):
             o.partitions = [FetchPartition(v0, v1, v2, -1, v3, v4, NO_UUID, 9223372036854775807) for v0, v1, v2, v3, v4 in _iter_unpack_iiqqi(data[pos:end])]
@@ -596,7 +596,7 @@ def decode_request_v9(data: bytes, pos: int = 0) -> FetchRequest:
         pos += 29
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_fetch_topic_v9(data, pos)
@@ -607,7 +607,7 @@ def decode_request_v9(data: bytes, pos: int = 0) -> FetchRequest:
         pos += 4
         if n < 0:
             raise null_error("forgotten_topics_data")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.forgotten_topics_data = items = []
             for _ in range(n):
                 e = new(ForgottenTopic)
@@ -645,7 +645,7 @@ def decode_request_v11(data: bytes, pos: int = 0) -> FetchRequest:
         pos += 29
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_fetch_topic_v9(data, pos)
@@ -656,7 +656,7 @@ def decode_request_v11(data: bytes, pos: int = 0) -> FetchRequest:
         pos += 4
         if n < 0:
             raise null_error("forgotten_topics_data")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.forgotten_topics_data = items = []
             for _ in range(n):
                 e = new(ForgottenTopic)
@@ -716,7 +716,7 @@ def _read_fetch_topic_v12(data: bytes, pos: int) -> tuple[FetchTopic, int]:
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 33
         if n > 2 and data[pos + 32 : end : 33].count(0) == n:
             o.partitions = [FetchPartition(v0, v1, v2, v3, v4, v5, NO_UUID, 9223372036854775807) for v0, v1, v2, v3, v4, v5, _ in _iter_unpack_iiqiqiB(data[pos:end])]
@@ -788,7 +788,7 @@ def decode_request_v12(data: bytes, pos: int = 0) -> FetchRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_fetch_topic_v12(data, pos)
@@ -800,7 +800,7 @@ def decode_request_v12(data: bytes, pos: int = 0) -> FetchRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "forgotten_topics_data")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.forgotten_topics_data = items = []
             for _ in range(n):
                 e = new(ForgottenTopic)
@@ -851,7 +851,7 @@ def _read_fetch_topic_v13(data: bytes, pos: int) -> tuple[FetchTopic, int]:
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 33
         if n > 2 and data[pos + 32 : end : 33].count(0) == n:
             o.partitions = [FetchPartition(v0, v1, v2, v3, v4, v5, NO_UUID, 9223372036854775807) for v0, v1, v2, v3, v4, v5, _ in _iter_unpack_iiqiqiB(data[pos:end])]
@@ -916,7 +916,7 @@ def decode_request_v13(data: bytes, pos: int = 0) -> FetchRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_fetch_topic_v13(data, pos)
@@ -928,7 +928,7 @@ def decode_request_v13(data: bytes, pos: int = 0) -> FetchRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "forgotten_topics_data")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.forgotten_topics_data = items = []
             for _ in range(n):
                 e = new(ForgottenTopic)
@@ -1003,7 +1003,7 @@ def decode_request_v15(data: bytes, pos: int = 0) -> FetchRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_fetch_topic_v13(data, pos)
@@ -1015,7 +1015,7 @@ def decode_request_v15(data: bytes, pos: int = 0) -> FetchRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "forgotten_topics_data")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.forgotten_topics_data = items = []
             for _ in range(n):
                 e = new(ForgottenTopic)
@@ -1081,7 +1081,7 @@ def _read_fetch_topic_v17(data: bytes, pos: int) -> tuple[FetchTopic, int]:
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 33
         if n > 2 and data[pos + 32 : end : 33].count(0) == n:
             o.partitions = [FetchPartition(v0, v1, v2, v3, v4, v5, NO_UUID, 9223372036854775807) for v0, v1, v2, v3, v4, v5, _ in _iter_unpack_iiqiqiB(data[pos:end])]
@@ -1138,7 +1138,7 @@ def decode_request_v17(data: bytes, pos: int = 0) -> FetchRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_fetch_topic_v17(data, pos)
@@ -1150,7 +1150,7 @@ def decode_request_v17(data: bytes, pos: int = 0) -> FetchRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "forgotten_topics_data")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.forgotten_topics_data = items = []
             for _ in range(n):
                 e = new(ForgottenTopic)
@@ -1224,7 +1224,7 @@ def _read_fetch_topic_v18(data: bytes, pos: int) -> tuple[FetchTopic, int]:
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 33
         if n > 2 and data[pos + 32 : end : 33].count(0) == n:
             o.partitions = [FetchPartition(v0, v1, v2, v3, v4, v5, NO_UUID, 9223372036854775807) for v0, v1, v2, v3, v4, v5, _ in _iter_unpack_iiqiqiB(data[pos:end])]
@@ -1283,7 +1283,7 @@ def decode_request_v18(data: bytes, pos: int = 0) -> FetchRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_fetch_topic_v18(data, pos)
@@ -1295,7 +1295,7 @@ def decode_request_v18(data: bytes, pos: int = 0) -> FetchRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "forgotten_topics_data")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.forgotten_topics_data = items = []
             for _ in range(n):
                 e = new(ForgottenTopic)
@@ -1757,7 +1757,7 @@ def _read_partition_data_v4(data: bytes, pos: int) -> tuple[PartitionData, int]:
     o.partition_index, o.error_code, o.high_watermark, o.last_stable_offset, n = _unpack_ihqqi(data, pos)
     pos += 26
     if n >= 0:
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             end = pos + n * 16
             if n > 2 and end <= len(data):
                 o.aborted_transactions = [AbortedTransaction(v0, v1) for v0, v1 in _iter_unpack_qq(data[pos:end])]
@@ -1800,7 +1800,7 @@ def _read_fetchable_topic_response_v4(data: bytes, pos: int) -> tuple[FetchableT
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.partitions = items = []
         for _ in range(n):
             item, pos = _read_partition_data_v4(data, pos)
@@ -1822,7 +1822,7 @@ def decode_response_v4(data: bytes, pos: int = 0) -> FetchResponse:
         pos += 8
         if n < 0:
             raise null_error("responses")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.responses = items = []
             for _ in range(n):
                 item, pos = _read_fetchable_topic_response_v4(data, pos)
@@ -1845,7 +1845,7 @@ def _read_partition_data_v5(data: bytes, pos: int) -> tuple[PartitionData, int]:
     o.partition_index, o.error_code, o.high_watermark, o.last_stable_offset, o.log_start_offset, n = _unpack_ihqqqi(data, pos)
     pos += 34
     if n >= 0:
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             end = pos + n * 16
             if n > 2 and end <= len(data):
                 o.aborted_transactions = [AbortedTransaction(v0, v1) for v0, v1 in _iter_unpack_qq(data[pos:end])]
@@ -1888,7 +1888,7 @@ def _read_fetchable_topic_response_v5(data: bytes, pos: int) -> tuple[FetchableT
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.partitions = items = []
         for _ in range(n):
             item, pos = _read_partition_data_v5(data, pos)
@@ -1910,7 +1910,7 @@ def decode_response_v5(data: bytes, pos: int = 0) -> FetchResponse:
         pos += 8
         if n < 0:
             raise null_error("responses")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.responses = items = []
             for _ in range(n):
                 item, pos = _read_fetchable_topic_response_v5(data, pos)
@@ -1934,7 +1934,7 @@ def decode_response_v7(data: bytes, pos: int = 0) -> FetchResponse:
         pos += 14
         if n < 0:
             raise null_error("responses")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.responses = items = []
             for _ in range(n):
                 item, pos = _read_fetchable_topic_response_v5(data, pos)
@@ -1956,7 +1956,7 @@ def _read_partition_data_v11(data: bytes, pos: int) -> tuple[PartitionData, int]
     o.partition_index, o.error_code, o.high_watermark, o.last_stable_offset, o.log_start_offset, n = _unpack_ihqqqi(data, pos)
     pos += 34
     if n >= 0:
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             end = pos + n * 16
             if n > 2 and end <= len(data):
                 o.aborted_transactions = [AbortedTransaction(v0, v1) for v0, v1 in _iter_unpack_qq(data[pos:end])]
@@ -1999,7 +1999,7 @@ def _read_fetchable_topic_response_v11(data: bytes, pos: int) -> tuple[Fetchable
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.partitions = items = []
         for _ in range(n):
             item, pos = _read_partition_data_v11(data, pos)
@@ -2019,7 +2019,7 @@ def decode_response_v11(data: bytes, pos: int = 0) -> FetchResponse:
         pos += 14
         if n < 0:
             raise null_error("responses")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.responses = items = []
             for _ in range(n):
                 item, pos = _read_fetchable_topic_response_v11(data, pos)
@@ -2092,7 +2092,7 @@ def _read_partition_data_v12(data: bytes, pos: int) -> tuple[PartitionData, int]
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             end = pos + n * 17
             if n > 2 and data[pos + 16 : end : 17].count(0) == n:
                 o.aborted_transactions = [AbortedTransaction(v0, v1) for v0, v1, _ in _iter_unpack_qqB(data[pos:end])]
@@ -2151,7 +2151,7 @@ def _read_fetchable_topic_response_v12(data: bytes, pos: int) -> tuple[Fetchable
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.partitions = items = []
         for _ in range(n):
             item, pos = _read_partition_data_v12(data, pos)
@@ -2176,7 +2176,7 @@ def decode_response_v12(data: bytes, pos: int = 0) -> FetchResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.responses = items = []
             for _ in range(n):
                 item, pos = _read_fetchable_topic_response_v12(data, pos)
@@ -2200,7 +2200,7 @@ def _read_fetchable_topic_response_v13(data: bytes, pos: int) -> tuple[Fetchable
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.partitions = items = []
         for _ in range(n):
             item, pos = _read_partition_data_v12(data, pos)
@@ -2225,7 +2225,7 @@ def decode_response_v13(data: bytes, pos: int = 0) -> FetchResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.responses = items = []
             for _ in range(n):
                 item, pos = _read_fetchable_topic_response_v13(data, pos)
@@ -2273,7 +2273,7 @@ def _read_fetch_response_node_endpoints_v16(data: bytes, pos: int) -> tuple[Any,
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "node_endpoints")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         value = items = []
         for _ in range(n):
             e = new(NodeEndpoint)
@@ -2314,7 +2314,7 @@ def decode_response_v16(data: bytes, pos: int = 0) -> FetchResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.responses = items = []
             for _ in range(n):
                 item, pos = _read_fetchable_topic_response_v13(data, pos)

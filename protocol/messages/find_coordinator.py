@@ -175,7 +175,7 @@ def decode_request_v4(data: bytes, pos: int = 0) -> FindCoordinatorRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "coordinator_keys")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.coordinator_keys = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
@@ -361,7 +361,7 @@ def decode_response_v4(data: bytes, pos: int = 0) -> FindCoordinatorResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "coordinators")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.coordinators = items = []
             for _ in range(n):
                 e = new(Coordinator)

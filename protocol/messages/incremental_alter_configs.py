@@ -149,7 +149,7 @@ def _read_alter_configs_resource_v0(data: bytes, pos: int) -> tuple[AlterConfigs
     pos += 4
     if n < 0:
         raise null_error("configs")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.configs = items = []
         for _ in range(n):
             e = new(AlterableConfig)
@@ -184,7 +184,7 @@ def decode_request_v0(data: bytes, pos: int = 0) -> IncrementalAlterConfigsReque
         pos += 4
         if n < 0:
             raise null_error("resources")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.resources = items = []
             for _ in range(n):
                 item, pos = _read_alter_configs_resource_v0(data, pos)
@@ -240,7 +240,7 @@ def _read_alter_configs_resource_v1(data: bytes, pos: int) -> tuple[AlterConfigs
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "configs")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.configs = items = []
         for _ in range(n):
             e = new(AlterableConfig)
@@ -285,7 +285,7 @@ def decode_request_v1(data: bytes, pos: int = 0) -> IncrementalAlterConfigsReque
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "resources")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.resources = items = []
             for _ in range(n):
                 item, pos = _read_alter_configs_resource_v1(data, pos)
@@ -389,7 +389,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> IncrementalAlterConfigsResp
         pos += 8
         if n < 0:
             raise null_error("responses")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.responses = items = []
             for _ in range(n):
                 e = new(AlterConfigsResourceResponse)
@@ -455,7 +455,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> IncrementalAlterConfigsResp
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.responses = items = []
             for _ in range(n):
                 e = new(AlterConfigsResourceResponse)

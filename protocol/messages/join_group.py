@@ -175,7 +175,7 @@ def decode_request_v0(data: bytes, pos: int = 0) -> JoinGroupRequest:
         pos += 4
         if n < 0:
             raise null_error("protocols")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.protocols = items = []
             for _ in range(n):
                 e = new(JoinGroupRequestProtocol)
@@ -235,7 +235,7 @@ def decode_request_v1(data: bytes, pos: int = 0) -> JoinGroupRequest:
         pos += 4
         if n < 0:
             raise null_error("protocols")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.protocols = items = []
             for _ in range(n):
                 e = new(JoinGroupRequestProtocol)
@@ -303,7 +303,7 @@ def decode_request_v5(data: bytes, pos: int = 0) -> JoinGroupRequest:
         pos += 4
         if n < 0:
             raise null_error("protocols")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.protocols = items = []
             for _ in range(n):
                 e = new(JoinGroupRequestProtocol)
@@ -396,7 +396,7 @@ def decode_request_v6(data: bytes, pos: int = 0) -> JoinGroupRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "protocols")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.protocols = items = []
             for _ in range(n):
                 e = new(JoinGroupRequestProtocol)
@@ -471,7 +471,7 @@ def decode_request_v8(data: bytes, pos: int = 0) -> JoinGroupRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "protocols")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.protocols = items = []
             for _ in range(n):
                 e = new(JoinGroupRequestProtocol)
@@ -725,7 +725,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> JoinGroupResponse:
         pos += 4
         if n < 0:
             raise null_error("members")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.members = items = []
             for _ in range(n):
                 e = new(JoinGroupResponseMember)
@@ -786,7 +786,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> JoinGroupResponse:
         pos += 4
         if n < 0:
             raise null_error("members")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.members = items = []
             for _ in range(n):
                 e = new(JoinGroupResponseMember)
@@ -875,7 +875,7 @@ def decode_response_v5(data: bytes, pos: int = 0) -> JoinGroupResponse:
         pos += 4
         if n < 0:
             raise null_error("members")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.members = items = []
             for _ in range(n):
                 e = new(JoinGroupResponseMember)
@@ -978,7 +978,7 @@ def decode_response_v6(data: bytes, pos: int = 0) -> JoinGroupResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "members")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.members = items = []
             for _ in range(n):
                 e = new(JoinGroupResponseMember)
@@ -1067,7 +1067,7 @@ def decode_response_v7(data: bytes, pos: int = 0) -> JoinGroupResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "members")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.members = items = []
             for _ in range(n):
                 e = new(JoinGroupResponseMember)
@@ -1155,7 +1155,7 @@ def decode_response_v9(data: bytes, pos: int = 0) -> JoinGroupResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "members")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.members = items = []
             for _ in range(n):
                 e = new(JoinGroupResponseMember)

@@ -158,7 +158,7 @@ def decode_request_v3(data: bytes, pos: int = 0) -> LeaveGroupRequest:
         pos += 4
         if n < 0:
             raise null_error("members")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.members = items = []
             for _ in range(n):
                 e = new(MemberIdentity)
@@ -234,7 +234,7 @@ def decode_request_v4(data: bytes, pos: int = 0) -> LeaveGroupRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "members")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.members = items = []
             for _ in range(n):
                 e = new(MemberIdentity)
@@ -326,7 +326,7 @@ def decode_request_v5(data: bytes, pos: int = 0) -> LeaveGroupRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "members")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.members = items = []
             for _ in range(n):
                 e = new(MemberIdentity)
@@ -524,7 +524,7 @@ def decode_response_v3(data: bytes, pos: int = 0) -> LeaveGroupResponse:
         pos += 10
         if n < 0:
             raise null_error("members")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.members = items = []
             for _ in range(n):
                 e = new(MemberResponse)
@@ -592,7 +592,7 @@ def decode_response_v4(data: bytes, pos: int = 0) -> LeaveGroupResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "members")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.members = items = []
             for _ in range(n):
                 e = new(MemberResponse)

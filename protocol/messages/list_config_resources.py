@@ -138,7 +138,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> ListConfigResourcesResponse
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "config_resources")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.config_resources = items = []
             for _ in range(n):
                 e = new(ConfigResource)
@@ -192,7 +192,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> ListConfigResourcesResponse
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "config_resources")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.config_resources = items = []
             for _ in range(n):
                 e = new(ConfigResource)

@@ -115,7 +115,7 @@ def decode_request_v4(data: bytes, pos: int = 0) -> ListGroupsRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "states_filter")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.states_filter = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
@@ -141,7 +141,7 @@ def decode_request_v5(data: bytes, pos: int = 0) -> ListGroupsRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "states_filter")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.states_filter = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
@@ -153,7 +153,7 @@ def decode_request_v5(data: bytes, pos: int = 0) -> ListGroupsRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "types_filter")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.types_filter = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
@@ -234,7 +234,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> ListGroupsResponse:
         pos += 6
         if n < 0:
             raise null_error("groups")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.groups = items = []
             for _ in range(n):
                 e = new(ListedGroup)
@@ -273,7 +273,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> ListGroupsResponse:
         pos += 10
         if n < 0:
             raise null_error("groups")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.groups = items = []
             for _ in range(n):
                 e = new(ListedGroup)
@@ -338,7 +338,7 @@ def decode_response_v3(data: bytes, pos: int = 0) -> ListGroupsResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "groups")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.groups = items = []
             for _ in range(n):
                 e = new(ListedGroup)
@@ -415,7 +415,7 @@ def decode_response_v4(data: bytes, pos: int = 0) -> ListGroupsResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "groups")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.groups = items = []
             for _ in range(n):
                 e = new(ListedGroup)
@@ -504,7 +504,7 @@ def decode_response_v5(data: bytes, pos: int = 0) -> ListGroupsResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "groups")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.groups = items = []
             for _ in range(n):
                 e = new(ListedGroup)

@@ -161,7 +161,7 @@ def _read_list_offsets_topic_v1(data: bytes, pos: int) -> tuple[ListOffsetsTopic
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 12
         if n > 2 and end <= len(data):
             o.partitions = [ListOffsetsPartition(v0, -1, v1) for v0, v1 in _iter_unpack_iq(data[pos:end])]
@@ -190,7 +190,7 @@ def decode_request_v1(data: bytes, pos: int = 0) -> ListOffsetsRequest:
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_list_offsets_topic_v1(data, pos)
@@ -214,7 +214,7 @@ def decode_request_v2(data: bytes, pos: int = 0) -> ListOffsetsRequest:
         pos += 9
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_list_offsets_topic_v1(data, pos)
@@ -248,7 +248,7 @@ def _read_list_offsets_topic_v4(data: bytes, pos: int) -> tuple[ListOffsetsTopic
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 16
         if n > 2 and end <= len(data):
             o.partitions = [ListOffsetsPartition(v0, v1, v2) for v0, v1, v2 in _iter_unpack_iiq(data[pos:end])]
@@ -275,7 +275,7 @@ def decode_request_v4(data: bytes, pos: int = 0) -> ListOffsetsRequest:
         pos += 9
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_list_offsets_topic_v4(data, pos)
@@ -312,7 +312,7 @@ def _read_list_offsets_topic_v6(data: bytes, pos: int) -> tuple[ListOffsetsTopic
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 17
         if n > 2 and data[pos + 16 : end : 17].count(0) == n:
             o.partitions = [ListOffsetsPartition(v0, v1, v2) for v0, v1, v2, _ in _iter_unpack_iiqB(data[pos:end])]
@@ -346,7 +346,7 @@ def decode_request_v6(data: bytes, pos: int = 0) -> ListOffsetsRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_list_offsets_topic_v6(data, pos)
@@ -372,7 +372,7 @@ def decode_request_v10(data: bytes, pos: int = 0) -> ListOffsetsRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_list_offsets_topic_v6(data, pos)
@@ -498,7 +498,7 @@ def _read_list_offsets_topic_response_v1(data: bytes, pos: int) -> tuple[ListOff
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 22
         if n > 2 and end <= len(data):
             o.partitions = [ListOffsetsPartitionResponse(v0, v1, v2, v3, -1) for v0, v1, v2, v3 in _iter_unpack_ihqq(data[pos:end])]
@@ -526,7 +526,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> ListOffsetsResponse:
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_list_offsets_topic_response_v1(data, pos)
@@ -549,7 +549,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> ListOffsetsResponse:
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_list_offsets_topic_response_v1(data, pos)
@@ -583,7 +583,7 @@ def _read_list_offsets_topic_response_v4(data: bytes, pos: int) -> tuple[ListOff
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 26
         if n > 2 and end <= len(data):
             o.partitions = [ListOffsetsPartitionResponse(v0, v1, v2, v3, v4) for v0, v1, v2, v3, v4 in _iter_unpack_ihqqi(data[pos:end])]
@@ -609,7 +609,7 @@ def decode_response_v4(data: bytes, pos: int = 0) -> ListOffsetsResponse:
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_list_offsets_topic_response_v4(data, pos)
@@ -646,7 +646,7 @@ def _read_list_offsets_topic_response_v6(data: bytes, pos: int) -> tuple[ListOff
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 27
         if n > 2 and data[pos + 26 : end : 27].count(0) == n:
             o.partitions = [ListOffsetsPartitionResponse(v0, v1, v2, v3, v4) for v0, v1, v2, v3, v4, _ in _iter_unpack_ihqqiB(data[pos:end])]
@@ -679,7 +679,7 @@ def decode_response_v6(data: bytes, pos: int = 0) -> ListOffsetsResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_list_offsets_topic_response_v6(data, pos)

@@ -133,7 +133,7 @@ def decode_request_v0(data: bytes, pos: int = 0) -> ListPartitionReassignmentsRe
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             n = n - 1
-            if len(data) <= SMALL_FRAME_BYTES:
+            if len(data) <= SMALL_FRAME_BYTES or not n:
                 o.topics = items = []
                 for _ in range(n):
                     e = new(ListPartitionReassignmentsTopics)
@@ -226,7 +226,7 @@ def _read_ongoing_topic_reassignment_v0(data: bytes, pos: int) -> tuple[OngoingT
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.partitions = items = []
         for _ in range(n):
             e = new(OngoingPartitionReassignment)
@@ -279,7 +279,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> ListPartitionReassignmentsR
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_ongoing_topic_reassignment_v0(data, pos)

@@ -92,7 +92,7 @@ def decode_request_v0(data: bytes, pos: int = 0) -> ListTransactionsRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "state_filters")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.state_filters = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
@@ -124,7 +124,7 @@ def decode_request_v1(data: bytes, pos: int = 0) -> ListTransactionsRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "state_filters")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.state_filters = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
@@ -155,7 +155,7 @@ def decode_request_v2(data: bytes, pos: int = 0) -> ListTransactionsRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "state_filters")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.state_filters = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
@@ -265,7 +265,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> ListTransactionsResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "unknown_state_filters")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.unknown_state_filters = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)
@@ -277,7 +277,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> ListTransactionsResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "transaction_states")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.transaction_states = items = []
             for _ in range(n):
                 e = new(TransactionState)

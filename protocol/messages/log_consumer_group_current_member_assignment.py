@@ -157,7 +157,7 @@ def decode_value_v0(data: bytes, pos: int = 0) -> ConsumerGroupCurrentMemberAssi
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "assigned_partitions")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.assigned_partitions = items = []
             for _ in range(n):
                 e = new(TopicPartitions)
@@ -181,7 +181,7 @@ def decode_value_v0(data: bytes, pos: int = 0) -> ConsumerGroupCurrentMemberAssi
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "partitions_pending_revocation")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.partitions_pending_revocation = items = []
             for _ in range(n):
                 e = new(TopicPartitions)

@@ -116,7 +116,7 @@ def _read_partition_metadata_v0(data: bytes, pos: int) -> tuple[PartitionMetadat
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "racks")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.racks = items = []
         for _ in range(n):
             item, pos = read_compact_string(data, pos)
@@ -144,7 +144,7 @@ def _read_topic_metadata_v0(data: bytes, pos: int) -> tuple[TopicMetadata, int]:
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partition_metadata")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.partition_metadata = items = []
         for _ in range(n):
             item, pos = _read_partition_metadata_v0(data, pos)
@@ -168,7 +168,7 @@ def decode_value_v0(data: bytes, pos: int = 0) -> ConsumerGroupPartitionMetadata
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_topic_metadata_v0(data, pos)

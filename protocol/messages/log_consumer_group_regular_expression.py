@@ -101,7 +101,7 @@ def decode_value_v0(data: bytes, pos: int = 0) -> ConsumerGroupRegularExpression
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = read_compact_string(data, pos)

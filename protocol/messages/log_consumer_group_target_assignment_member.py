@@ -125,7 +125,7 @@ def decode_value_v0(data: bytes, pos: int = 0) -> ConsumerGroupTargetAssignmentM
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topic_partitions")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topic_partitions = items = []
             for _ in range(n):
                 e = new(TopicPartition)

@@ -202,7 +202,7 @@ def decode_value_v0(data: bytes, pos: int = 0) -> GroupMetadataValue:
         pos += 4
         if n < 0:
             raise null_error("members")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.members = items = []
             for _ in range(n):
                 e = new(MemberMetadata)
@@ -329,7 +329,7 @@ def decode_value_v1(data: bytes, pos: int = 0) -> GroupMetadataValue:
         pos += 4
         if n < 0:
             raise null_error("members")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.members = items = []
             for _ in range(n):
                 e = new(MemberMetadata)
@@ -413,7 +413,7 @@ def decode_value_v2(data: bytes, pos: int = 0) -> GroupMetadataValue:
         pos += 12
         if n < 0:
             raise null_error("members")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.members = items = []
             for _ in range(n):
                 e = new(MemberMetadata)
@@ -546,7 +546,7 @@ def decode_value_v3(data: bytes, pos: int = 0) -> GroupMetadataValue:
         pos += 12
         if n < 0:
             raise null_error("members")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.members = items = []
             for _ in range(n):
                 e = new(MemberMetadata)
@@ -695,7 +695,7 @@ def decode_value_v4(data: bytes, pos: int = 0) -> GroupMetadataValue:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "members")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.members = items = []
             for _ in range(n):
                 e = new(MemberMetadata)

@@ -156,7 +156,7 @@ def decode_value_v0(data: bytes, pos: int = 0) -> ShareGroupStatePartitionMetada
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "initializing_topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.initializing_topics = items = []
             for _ in range(n):
                 e = new(TopicPartitionsInfo)
@@ -184,7 +184,7 @@ def decode_value_v0(data: bytes, pos: int = 0) -> ShareGroupStatePartitionMetada
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "initialized_topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.initialized_topics = items = []
             for _ in range(n):
                 e = new(TopicPartitionsInfo)
@@ -212,7 +212,7 @@ def decode_value_v0(data: bytes, pos: int = 0) -> ShareGroupStatePartitionMetada
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "deleting_topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.deleting_topics = items = []
             for _ in range(n):
                 e = new(TopicInfo)

@@ -205,7 +205,7 @@ def decode_request_v0(data: bytes, pos: int = 0) -> MetadataRequest:
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 e = new(MetadataRequestTopic)
@@ -238,7 +238,7 @@ def decode_request_v1(data: bytes, pos: int = 0) -> MetadataRequest:
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n >= 0:
-            if len(data) <= SMALL_FRAME_BYTES:
+            if len(data) <= SMALL_FRAME_BYTES or not n:
                 o.topics = items = []
                 for _ in range(n):
                     e = new(MetadataRequestTopic)
@@ -273,7 +273,7 @@ def decode_request_v4(data: bytes, pos: int = 0) -> MetadataRequest:
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n >= 0:
-            if len(data) <= SMALL_FRAME_BYTES:
+            if len(data) <= SMALL_FRAME_BYTES or not n:
                 o.topics = items = []
                 for _ in range(n):
                     e = new(MetadataRequestTopic)
@@ -308,7 +308,7 @@ def decode_request_v8(data: bytes, pos: int = 0) -> MetadataRequest:
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n >= 0:
-            if len(data) <= SMALL_FRAME_BYTES:
+            if len(data) <= SMALL_FRAME_BYTES or not n:
                 o.topics = items = []
                 for _ in range(n):
                     e = new(MetadataRequestTopic)
@@ -363,7 +363,7 @@ def decode_request_v9(data: bytes, pos: int = 0) -> MetadataRequest:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             n = n - 1
-            if len(data) <= SMALL_FRAME_BYTES:
+            if len(data) <= SMALL_FRAME_BYTES or not n:
                 o.topics = items = []
                 for _ in range(n):
                     e = new(MetadataRequestTopic)
@@ -423,7 +423,7 @@ def decode_request_v10(data: bytes, pos: int = 0) -> MetadataRequest:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             n = n - 1
-            if len(data) <= SMALL_FRAME_BYTES:
+            if len(data) <= SMALL_FRAME_BYTES or not n:
                 o.topics = items = []
                 for _ in range(n):
                     e = new(MetadataRequestTopic)
@@ -467,7 +467,7 @@ def decode_request_v11(data: bytes, pos: int = 0) -> MetadataRequest:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             n = n - 1
-            if len(data) <= SMALL_FRAME_BYTES:
+            if len(data) <= SMALL_FRAME_BYTES or not n:
                 o.topics = items = []
                 for _ in range(n):
                     e = new(MetadataRequestTopic)
@@ -672,7 +672,7 @@ def _read_metadata_response_topic_v0(data: bytes, pos: int) -> tuple[MetadataRes
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.partitions = items = []
         for _ in range(n):
             e = new(MetadataResponsePartition)
@@ -708,7 +708,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> MetadataResponse:
         pos += 4
         if n < 0:
             raise null_error("brokers")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.brokers = items = []
             for _ in range(n):
                 e = new(MetadataResponseBroker)
@@ -729,7 +729,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> MetadataResponse:
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_metadata_response_topic_v0(data, pos)
@@ -779,7 +779,7 @@ def _read_metadata_response_topic_v1(data: bytes, pos: int) -> tuple[MetadataRes
     pos += 5
     if n < 0:
         raise null_error("partitions")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.partitions = items = []
         for _ in range(n):
             e = new(MetadataResponsePartition)
@@ -814,7 +814,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> MetadataResponse:
         pos += 4
         if n < 0:
             raise null_error("brokers")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.brokers = items = []
             for _ in range(n):
                 e = new(MetadataResponseBroker)
@@ -841,7 +841,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> MetadataResponse:
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_metadata_response_topic_v1(data, pos)
@@ -867,7 +867,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> MetadataResponse:
         pos += 4
         if n < 0:
             raise null_error("brokers")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.brokers = items = []
             for _ in range(n):
                 e = new(MetadataResponseBroker)
@@ -903,7 +903,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> MetadataResponse:
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_metadata_response_topic_v1(data, pos)
@@ -928,7 +928,7 @@ def decode_response_v3(data: bytes, pos: int = 0) -> MetadataResponse:
         pos += 8
         if n < 0:
             raise null_error("brokers")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.brokers = items = []
             for _ in range(n):
                 e = new(MetadataResponseBroker)
@@ -964,7 +964,7 @@ def decode_response_v3(data: bytes, pos: int = 0) -> MetadataResponse:
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_metadata_response_topic_v1(data, pos)
@@ -1014,7 +1014,7 @@ def _read_metadata_response_topic_v5(data: bytes, pos: int) -> tuple[MetadataRes
     pos += 5
     if n < 0:
         raise null_error("partitions")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.partitions = items = []
         for _ in range(n):
             e = new(MetadataResponsePartition)
@@ -1051,7 +1051,7 @@ def decode_response_v5(data: bytes, pos: int = 0) -> MetadataResponse:
         pos += 8
         if n < 0:
             raise null_error("brokers")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.brokers = items = []
             for _ in range(n):
                 e = new(MetadataResponseBroker)
@@ -1087,7 +1087,7 @@ def decode_response_v5(data: bytes, pos: int = 0) -> MetadataResponse:
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_metadata_response_topic_v5(data, pos)
@@ -1136,7 +1136,7 @@ def _read_metadata_response_topic_v7(data: bytes, pos: int) -> tuple[MetadataRes
     pos += 5
     if n < 0:
         raise null_error("partitions")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.partitions = items = []
         for _ in range(n):
             e = new(MetadataResponsePartition)
@@ -1172,7 +1172,7 @@ def decode_response_v7(data: bytes, pos: int = 0) -> MetadataResponse:
         pos += 8
         if n < 0:
             raise null_error("brokers")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.brokers = items = []
             for _ in range(n):
                 e = new(MetadataResponseBroker)
@@ -1208,7 +1208,7 @@ def decode_response_v7(data: bytes, pos: int = 0) -> MetadataResponse:
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_metadata_response_topic_v7(data, pos)
@@ -1236,7 +1236,7 @@ def _read_metadata_response_topic_v8(data: bytes, pos: int) -> tuple[MetadataRes
     pos += 5
     if n < 0:
         raise null_error("partitions")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.partitions = items = []
         for _ in range(n):
             e = new(MetadataResponsePartition)
@@ -1273,7 +1273,7 @@ def decode_response_v8(data: bytes, pos: int = 0) -> MetadataResponse:
         pos += 8
         if n < 0:
             raise null_error("brokers")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.brokers = items = []
             for _ in range(n):
                 e = new(MetadataResponseBroker)
@@ -1309,7 +1309,7 @@ def decode_response_v8(data: bytes, pos: int = 0) -> MetadataResponse:
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_metadata_response_topic_v8(data, pos)
@@ -1390,7 +1390,7 @@ def _read_metadata_response_topic_v9(data: bytes, pos: int) -> tuple[MetadataRes
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.partitions = items = []
         for _ in range(n):
             e = new(MetadataResponsePartition)
@@ -1434,7 +1434,7 @@ def decode_response_v9(data: bytes, pos: int = 0) -> MetadataResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "brokers")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.brokers = items = []
             for _ in range(n):
                 e = new(MetadataResponseBroker)
@@ -1477,7 +1477,7 @@ def decode_response_v9(data: bytes, pos: int = 0) -> MetadataResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_metadata_response_topic_v9(data, pos)
@@ -1507,7 +1507,7 @@ def _read_metadata_response_topic_v10(data: bytes, pos: int) -> tuple[MetadataRe
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.partitions = items = []
         for _ in range(n):
             e = new(MetadataResponsePartition)
@@ -1551,7 +1551,7 @@ def decode_response_v10(data: bytes, pos: int = 0) -> MetadataResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "brokers")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.brokers = items = []
             for _ in range(n):
                 e = new(MetadataResponseBroker)
@@ -1594,7 +1594,7 @@ def decode_response_v10(data: bytes, pos: int = 0) -> MetadataResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_metadata_response_topic_v10(data, pos)
@@ -1622,7 +1622,7 @@ def decode_response_v11(data: bytes, pos: int = 0) -> MetadataResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "brokers")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.brokers = items = []
             for _ in range(n):
                 e = new(MetadataResponseBroker)
@@ -1665,7 +1665,7 @@ def decode_response_v11(data: bytes, pos: int = 0) -> MetadataResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_metadata_response_topic_v10(data, pos)
@@ -1698,7 +1698,7 @@ def _read_metadata_response_topic_v12(data: bytes, pos: int) -> tuple[MetadataRe
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.partitions = items = []
         for _ in range(n):
             e = new(MetadataResponsePartition)
@@ -1743,7 +1743,7 @@ def decode_response_v12(data: bytes, pos: int = 0) -> MetadataResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "brokers")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.brokers = items = []
             for _ in range(n):
                 e = new(MetadataResponseBroker)
@@ -1786,7 +1786,7 @@ def decode_response_v12(data: bytes, pos: int = 0) -> MetadataResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_metadata_response_topic_v12(data, pos)
@@ -1813,7 +1813,7 @@ def decode_response_v13(data: bytes, pos: int = 0) -> MetadataResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "brokers")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.brokers = items = []
             for _ in range(n):
                 e = new(MetadataResponseBroker)
@@ -1856,7 +1856,7 @@ def decode_response_v13(data: bytes, pos: int = 0) -> MetadataResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_metadata_response_topic_v12(data, pos)

@@ -170,7 +170,7 @@ def _read_offset_commit_request_topic_v2(data: bytes, pos: int) -> tuple[OffsetC
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.partitions = items = []
         for _ in range(n):
             e = new(OffsetCommitRequestPartition)
@@ -214,7 +214,7 @@ def decode_request_v2(data: bytes, pos: int = 0) -> OffsetCommitRequest:
         pos += 12
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_commit_request_topic_v2(data, pos)
@@ -253,7 +253,7 @@ def decode_request_v5(data: bytes, pos: int = 0) -> OffsetCommitRequest:
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_commit_request_topic_v2(data, pos)
@@ -295,7 +295,7 @@ def _read_offset_commit_request_topic_v6(data: bytes, pos: int) -> tuple[OffsetC
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.partitions = items = []
         for _ in range(n):
             e = new(OffsetCommitRequestPartition)
@@ -339,7 +339,7 @@ def decode_request_v6(data: bytes, pos: int = 0) -> OffsetCommitRequest:
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_commit_request_topic_v6(data, pos)
@@ -386,7 +386,7 @@ def decode_request_v7(data: bytes, pos: int = 0) -> OffsetCommitRequest:
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_commit_request_topic_v6(data, pos)
@@ -434,7 +434,7 @@ def _read_offset_commit_request_topic_v8(data: bytes, pos: int) -> tuple[OffsetC
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.partitions = items = []
         for _ in range(n):
             e = new(OffsetCommitRequestPartition)
@@ -497,7 +497,7 @@ def decode_request_v8(data: bytes, pos: int = 0) -> OffsetCommitRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_commit_request_topic_v8(data, pos)
@@ -521,7 +521,7 @@ def _read_offset_commit_request_topic_v10(data: bytes, pos: int) -> tuple[Offset
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.partitions = items = []
         for _ in range(n):
             e = new(OffsetCommitRequestPartition)
@@ -584,7 +584,7 @@ def decode_request_v10(data: bytes, pos: int = 0) -> OffsetCommitRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_commit_request_topic_v10(data, pos)
@@ -825,7 +825,7 @@ def _read_offset_commit_response_topic_v2(data: bytes, pos: int) -> tuple[Offset
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 6
         if n > 2 and end <= len(data):
             o.partitions = [OffsetCommitResponsePartition(v0, v1) for v0, v1 in _iter_unpack_ih(data[pos:end])]
@@ -852,7 +852,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> OffsetCommitResponse:
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_commit_response_topic_v2(data, pos)
@@ -875,7 +875,7 @@ def decode_response_v3(data: bytes, pos: int = 0) -> OffsetCommitResponse:
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_commit_response_topic_v2(data, pos)
@@ -913,7 +913,7 @@ def _read_offset_commit_response_topic_v8(data: bytes, pos: int) -> tuple[Offset
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 7
         if n > 2 and data[pos + 6 : end : 7].count(0) == n:
             o.partitions = [OffsetCommitResponsePartition(v0, v1) for v0, v1, _ in _iter_unpack_ihB(data[pos:end])]
@@ -946,7 +946,7 @@ def decode_response_v8(data: bytes, pos: int = 0) -> OffsetCommitResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_commit_response_topic_v8(data, pos)
@@ -970,7 +970,7 @@ def _read_offset_commit_response_topic_v10(data: bytes, pos: int) -> tuple[Offse
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 7
         if n > 2 and data[pos + 6 : end : 7].count(0) == n:
             o.partitions = [OffsetCommitResponsePartition(v0, v1) for v0, v1, _ in _iter_unpack_ihB(data[pos:end])]
@@ -1003,7 +1003,7 @@ def decode_response_v10(data: bytes, pos: int = 0) -> OffsetCommitResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_commit_response_topic_v10(data, pos)

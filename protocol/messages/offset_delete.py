@@ -122,7 +122,7 @@ def _read_offset_delete_request_topic_v0(data: bytes, pos: int) -> tuple[OffsetD
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 4
         if n > 2 and end <= len(data):
             o.partitions = [OffsetDeleteRequestPartition(v0) for v0, in _iter_unpack_i(data[pos:end])]
@@ -155,7 +155,7 @@ def decode_request_v0(data: bytes, pos: int = 0) -> OffsetDeleteRequest:
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_delete_request_topic_v0(data, pos)
@@ -209,7 +209,7 @@ def _read_offset_delete_response_topic_v0(data: bytes, pos: int) -> tuple[Offset
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 6
         if n > 2 and end <= len(data):
             o.partitions = [OffsetDeleteResponsePartition(v0, v1) for v0, v1 in _iter_unpack_ih(data[pos:end])]
@@ -235,7 +235,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> OffsetDeleteResponse:
         pos += 10
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_delete_response_topic_v0(data, pos)

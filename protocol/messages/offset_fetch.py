@@ -240,7 +240,7 @@ def decode_request_v1(data: bytes, pos: int = 0) -> OffsetFetchRequest:
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 e = new(OffsetFetchRequestTopic)
@@ -283,7 +283,7 @@ def decode_request_v2(data: bytes, pos: int = 0) -> OffsetFetchRequest:
         (n,) = _unpack_i(data, pos)
         pos += 4
         if n >= 0:
-            if len(data) <= SMALL_FRAME_BYTES:
+            if len(data) <= SMALL_FRAME_BYTES or not n:
                 o.topics = items = []
                 for _ in range(n):
                     e = new(OffsetFetchRequestTopic)
@@ -353,7 +353,7 @@ def decode_request_v6(data: bytes, pos: int = 0) -> OffsetFetchRequest:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             n = n - 1
-            if len(data) <= SMALL_FRAME_BYTES:
+            if len(data) <= SMALL_FRAME_BYTES or not n:
                 o.topics = items = []
                 for _ in range(n):
                     e = new(OffsetFetchRequestTopic)
@@ -406,7 +406,7 @@ def decode_request_v7(data: bytes, pos: int = 0) -> OffsetFetchRequest:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             n = n - 1
-            if len(data) <= SMALL_FRAME_BYTES:
+            if len(data) <= SMALL_FRAME_BYTES or not n:
                 o.topics = items = []
                 for _ in range(n):
                     e = new(OffsetFetchRequestTopic)
@@ -479,7 +479,7 @@ def _read_offset_fetch_request_group_v8(data: bytes, pos: int) -> tuple[OffsetFe
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 e = new(OffsetFetchRequestTopics)
@@ -524,7 +524,7 @@ def decode_request_v8(data: bytes, pos: int = 0) -> OffsetFetchRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "groups")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.groups = items = []
             for _ in range(n):
                 item, pos = _read_offset_fetch_request_group_v8(data, pos)
@@ -565,7 +565,7 @@ def _read_offset_fetch_request_group_v9(data: bytes, pos: int) -> tuple[OffsetFe
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 e = new(OffsetFetchRequestTopics)
@@ -610,7 +610,7 @@ def decode_request_v9(data: bytes, pos: int = 0) -> OffsetFetchRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "groups")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.groups = items = []
             for _ in range(n):
                 item, pos = _read_offset_fetch_request_group_v9(data, pos)
@@ -666,7 +666,7 @@ def _read_offset_fetch_request_group_v10(data: bytes, pos: int) -> tuple[OffsetF
         if n > 127:
             n, pos = long_uvarint(n, data, pos)
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 e = new(OffsetFetchRequestTopics)
@@ -704,7 +704,7 @@ def decode_request_v10(data: bytes, pos: int = 0) -> OffsetFetchRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "groups")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.groups = items = []
             for _ in range(n):
                 item, pos = _read_offset_fetch_request_group_v10(data, pos)
@@ -938,7 +938,7 @@ def _read_offset_fetch_response_topic_v1(data: bytes, pos: int) -> tuple[OffsetF
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.partitions = items = []
         for _ in range(n):
             e = new(OffsetFetchResponsePartition)
@@ -972,7 +972,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> OffsetFetchResponse:
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_fetch_response_topic_v1(data, pos)
@@ -997,7 +997,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> OffsetFetchResponse:
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_fetch_response_topic_v1(data, pos)
@@ -1023,7 +1023,7 @@ def decode_response_v3(data: bytes, pos: int = 0) -> OffsetFetchResponse:
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_fetch_response_topic_v1(data, pos)
@@ -1068,7 +1068,7 @@ def _read_offset_fetch_response_topic_v5(data: bytes, pos: int) -> tuple[OffsetF
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.partitions = items = []
         for _ in range(n):
             e = new(OffsetFetchResponsePartition)
@@ -1099,7 +1099,7 @@ def decode_response_v5(data: bytes, pos: int = 0) -> OffsetFetchResponse:
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_fetch_response_topic_v5(data, pos)
@@ -1148,7 +1148,7 @@ def _read_offset_fetch_response_topic_v6(data: bytes, pos: int) -> tuple[OffsetF
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.partitions = items = []
         for _ in range(n):
             e = new(OffsetFetchResponsePartition)
@@ -1187,7 +1187,7 @@ def decode_response_v6(data: bytes, pos: int = 0) -> OffsetFetchResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_fetch_response_topic_v6(data, pos)
@@ -1237,7 +1237,7 @@ def _read_offset_fetch_response_topics_v8(data: bytes, pos: int) -> tuple[Offset
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.partitions = items = []
         for _ in range(n):
             e = new(OffsetFetchResponsePartitions)
@@ -1279,7 +1279,7 @@ def _read_offset_fetch_response_group_v8(data: bytes, pos: int) -> tuple[OffsetF
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topics")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.topics = items = []
         for _ in range(n):
             item, pos = _read_offset_fetch_response_topics_v8(data, pos)
@@ -1305,7 +1305,7 @@ def decode_response_v8(data: bytes, pos: int = 0) -> OffsetFetchResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "groups")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.groups = items = []
             for _ in range(n):
                 item, pos = _read_offset_fetch_response_group_v8(data, pos)
@@ -1329,7 +1329,7 @@ def _read_offset_fetch_response_topics_v10(data: bytes, pos: int) -> tuple[Offse
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.partitions = items = []
         for _ in range(n):
             e = new(OffsetFetchResponsePartitions)
@@ -1371,7 +1371,7 @@ def _read_offset_fetch_response_group_v10(data: bytes, pos: int) -> tuple[Offset
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topics")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.topics = items = []
         for _ in range(n):
             item, pos = _read_offset_fetch_response_topics_v10(data, pos)
@@ -1397,7 +1397,7 @@ def decode_response_v10(data: bytes, pos: int = 0) -> OffsetFetchResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "groups")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.groups = items = []
             for _ in range(n):
                 item, pos = _read_offset_fetch_response_group_v10(data, pos)

@@ -142,7 +142,7 @@ def _read_offset_for_leader_topic_v2(data: bytes, pos: int) -> tuple[OffsetForLe
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 12
         if n > 2 and end <= len(data):
             o.partitions = [OffsetForLeaderPartition(v0, v1, v2) for v0, v1, v2 in _iter_unpack_iii(data[pos:end])]
@@ -169,7 +169,7 @@ def decode_request_v2(data: bytes, pos: int = 0) -> OffsetForLeaderEpochRequest:
         pos += 4
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_for_leader_topic_v2(data, pos)
@@ -192,7 +192,7 @@ def decode_request_v3(data: bytes, pos: int = 0) -> OffsetForLeaderEpochRequest:
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_for_leader_topic_v2(data, pos)
@@ -229,7 +229,7 @@ def _read_offset_for_leader_topic_v4(data: bytes, pos: int) -> tuple[OffsetForLe
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 13
         if n > 2 and data[pos + 12 : end : 13].count(0) == n:
             o.partitions = [OffsetForLeaderPartition(v0, v1, v2) for v0, v1, v2, _ in _iter_unpack_iiiB(data[pos:end])]
@@ -262,7 +262,7 @@ def decode_request_v4(data: bytes, pos: int = 0) -> OffsetForLeaderEpochRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_for_leader_topic_v4(data, pos)
@@ -351,7 +351,7 @@ def _read_offset_for_leader_topic_result_v2(data: bytes, pos: int) -> tuple[Offs
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 18
         if n > 2 and end <= len(data):
             o.partitions = [EpochEndOffset(v0, v1, v2, v3) for v0, v1, v2, v3 in _iter_unpack_hiiq(data[pos:end])]
@@ -377,7 +377,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> OffsetForLeaderEpochRespons
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_for_leader_topic_result_v2(data, pos)
@@ -414,7 +414,7 @@ def _read_offset_for_leader_topic_result_v4(data: bytes, pos: int) -> tuple[Offs
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 19
         if n > 2 and data[pos + 18 : end : 19].count(0) == n:
             o.partitions = [EpochEndOffset(v0, v1, v2, v3) for v0, v1, v2, v3, _ in _iter_unpack_hiiqB(data[pos:end])]
@@ -447,7 +447,7 @@ def decode_response_v4(data: bytes, pos: int = 0) -> OffsetForLeaderEpochRespons
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_offset_for_leader_topic_result_v4(data, pos)

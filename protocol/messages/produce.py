@@ -225,7 +225,7 @@ def _read_topic_produce_data_v3(data: bytes, pos: int) -> tuple[TopicProduceData
     pos += 4
     if n < 0:
         raise null_error("partition_data")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.partition_data = items = []
         for _ in range(n):
             e = new(PartitionProduceData)
@@ -262,7 +262,7 @@ def decode_request_v3(data: bytes, pos: int = 0) -> ProduceRequest:
         pos += 10
         if n < 0:
             raise null_error("topic_data")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topic_data = items = []
             for _ in range(n):
                 item, pos = _read_topic_produce_data_v3(data, pos)
@@ -310,7 +310,7 @@ def _read_topic_produce_data_v9(data: bytes, pos: int) -> tuple[TopicProduceData
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partition_data")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.partition_data = items = []
         for _ in range(n):
             e = new(PartitionProduceData)
@@ -358,7 +358,7 @@ def decode_request_v9(data: bytes, pos: int = 0) -> ProduceRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topic_data")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topic_data = items = []
             for _ in range(n):
                 item, pos = _read_topic_produce_data_v9(data, pos)
@@ -382,7 +382,7 @@ def _read_topic_produce_data_v13(data: bytes, pos: int) -> tuple[TopicProduceDat
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partition_data")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.partition_data = items = []
         for _ in range(n):
             e = new(PartitionProduceData)
@@ -430,7 +430,7 @@ def decode_request_v13(data: bytes, pos: int = 0) -> ProduceRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topic_data")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topic_data = items = []
             for _ in range(n):
                 item, pos = _read_topic_produce_data_v13(data, pos)
@@ -567,7 +567,7 @@ def _read_topic_produce_response_v3(data: bytes, pos: int) -> tuple[TopicProduce
     pos += 4
     if n < 0:
         raise null_error("partition_responses")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 22
         if n > 2 and end <= len(data):
             o.partition_responses = [PartitionProduceResponse(v0, v1, v2, v3, -1, (), None, None) for v0, v1, v2, v3 in _iter_unpack_ihqq(data[pos:end])]
@@ -598,7 +598,7 @@ def decode_response_v3(data: bytes, pos: int = 0) -> ProduceResponse:
         pos += 4
         if n < 0:
             raise null_error("responses")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.responses = items = []
             for _ in range(n):
                 item, pos = _read_topic_produce_response_v3(data, pos)
@@ -638,7 +638,7 @@ def _read_topic_produce_response_v5(data: bytes, pos: int) -> tuple[TopicProduce
     pos += 4
     if n < 0:
         raise null_error("partition_responses")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 30
         if n > 2 and end <= len(data):
             o.partition_responses = [PartitionProduceResponse(v0, v1, v2, v3, v4, (), None, None) for v0, v1, v2, v3, v4 in _iter_unpack_ihqqq(data[pos:end])]
@@ -668,7 +668,7 @@ def decode_response_v5(data: bytes, pos: int = 0) -> ProduceResponse:
         pos += 4
         if n < 0:
             raise null_error("responses")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.responses = items = []
             for _ in range(n):
                 item, pos = _read_topic_produce_response_v5(data, pos)
@@ -705,7 +705,7 @@ def _read_partition_produce_response_v8(data: bytes, pos: int) -> tuple[Partitio
     pos += 34
     if n < 0:
         raise null_error("record_errors")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.record_errors = items = []
         for _ in range(n):
             e = new(BatchIndexAndErrorMessage)
@@ -747,7 +747,7 @@ def _read_topic_produce_response_v8(data: bytes, pos: int) -> tuple[TopicProduce
     pos += 4
     if n < 0:
         raise null_error("partition_responses")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.partition_responses = items = []
         for _ in range(n):
             item, pos = _read_partition_produce_response_v8(data, pos)
@@ -767,7 +767,7 @@ def decode_response_v8(data: bytes, pos: int = 0) -> ProduceResponse:
         pos += 4
         if n < 0:
             raise null_error("responses")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.responses = items = []
             for _ in range(n):
                 item, pos = _read_topic_produce_response_v8(data, pos)
@@ -810,7 +810,7 @@ def _read_partition_produce_response_v9(data: bytes, pos: int) -> tuple[Partitio
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "record_errors")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.record_errors = items = []
         for _ in range(n):
             e = new(BatchIndexAndErrorMessage)
@@ -863,7 +863,7 @@ def _read_topic_produce_response_v9(data: bytes, pos: int) -> tuple[TopicProduce
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partition_responses")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.partition_responses = items = []
         for _ in range(n):
             item, pos = _read_partition_produce_response_v9(data, pos)
@@ -888,7 +888,7 @@ def decode_response_v9(data: bytes, pos: int = 0) -> ProduceResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.responses = items = []
             for _ in range(n):
                 item, pos = _read_topic_produce_response_v9(data, pos)
@@ -925,7 +925,7 @@ def _read_partition_produce_response_v10(data: bytes, pos: int) -> tuple[Partiti
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "record_errors")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.record_errors = items = []
         for _ in range(n):
             e = new(BatchIndexAndErrorMessage)
@@ -981,7 +981,7 @@ def _read_topic_produce_response_v10(data: bytes, pos: int) -> tuple[TopicProduc
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partition_responses")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.partition_responses = items = []
         for _ in range(n):
             item, pos = _read_partition_produce_response_v10(data, pos)
@@ -1027,7 +1027,7 @@ def _read_produce_response_node_endpoints_v10(data: bytes, pos: int) -> tuple[An
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "node_endpoints")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         value = items = []
         for _ in range(n):
             e = new(NodeEndpoint)
@@ -1068,7 +1068,7 @@ def decode_response_v10(data: bytes, pos: int = 0) -> ProduceResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.responses = items = []
             for _ in range(n):
                 item, pos = _read_topic_produce_response_v10(data, pos)
@@ -1095,7 +1095,7 @@ def _read_topic_produce_response_v13(data: bytes, pos: int) -> tuple[TopicProduc
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partition_responses")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.partition_responses = items = []
         for _ in range(n):
             item, pos = _read_partition_produce_response_v10(data, pos)
@@ -1115,7 +1115,7 @@ def _read_produce_response_node_endpoints_v13(data: bytes, pos: int) -> tuple[An
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "node_endpoints")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         value = items = []
         for _ in range(n):
             e = new(NodeEndpoint)
@@ -1156,7 +1156,7 @@ def decode_response_v13(data: bytes, pos: int = 0) -> ProduceResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.responses = items = []
             for _ in range(n):
                 item, pos = _read_topic_produce_response_v13(data, pos)

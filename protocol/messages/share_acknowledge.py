@@ -195,7 +195,7 @@ def _read_acknowledge_partition_v1(data: bytes, pos: int) -> tuple[AcknowledgePa
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "acknowledgement_batches")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.acknowledgement_batches = items = []
         for _ in range(n):
             e = new(AcknowledgementBatch)
@@ -225,7 +225,7 @@ def _read_acknowledge_topic_v1(data: bytes, pos: int) -> tuple[AcknowledgeTopic,
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.partitions = items = []
         for _ in range(n):
             item, pos = _read_acknowledge_partition_v1(data, pos)
@@ -270,7 +270,7 @@ def decode_request_v1(data: bytes, pos: int = 0) -> ShareAcknowledgeRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_acknowledge_topic_v1(data, pos)
@@ -316,7 +316,7 @@ def decode_request_v2(data: bytes, pos: int = 0) -> ShareAcknowledgeRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_acknowledge_topic_v1(data, pos)
@@ -446,7 +446,7 @@ def _read_share_acknowledge_topic_response_v1(data: bytes, pos: int) -> tuple[Sh
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.partitions = items = []
         for _ in range(n):
             item, pos = _read_partition_data_v1(data, pos)
@@ -507,7 +507,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> ShareAcknowledgeResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.responses = items = []
             for _ in range(n):
                 item, pos = _read_share_acknowledge_topic_response_v1(data, pos)
@@ -519,7 +519,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> ShareAcknowledgeResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "node_endpoints")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.node_endpoints = items = []
             for _ in range(n):
                 e = new(NodeEndpoint)
@@ -576,7 +576,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> ShareAcknowledgeResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.responses = items = []
             for _ in range(n):
                 item, pos = _read_share_acknowledge_topic_response_v1(data, pos)
@@ -588,7 +588,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> ShareAcknowledgeResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "node_endpoints")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.node_endpoints = items = []
             for _ in range(n):
                 e = new(NodeEndpoint)

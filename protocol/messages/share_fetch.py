@@ -255,7 +255,7 @@ def _read_fetch_partition_v1(data: bytes, pos: int) -> tuple[FetchPartition, int
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "acknowledgement_batches")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.acknowledgement_batches = items = []
         for _ in range(n):
             e = new(AcknowledgementBatch)
@@ -285,7 +285,7 @@ def _read_fetch_topic_v1(data: bytes, pos: int) -> tuple[FetchTopic, int]:
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.partitions = items = []
         for _ in range(n):
             item, pos = _read_fetch_partition_v1(data, pos)
@@ -345,7 +345,7 @@ def decode_request_v1(data: bytes, pos: int = 0) -> ShareFetchRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_fetch_topic_v1(data, pos)
@@ -357,7 +357,7 @@ def decode_request_v1(data: bytes, pos: int = 0) -> ShareFetchRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "forgotten_topics_data")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.forgotten_topics_data = items = []
             for _ in range(n):
                 e = new(ForgottenTopic)
@@ -412,7 +412,7 @@ def decode_request_v2(data: bytes, pos: int = 0) -> ShareFetchRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_fetch_topic_v1(data, pos)
@@ -424,7 +424,7 @@ def decode_request_v2(data: bytes, pos: int = 0) -> ShareFetchRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "forgotten_topics_data")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.forgotten_topics_data = items = []
             for _ in range(n):
                 e = new(ForgottenTopic)
@@ -598,7 +598,7 @@ def _read_partition_data_v1(data: bytes, pos: int) -> tuple[PartitionData, int]:
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "acquired_records")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 19
         if n > 2 and data[pos + 18 : end : 19].count(0) == n:
             o.acquired_records = [AcquiredRecords(v0, v1, v2) for v0, v1, v2, _ in _iter_unpack_qqhB(data[pos:end])]
@@ -628,7 +628,7 @@ def _read_share_fetchable_topic_response_v1(data: bytes, pos: int) -> tuple[Shar
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.partitions = items = []
         for _ in range(n):
             item, pos = _read_partition_data_v1(data, pos)
@@ -688,7 +688,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> ShareFetchResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "responses")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.responses = items = []
             for _ in range(n):
                 item, pos = _read_share_fetchable_topic_response_v1(data, pos)
@@ -700,7 +700,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> ShareFetchResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "node_endpoints")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.node_endpoints = items = []
             for _ in range(n):
                 e = new(NodeEndpoint)

@@ -139,7 +139,7 @@ def decode_request_v1(data: bytes, pos: int = 0) -> ShareGroupHeartbeatRequest:
             if n > 127:
                 n, pos = long_uvarint(n, data, pos)
             n = n - 1
-            if len(data) <= SMALL_FRAME_BYTES:
+            if len(data) <= SMALL_FRAME_BYTES or not n:
                 o.subscribed_topic_names = items = []
                 for _ in range(n):
                     item, pos = read_compact_string(data, pos)
@@ -205,7 +205,7 @@ def _read_assignment_v1(data: bytes, pos: int) -> tuple[Assignment, int]:
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topic_partitions")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.topic_partitions = items = []
         for _ in range(n):
             e = new(TopicPartitions)

@@ -137,7 +137,7 @@ def decode_request_v0(data: bytes, pos: int = 0) -> SyncGroupRequest:
         pos += 4
         if n < 0:
             raise null_error("assignments")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.assignments = items = []
             for _ in range(n):
                 e = new(SyncGroupRequestAssignment)
@@ -199,7 +199,7 @@ def decode_request_v3(data: bytes, pos: int = 0) -> SyncGroupRequest:
         pos += 4
         if n < 0:
             raise null_error("assignments")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.assignments = items = []
             for _ in range(n):
                 e = new(SyncGroupRequestAssignment)
@@ -286,7 +286,7 @@ def decode_request_v4(data: bytes, pos: int = 0) -> SyncGroupRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "assignments")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.assignments = items = []
             for _ in range(n):
                 e = new(SyncGroupRequestAssignment)
@@ -374,7 +374,7 @@ def decode_request_v5(data: bytes, pos: int = 0) -> SyncGroupRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "assignments")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.assignments = items = []
             for _ in range(n):
                 e = new(SyncGroupRequestAssignment)

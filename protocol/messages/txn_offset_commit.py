@@ -167,7 +167,7 @@ def _read_txn_offset_commit_request_topic_v0(data: bytes, pos: int) -> tuple[Txn
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.partitions = items = []
         for _ in range(n):
             e = new(TxnOffsetCommitRequestPartition)
@@ -213,7 +213,7 @@ def decode_request_v0(data: bytes, pos: int = 0) -> TxnOffsetCommitRequest:
         pos += 14
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_txn_offset_commit_request_topic_v0(data, pos)
@@ -254,7 +254,7 @@ def _read_txn_offset_commit_request_topic_v2(data: bytes, pos: int) -> tuple[Txn
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.partitions = items = []
         for _ in range(n):
             e = new(TxnOffsetCommitRequestPartition)
@@ -299,7 +299,7 @@ def decode_request_v2(data: bytes, pos: int = 0) -> TxnOffsetCommitRequest:
         pos += 14
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_txn_offset_commit_request_topic_v2(data, pos)
@@ -346,7 +346,7 @@ def _read_txn_offset_commit_request_topic_v3(data: bytes, pos: int) -> tuple[Txn
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.partitions = items = []
         for _ in range(n):
             e = new(TxnOffsetCommitRequestPartition)
@@ -415,7 +415,7 @@ def decode_request_v3(data: bytes, pos: int = 0) -> TxnOffsetCommitRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_txn_offset_commit_request_topic_v3(data, pos)
@@ -554,7 +554,7 @@ def _read_txn_offset_commit_response_topic_v0(data: bytes, pos: int) -> tuple[Tx
     pos += 4
     if n < 0:
         raise null_error("partitions")
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 6
         if n > 2 and end <= len(data):
             o.partitions = [TxnOffsetCommitResponsePartition(v0, v1) for v0, v1 in _iter_unpack_ih(data[pos:end])]
@@ -580,7 +580,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> TxnOffsetCommitResponse:
         pos += 8
         if n < 0:
             raise null_error("topics")
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_txn_offset_commit_response_topic_v0(data, pos)
@@ -617,7 +617,7 @@ def _read_txn_offset_commit_response_topic_v3(data: bytes, pos: int) -> tuple[Tx
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 7
         if n > 2 and data[pos + 6 : end : 7].count(0) == n:
             o.partitions = [TxnOffsetCommitResponsePartition(v0, v1) for v0, v1, _ in _iter_unpack_ihB(data[pos:end])]
@@ -650,7 +650,7 @@ def decode_response_v3(data: bytes, pos: int = 0) -> TxnOffsetCommitResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "topics")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.topics = items = []
             for _ in range(n):
                 item, pos = _read_txn_offset_commit_response_topic_v3(data, pos)

@@ -155,7 +155,7 @@ def _read_writable_txn_marker_v1(data: bytes, pos: int) -> tuple[WritableTxnMark
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topics")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.topics = items = []
         for _ in range(n):
             e = new(WritableTxnMarkerTopic)
@@ -195,7 +195,7 @@ def decode_request_v1(data: bytes, pos: int = 0) -> WriteTxnMarkersRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "markers")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.markers = items = []
             for _ in range(n):
                 item, pos = _read_writable_txn_marker_v1(data, pos)
@@ -218,7 +218,7 @@ def _read_writable_txn_marker_v2(data: bytes, pos: int) -> tuple[WritableTxnMark
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topics")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.topics = items = []
         for _ in range(n):
             e = new(WritableTxnMarkerTopic)
@@ -258,7 +258,7 @@ def decode_request_v2(data: bytes, pos: int = 0) -> WriteTxnMarkersRequest:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "markers")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.markers = items = []
             for _ in range(n):
                 item, pos = _read_writable_txn_marker_v2(data, pos)
@@ -343,7 +343,7 @@ def _read_writable_txn_marker_topic_result_v1(data: bytes, pos: int) -> tuple[Wr
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 7
         if n > 2 and data[pos + 6 : end : 7].count(0) == n:
             o.partitions = [WritableTxnMarkerPartitionResult(v0, v1) for v0, v1, _ in _iter_unpack_ihB(data[pos:end])]
@@ -373,7 +373,7 @@ def _read_writable_txn_marker_result_v1(data: bytes, pos: int) -> tuple[Writable
     if not 0 < n < 128:
         n, pos = unusual_length(n, data, pos, "topics")
     n = n - 1
-    if len(data) <= SMALL_FRAME_BYTES:
+    if len(data) <= SMALL_FRAME_BYTES or not n:
         o.topics = items = []
         for _ in range(n):
             item, pos = _read_writable_txn_marker_topic_result_v1(data, pos)
@@ -397,7 +397,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> WriteTxnMarkersResponse:
         if not 0 < n < 128:
             n, pos = unusual_length(n, data, pos, "markers")
         n = n - 1
-        if len(data) <= SMALL_FRAME_BYTES:
+        if len(data) <= SMALL_FRAME_BYTES or not n:
             o.markers = items = []
             for _ in range(n):
                 item, pos = _read_writable_txn_marker_result_v1(data, pos)
