@@ -8,8 +8,10 @@ from __future__ import annotations
 import base64
 import logging
 import secrets
+import sys
 from collections.abc import Callable
-from typing import Any, Protocol
+from time import time
+from typing import TYPE_CHECKING, Any, Protocol
 
 from broker.api_table import ApiTable
 from broker.config import Config, Listener, parse_properties
@@ -19,9 +21,13 @@ from broker.topics.catalog import Catalog
 from storage.disk import Disk
 from storage.log_directory import LogDirectory
 
+if TYPE_CHECKING:
+    from broker.housekeeping import Housekeeping
+
 logger = logging.getLogger(__name__)
 
 META_PROPERTIES = "meta.properties"
+HOUSEKEEPING_DELAY_S = 1.0
 
 
 class Cancellable(Protocol):
@@ -41,6 +47,7 @@ class Broker:
         self.extra: dict[str, Any] = {}  # what handlers keep between requests: fetch sessions, producer ids
         self.flusher: Flusher
         self.coordinator: CoordinatorHost
+        self.housekeeping: Housekeeping | None = None
         self.call_later: Callable[[float, Callable[[], object]], Cancellable]  # seconds; set by the server
         self.call_soon: Callable[[Callable[[], object]], Cancellable]  # at the end of this turn of the event loop
 
@@ -60,14 +67,26 @@ class Broker:
         self.flusher = Flusher(self.disk, post)
         self.coordinator = CoordinatorHost(self)
         self.coordinator.start()
+        # Not at once: what it imports would delay the first answer.
+        self._later = self.call_later(HOUSEKEEPING_DELAY_S, lambda: self._start_housekeeping(post))
+
+    def _start_housekeeping(self, post: Callable[[Callable[[], object]], object]) -> None:
+        from broker.housekeeping import Housekeeping
+
+        self.housekeeping = Housekeeping(self, post, lambda: int(time() * 1000))
+        self.housekeeping.start()
 
     def close(self, now: int) -> None:
         """Sync everything and leave the mark of a clean stop."""
-        from broker.topics.producer_state import save_all_snapshots
-
+        self._later.cancel()
         self.coordinator.stop()
+        if self.housekeeping is not None:
+            self.housekeeping.stop()
         self.flusher.stop()
-        save_all_snapshots(self)
+        if "broker.topics.producer_state" in sys.modules:
+            from broker.topics.producer_state import save_all_snapshots
+
+            save_all_snapshots(self)
         self.logs.close(now)
 
     def _make_folders(self, folder: str) -> None:

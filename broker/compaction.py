@@ -1,0 +1,144 @@
+"""Compacts logs in a thread of its own, one at a time, so slowly that clients hardly notice.
+
+The thread reads and writes segments; what touches the log itself, swapping the result in, is done on the event loop
+while the thread waits. Between its steps it rests as log.cleaner.io.max.bytes.per.second says, and at least as long as
+the step took: Python runs one thread at a time, and the event loop comes first.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from threading import Event
+from time import perf_counter
+from typing import TYPE_CHECKING, Final
+
+from broker.topics.producer_state import PRODUCERS, Producers
+from broker.worker import Worker
+from protocol.errors import MalformedMessage
+from storage.cleanable import CleanableRange, cleanable_range, is_due
+from storage.compactor import Compaction, IoThrottle
+from storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.worker import Post
+    from storage.layout import TopicPartition
+    from storage.partition_log import PartitionLog
+    from storage.segment import Segment
+
+logger = logging.getLogger(__name__)
+
+SWITCH_INTERVAL_S: Final = 0.000_5  # how long the event loop may have to wait for its turn; Python's default is 5 ms
+
+
+class Stopped(Exception):
+    """The broker stops: the run is broken off."""
+
+
+class Cleaner:
+    def __init__(self, broker: Broker, post: Post, clock_ms: Callable[[], int]) -> None:
+        self.busy_with: PartitionLog | None = None
+        self._broker = broker
+        self._post = post
+        self._now = clock_ms
+        self._worker = Worker("kohort-cleaner", post)
+        self._stop = Event()
+
+    def run_if_due(self) -> None:
+        """Start a run over the dirtiest log, unless one is in progress or none is dirty enough."""
+        if self.busy_with is None and (found := self._dirtiest()) is not None:
+            key, cleanable = found
+            self._start(key, self._broker.logs.logs[key], cleanable)
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._worker.stop()
+
+    def _dirtiest(self) -> tuple[TopicPartition, CleanableRange] | None:
+        best: tuple[TopicPartition, CleanableRange] | None = None
+        now = self._now()
+        for key, log in self._broker.logs.logs.items():
+            if not log.config.compacts or log.failed is not None or len(log.segments) < 2:
+                continue
+            cleanable = log.cleanable_segments()
+            found = cleanable_range(
+                cleanable, log.segments[len(cleanable) :],
+                cleaned_up_to=log.cleaned_up_to, last_stable_offset=log.log_end_offset, config=log.config, now=now,
+            )  # fmt: skip
+            if found is None or not is_due(found, log.config, now):
+                continue
+            if best is None or found.dirty_ratio > best[1].dirty_ratio:
+                best = key, found
+        return best
+
+    def _start(self, key: TopicPartition, log: PartitionLog, cleanable: CleanableRange) -> None:
+        partition = self._broker.catalog.partition(*key)
+        producers: Producers | None = partition.extra.get(PRODUCERS) if partition is not None else None
+        run = Compaction(
+            cleanable, log.config, self._now(),
+            prepare_swap=log.prepare_swap,
+            swap=lambda made, old: self._swap(log, made, old),
+            last_offsets=producers.last_offsets() if producers is not None else {},
+        )  # fmt: skip
+        self.busy_with = log
+        self._worker.run(lambda: self._work(log, run), lambda: self._finished(log, run))
+
+    # --- in the thread
+
+    def _work(self, log: PartitionLog, run: Compaction) -> None:
+        throttle = IoThrottle(self._broker.config.log_cleaner_io_max_bytes_per_second, perf_counter())
+        switch_interval_s = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
+        steps = run.steps()
+        try:
+            started = perf_counter()
+            for io_bytes in steps:
+                now = perf_counter()
+                if self._stop.wait(max(throttle.rest_s(io_bytes, now), now - started)):
+                    break
+                started = perf_counter()
+        except Stopped:
+            pass
+        except (MalformedMessage, OSError, StorageError) as problem:
+            if log.failed is None:  # else it was deleted meanwhile, or its disk failed, which was told already
+                logger.error("compaction of %s: %s", log.folder, problem)
+        finally:
+            steps.close()
+            sys.setswitchinterval(switch_interval_s)
+
+    def _swap(self, log: PartitionLog, made: Segment, old: Sequence[Segment]) -> None:
+        """Let the event loop take the new segment in, and wait until it has."""
+        done = Event()
+        problems: list[Exception] = []
+
+        def swap() -> None:
+            try:
+                if self._stop.is_set() or log.failed is not None or old[0] not in log.segments:
+                    raise StorageError(f"{log.folder} was closed, deleted or failed during its compaction")
+                log.swap_segments([made], old, self._now())
+            except Exception as problem:
+                problems.append(problem)
+            finally:
+                done.set()
+
+        self._post(swap)
+        while not done.wait(0.05):
+            if self._stop.is_set():
+                raise Stopped  # the event loop waits for us to end; the next start finishes the swap
+        if problems:
+            raise problems[0]
+
+    # --- on the event loop again
+
+    def _finished(self, log: PartitionLog, run: Compaction) -> None:
+        self.busy_with = None
+        if run.cleaned_up_to is None or log.failed is not None:
+            return
+        log.cleaned_up_to = run.cleaned_up_to
+        logger.info(
+            "compacted %s up to offset %d: %d of %d records stay, %d of %d bytes",
+            log.folder, run.cleaned_up_to, run.records_after, run.records_before, run.bytes_after, run.bytes_before,
+        )  # fmt: skip
+        self._broker.logs.checkpoint()

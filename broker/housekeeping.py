@@ -1,0 +1,121 @@
+"""What a broker does beside requests: retention, compaction, checkpoints, and forgetting old producers.
+
+    retention       every log.retention.check.interval.ms: old segments go, and files retired long enough ago
+    compaction      every log.cleaner.backoff.ms: the log with the largest dirty share, if one is due (`compaction.py`)
+    checkpoints     every log.flush.offset.checkpoint.interval.ms: recovery points, log starts, cleaner offsets
+    flush.ms        once per second, for topics that have set it
+    producers       every ten minutes: those silent for producer.id.expiration.ms are forgotten
+
+Logs belong to the event loop's thread, so all of this runs there, one log per turn; only compaction has a thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from broker.compaction import Cleaner
+from broker.topics.producer_state import PRODUCERS
+from storage.errors import StorageError
+from storage.log_config import FOREVER
+from storage.retention import apply_retention
+
+if TYPE_CHECKING:
+    from broker.broker import Broker, Cancellable
+    from broker.worker import Post
+    from storage.partition_log import PartitionLog
+
+logger = logging.getLogger(__name__)
+
+FLUSH_CHECK_MS: Final = 1_000
+PRODUCER_CHECK_MS: Final = 600_000
+NEVER_MS: Final = 10 * 365 * 86_400_000  # a timer that far away is none
+
+
+class Housekeeping:
+    def __init__(self, broker: Broker, post: Post, clock_ms: Callable[[], int]) -> None:
+        self._broker = broker
+        self._now = clock_ms
+        self._cleaner = Cleaner(broker, post, clock_ms)
+        self._timers: dict[str, Cancellable] = {}
+        self._is_stopped = False
+
+    def start(self) -> None:
+        config = self._broker.config
+        self._every("retention", config.log_retention_check_interval_ms, self._retain_all)
+        self._every("checkpoint", config.log_flush_offset_checkpoint_interval_ms, self.checkpoint)
+        self._every("flush", FLUSH_CHECK_MS, self.flush_overdue)
+        self._every("producers", PRODUCER_CHECK_MS, self.expire_producers)
+        if config.log_cleaner_enable:
+            self._every("cleaner", config.log_cleaner_backoff_ms, self._cleaner.run_if_due)
+
+    def stop(self) -> None:
+        """No more timers; a compaction in progress is broken off, which leaves nothing behind."""
+        self._is_stopped = True
+        for timer in self._timers.values():
+            timer.cancel()
+        self._cleaner.stop()
+
+    def _every(self, name: str, interval_ms: int, work: Callable[[], object]) -> None:
+        if interval_ms > NEVER_MS:
+            return
+
+        def turn() -> None:
+            try:
+                work()
+            except Exception:
+                logger.exception("%s failed; it will be tried again", name)
+            if not self._is_stopped:
+                self._timers[name] = self._broker.call_later(max(interval_ms, 1) / 1000, turn)
+
+        self._timers[name] = self._broker.call_later(max(interval_ms, 1) / 1000, turn)
+
+    # --- the rounds
+
+    def _retain_all(self) -> None:
+        self._one_by_one(list(self._broker.logs.logs.values()))
+
+    def _one_by_one(self, logs: list[PartitionLog]) -> None:
+        """One log per turn: deleting files takes its time, and clients wait meanwhile."""
+        while logs:
+            if self.retain(logs.pop()) and logs and not self._is_stopped:
+                self._timers["retention of the rest"] = self._broker.call_later(0, lambda: self._one_by_one(logs))
+                return
+
+    def retain(self, log: PartitionLog) -> bool:
+        """Delete what has expired in one log; whether there was something."""
+        if log.failed is not None or not log.segments or log is self._cleaner.busy_with:
+            return False
+        try:
+            expired = apply_retention(log, self._now())
+        except (OSError, StorageError) as problem:
+            logger.error("retention in %s: %s", log.folder, problem)
+            return True
+        if expired:
+            logger.info(
+                "%s: retention removed %d segments; it starts at %d now", log.folder, len(expired), log.log_start_offset
+            )
+        return bool(expired)
+
+    def checkpoint(self) -> None:
+        try:
+            self._broker.logs.checkpoint()
+        except OSError as problem:
+            logger.error("checkpoints could not be written: %s", problem)
+
+    def flush_overdue(self) -> None:
+        now = self._now()
+        for topic in self._broker.catalog:
+            if topic.config.log.flush_ms < FOREVER:
+                for partition in topic.partitions:
+                    log = self._broker.logs.logs.get((topic.name, partition.index))
+                    if log is not None and log.failed is None and log.wants_flush(now):
+                        self._broker.flusher.sync(log)
+
+    def expire_producers(self) -> None:
+        oldest = self._now() - self._broker.config.producer_id_expiration_ms
+        for topic in self._broker.catalog:
+            for partition in topic.partitions:
+                if (producers := partition.extra.get(PRODUCERS)) is not None:
+                    producers.expire(oldest)
