@@ -4,88 +4,96 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from coordinator.classic import join_group, sync_group
 from coordinator.classic.delayed_join import join_error
+from coordinator.offsets import offset_commit, offset_delete
+from coordinator.outcome import Call
+from coordinator.shard_state import ShardState
 from protocol.error_codes import ErrorCode
+from protocol.messages.delete_groups import DeleteGroupsResponse
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
-)
+from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from protocol.messages.offset_fetch import OffsetFetchResponse
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 if TYPE_CHECKING:
     from coordinator.shard import Status
+
+FIRST_FETCH_WITH_ERROR = 2
+FIRST_FETCH_OF_SEVERAL = 8
 
 
 def unavailable_error(status: Status) -> ErrorCode:
     return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if status.value == "loading" else ErrorCode.NOT_COORDINATOR
 
 
-def unavailable_response(request: Any, version: int, status: Status) -> Any:
-    """Before anything of the group was looked at."""
+def unavailable_response(shard: ShardState, request: Any, call: Call, status: Status) -> Any:
+    """What is wrong with the request itself is said first; then, that its group cannot be asked."""
     error = unavailable_error(status)
     match request:
         case HeartbeatRequest():
+            if not request.group_id:
+                return HeartbeatResponse(0, ErrorCode.INVALID_GROUP_ID)
             # While loading a heartbeat is taken on trust: the member keeps its partitions.
             return HeartbeatResponse(0, 0 if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else error)
         case JoinGroupRequest():
-            return join_error(version, error, "")
+            return join_group.refused(shard, request, call) or join_error(call.version, error, "")
         case SyncGroupRequest():
-            return SyncGroupResponse(0, error)
+            return sync_group.refused(request, call) or SyncGroupResponse(0, error)
         case LeaveGroupRequest():
-            return LeaveGroupResponse(0, error)
+            return LeaveGroupResponse(0, error if request.group_id else ErrorCode.INVALID_GROUP_ID)
         case OffsetCommitRequest():
-            return _offset_commit_failure(request.topics, error)
-    # OffsetDelete and the like: the error stands at the top
-    module = __import__(type(request).__module__, fromlist=["*"])
-    return getattr(module, type(request).__name__.replace("Request", "Response"))(error_code=error)
+            response, accepted = offset_commit.look_up(shard, request, call.version)
+            return offset_commit.refuse(response, accepted, error)
+        case OffsetDeleteRequest():
+            return offset_delete.refused(request) or OffsetDeleteResponse(error)
+    raise AssertionError(f"no answer for {type(request).__name__}")
 
 
 def failed_response(response: Any, version: int, error: ErrorCode) -> Any:
-    """What to say instead of `response`, whose records were not written; "join" and "sync" stand for parked calls."""
+    """What to say instead of `response`, whose records were not written; "join" and "sync" stand for parked calls.
+
+    Answers that several shards gave together are changed in place: each shard has its say.
+    """
     match response:
-        case "join":
+        case "join" | JoinGroupResponse():
             return join_error(version, error, "")
-        case "sync":
+        case "sync" | SyncGroupResponse():
             return SyncGroupResponse(0, error)
-        case JoinGroupResponse():
-            return join_error(version, error, "")
-        case SyncGroupResponse():
-            return SyncGroupResponse(0, error)
+        case HeartbeatResponse():
+            return HeartbeatResponse(0, error)
+        case LeaveGroupResponse():
+            return LeaveGroupResponse(0, error)
+        case OffsetDeleteResponse():
+            return OffsetDeleteResponse(error)
         case OffsetCommitResponse():
-            return _offset_commit_failure(response.topics, error)
-    return _with_error(response, error)
-
-
-def _with_error(response: Any, error: ErrorCode) -> Any:
-    """Every error code in the answer says it, at the top and below."""
-    for name in response.__slots__:
-        value = getattr(response, name)
-        if name == "error_code":
-            response.error_code = error
-        elif isinstance(value, list):
-            for inner in value:
-                if hasattr(inner, "__slots__"):
-                    _with_error(inner, error)
+            _set_where_none([partition for topic in response.topics for partition in topic.partitions], error)
+        case DeleteGroupsResponse():
+            _set_where_none(response.results, error)
+        case OffsetFetchResponse():
+            _fail_fetch(response, version, error)
+        case _:
+            raise AssertionError(f"no failure for {type(response).__name__}")
     return response
 
 
-def _offset_commit_failure(topics: Any, error: ErrorCode) -> OffsetCommitResponse:
-    return OffsetCommitResponse(
-        0,
-        [
-            OffsetCommitResponseTopic(
-                topic.name,
-                topic.topic_id,
-                [
-                    OffsetCommitResponsePartition(p.partition_index, getattr(p, "error_code", 0) or error)
-                    for p in topic.partitions
-                ],
-            )
-            for topic in topics
-        ],
-    )
+def _set_where_none(answers: Any, error: ErrorCode) -> None:
+    """Whoever had an error of their own keeps it."""
+    for answer in answers:
+        answer.error_code = answer.error_code or error
+
+
+def _fail_fetch(response: OffsetFetchResponse, version: int, error: ErrorCode) -> None:
+    """v1 has no place for an error but the partitions; later there is one per request, then one per group."""
+    if version >= FIRST_FETCH_OF_SEVERAL:
+        for group in response.groups:
+            group.topics, group.error_code = (), error
+    elif version >= FIRST_FETCH_WITH_ERROR:
+        response.topics, response.error_code = (), error
+    else:
+        for topic in response.topics:
+            for partition in topic.partitions:
+                partition.committed_offset, partition.metadata, partition.error_code = -1, "", error

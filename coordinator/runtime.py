@@ -18,28 +18,19 @@ from coordinator.config import GroupConfig
 from coordinator.failures import failed_response, unavailable_response
 from coordinator.outcome import PARKED, Call, Outcome, Record, Reply
 from coordinator.partitioner import partition_of
-from coordinator.shard import Shard, Status
+from coordinator.shard import Shard, Status, Write
 from coordinator.shard_state import ShardState, Topics
 from protocol.error_codes import ErrorCode
 from protocol.log_records import encode_key, encode_value
+from protocol.messages.join_group import JoinGroupRequest
 from protocol.record_batch import build_batch
+
+__all__ = ["Handler", "Runtime", "Write"]
 
 Handler = Callable[[ShardState, Any, Call], Any]
 
 MAX_BATCH_BYTES = 900_000  # a batch must stay below max.message.bytes
 MAX_CACHED_GROUPS = 100_000
-
-
-class Write:
-    """Batches of one shard for its log, and who waits for them."""
-
-    __slots__ = ("batches", "first_offset", "replies", "shard")
-
-    def __init__(self, shard: Shard, first_offset: int, batches: list[bytes], replies: list[Reply]) -> None:
-        self.shard = shard
-        self.first_offset = first_offset
-        self.batches = batches
-        self.replies = replies
 
 
 class Runtime:
@@ -69,11 +60,15 @@ class Runtime:
     def submit(self, group_id: str, handler: Handler, request: Any, call: Call) -> Any:
         shard = self.shard_of(group_id)
         if shard.status is not Status.ACTIVE:
-            return unavailable_response(request, call.version, shard.status)
+            return unavailable_response(shard.state, request, call, shard.status)
         result = handler(shard.state, request, call)
         if type(result) is Outcome:
             self.commit(shard, result)
             return PARKED
+        if (shard.unwritten or shard.in_flight) and type(request) is not JoinGroupRequest and result is not PARKED:
+            # What it says may rest on records that are not durable yet. A JoinGroup's answer never does, and Kafka
+            # too hands out member ids without waiting.
+            return self.answer_after_writes(shard, call, result)
         return result
 
     def commit(self, shard: Shard, out: Outcome) -> None:
@@ -84,11 +79,12 @@ class Runtime:
 
     def answer_after_writes(self, shard: Shard, call: Call, response: Any) -> Any:
         """A read that may have seen what is not durable yet waits for it."""
-        if not shard.unwritten:
-            if not shard.in_flight:
-                return response
-            self._dirty[shard.partition] = shard
-        shard.waiting.append(Reply(call, response))
+        if shard.unwritten:
+            shard.waiting.append(Reply(call, response))
+        elif shard.in_flight:
+            shard.in_flight[-1].replies.append(Reply(call, response))
+        else:
+            return response
         return PARKED
 
     def take_replies(self) -> list[Reply]:
@@ -108,19 +104,25 @@ class Runtime:
     def _take(self, shard: Shard, now: int) -> Write:
         records, shard.unwritten = shard.unwritten, []
         replies, shard.waiting = shard.waiting, []
-        shard.in_flight += 1
         first_offset = shard.next_offset - len(records)
-        return Write(shard, first_offset, _batches(records, first_offset, now), replies)
+        write = Write(shard, first_offset, _batches(records, first_offset, now), replies)
+        shard.in_flight.append(write)
+        return write
 
     def written(self, write: Write) -> None:
         """What the write held is durable: its replies may leave."""
-        write.shard.in_flight -= 1
-        self._replies += write.replies
+        shard = write.shard
+        if write in shard.in_flight:  # else the shard has failed meanwhile, and everyone was told
+            shard.in_flight.remove(write)
+            self._replies += write.replies
 
     def write_failed(self, write: Write, error: ErrorCode) -> None:
         """The shard's memory is ahead of its log: tell everyone to come again, and start over from the log."""
         shard = write.shard
-        waiting = write.replies + shard.waiting
+        if write not in shard.in_flight:
+            return  # an earlier write of the same shard has failed before
+        waiting = [reply for each in shard.in_flight for reply in each.replies] + shard.waiting
+        shard.in_flight, shard.waiting, shard.unwritten = [], [], []
         self._replies += [Reply(r.call, failed_response(r.response, r.call.version, error)) for r in waiting]
         for group in shard.state.groups.values():
             for member in group.members.values():

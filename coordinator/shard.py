@@ -14,6 +14,8 @@ from coordinator.outcome import Outcome, Record, Reply
 from coordinator.shard_state import ShardState
 from protocol.errors import MalformedMessage
 from protocol.log_records import RECORD_TYPES, UnknownRecord, decode_key, decode_value
+from protocol.messages.log_legacy_offset_commit import LegacyOffsetCommitKey, LegacyOffsetCommitValue
+from protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
 from protocol.record_batch import BatchHeader, parse_marker, scan_records
 from protocol.record_batch import Record as LogRecord
 
@@ -28,6 +30,18 @@ class Status(Enum):
     FAILED = "failed"  # its log cannot be read: the operator has to look
 
 
+class Write:
+    """Batches of one shard for its log, and who waits for them."""
+
+    __slots__ = ("batches", "first_offset", "replies", "shard")
+
+    def __init__(self, shard: Shard, first_offset: int, batches: list[bytes], replies: list[Reply]) -> None:
+        self.shard = shard
+        self.first_offset = first_offset
+        self.batches = batches
+        self.replies = replies
+
+
 class Shard:
     def __init__(self, state: ShardState) -> None:
         self.state = state
@@ -35,7 +49,7 @@ class Shard:
         self.next_offset = 0  # of the log
         self.unwritten: list[Record] = []
         self.waiting: list[Reply] = []  # for `unwritten`
-        self.in_flight = 0  # batches that are being written
+        self.in_flight: list[Write] = []  # handed to the host, oldest first
         self.skipped_types: set[int] = set()
 
     @property
@@ -57,7 +71,7 @@ class Shard:
 
     @property
     def has_pending_writes(self) -> bool:
-        return bool(self.unwritten) or self.in_flight > 0
+        return bool(self.unwritten) or bool(self.in_flight)
 
     # --- replay
 
@@ -103,6 +117,8 @@ class Shard:
             state.offsets.replay(key, value, log_offset, producer_id)
             if value is not None:
                 self._group_of_offsets(key.group)
+        elif record_type == LEGACY_OFFSET_COMMIT:
+            self._replay(OFFSET_COMMIT, *_as_offset_commit(key, value), log_offset, producer_id)
         elif record_type == GROUP_METADATA:
             if value is None:
                 state.groups.pop(key.group, None)
@@ -135,3 +151,11 @@ class Shard:
     def fail(self, problem: MalformedMessage) -> None:
         self.status = Status.FAILED
         logger.error("shard %d cannot be loaded, its groups are not served: %s", self.partition, problem)
+
+
+def _as_offset_commit(
+    key: LegacyOffsetCommitKey, value: LegacyOffsetCommitValue | None
+) -> tuple[OffsetCommitKey, OffsetCommitValue | None]:
+    """What Kafka wrote before 0.9 means the same as what it writes now."""
+    committed = None if value is None else OffsetCommitValue(value.offset, -1, value.metadata, value.commit_timestamp)
+    return OffsetCommitKey(key.group, key.topic, key.partition), committed

@@ -129,7 +129,6 @@ def complete_join_phase(shard: ShardState, group: ClassicGroup, now: int, out: O
         wait_for_members(shard, group, now, out)  # only silent static members: wait for one of them
         return
     group.generation += 1
-    group.new_member_added = False
     if not group.members:
         become_empty(shard, group, now, out)
         return

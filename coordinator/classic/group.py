@@ -14,11 +14,12 @@ from coordinator.classic.state import ALLOWED_FROM, EMPTY, PREPARING_REBALANCE, 
 from coordinator.outcome import Record
 from protocol.error_codes import ErrorCode
 from protocol.errors import MalformedMessage
+from protocol.messages.consumer_protocol import decode_subscription
 from protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
-from protocol.subscription import read_subscription
 
 GROUP_METADATA = 2
 CONSUMER = "consumer"
+VERSION_BYTES = 2  # in front of a subscription
 
 
 class ClassicGroup:
@@ -57,7 +58,7 @@ class ClassicGroup:
         self.pending_joins: dict[str, None] = {}  # ids handed out, not yet joined; a dict keeps their order
         self.pending_syncs: dict[str, None] = {}  # members whose SyncGroup has not come
         self.new_member_added = False  # during the first wait of a new group
-        self.subscribed_topics: frozenset[str] | None = frozenset()  # None: unknown
+        self.subscribed_topics: frozenset[str] | None = None  # None: unknown
         self.join_phase_started = now
         self.committed_assignments: dict[str, bytes] = {}  # of the last generation that was written
         self.cause = ""  # why the current join phase began, and who caused it: for the audit
@@ -127,6 +128,8 @@ class ClassicGroup:
             return bool(protocol_type) and bool(protocols)
         if protocol_type != (self.protocol_type or ""):
             return False
+        if not self.members:
+            return bool(protocols)  # all of nobody agree to anything
         known = candidates(self.members.values())
         return any(name in known for name, _ in protocols)
 
@@ -134,16 +137,18 @@ class ClassicGroup:
         return choose_protocol(self.members.values())
 
     def learn_subscriptions(self) -> None:
-        """Topics that the members consume, from their metadata; None if somebody's cannot be read."""
-        if self.protocol_type != CONSUMER or self.protocol_name is None:
-            self.subscribed_topics = frozenset() if not self.members else None
+        """Topics that the members consume, from their metadata; None if somebody's cannot be read.
+
+        Only what a subscription of version 0 has is looked at, whatever version it says it is, as Kafka does.
+        """
+        self.subscribed_topics = None
+        if self.protocol_type != CONSUMER:
             return
         topics: set[str] = set()
         for member in self.members.values():
             try:
-                topics.update(read_subscription(member.metadata(self.protocol_name)).topics)
+                topics.update(decode_subscription[0](member.metadata(self.protocol_name), VERSION_BYTES).topics)
             except MalformedMessage:
-                self.subscribed_topics = None
                 return
         self.subscribed_topics = frozenset(topics)
 
@@ -202,18 +207,19 @@ class ClassicGroup:
         self.learn_subscriptions()
 
     def _install(self, saved_members: Iterable[MemberMetadata]) -> None:
-        """Members as the record has them; those we know already keep their soft state."""
+        """Members as the record has them. Live they are the ones it was made of, and keep what it does not say."""
         before, self.members = self.members, {}
         self.static_members = {}
         for saved in saved_members:
+            chosen = (self.protocol_name or "", saved.subscription)
             member = before.get(saved.member_id)
-            if member is None:
+            if member is None or chosen not in member.protocols:
                 rebalance_timeout_ms = (
                     saved.rebalance_timeout if saved.rebalance_timeout >= 0 else saved.session_timeout
                 )
                 member = Member(
                     saved.member_id, saved.group_instance_id, saved.client_id, saved.client_host,
-                    saved.session_timeout, rebalance_timeout_ms, [(self.protocol_name or "", saved.subscription)],
+                    saved.session_timeout, rebalance_timeout_ms, [chosen],
                 )  # fmt: skip
             member.assignment = saved.assignment
             self.members[saved.member_id] = member

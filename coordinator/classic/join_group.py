@@ -31,12 +31,9 @@ FIRST_VERSION_WITH_SKIP_ASSIGNMENT = 9
 
 
 def join_group(shard: ShardState, request: JoinGroupRequest, call: Call) -> Any:
+    if refusal := refused(shard, request, call):
+        return refusal
     member_id = request.member_id
-    if not request.group_id:
-        return join_error(call.version, ErrorCode.INVALID_GROUP_ID, member_id)
-    config = shard.config
-    if not config.min_session_timeout_ms <= request.session_timeout_ms <= config.max_session_timeout_ms:
-        return join_error(call.version, ErrorCode.INVALID_SESSION_TIMEOUT, member_id)
     group = shard.groups.get(request.group_id)
     is_new_group = group is None
     if group is None:
@@ -56,6 +53,16 @@ def join_group(shard: ShardState, request: JoinGroupRequest, call: Call) -> Any:
     if answer is not None:
         out.reply(call, answer)
     return out if out.replies or out.at_once or out.records else PARKED
+
+
+def refused(shard: ShardState, request: JoinGroupRequest, call: Call) -> JoinGroupResponse | None:
+    """What is wrong whatever the group is, and whether or not its shard is loaded."""
+    config = shard.config
+    if not request.group_id:
+        return join_error(call.version, ErrorCode.INVALID_GROUP_ID, request.member_id)
+    if not config.min_session_timeout_ms <= request.session_timeout_ms <= config.max_session_timeout_ms:
+        return join_error(call.version, ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id)
+    return None
 
 
 def _join(
@@ -113,7 +120,7 @@ def _join_with_id(
     member_id = request.member_id
     if member_id in group.pending_joins:
         if request.group_instance_id is not None:  # an id for a dynamic member, used by a static one
-            return join_error(call.version, ErrorCode.UNKNOWN_SERVER_ERROR, member_id)
+            return join_error(call.version, ErrorCode.UNKNOWN_SERVER_ERROR, "")
         _add_member(shard, group, member_id, request, protocols, call, out)
         return None
     if error := group.check_member(member_id, request.group_instance_id):
@@ -150,7 +157,6 @@ def _update(member: Member, request: JoinGroupRequest, protocols: Protocols, cal
     member.protocols = tuple(protocols)
     member.session_timeout_ms = request.session_timeout_ms
     member.rebalance_timeout_ms = _rebalance_timeout_ms(request, call)
-    member.client_id, member.client_host = call.client_id, call.client_host
     member.awaiting_join = call
     member.joined_at = call.now
 
@@ -216,8 +222,9 @@ def _take_over(
     call: Call,
 ) -> Member:
     session.stop_watching(shard, group, old)
+    # Who it is, by client and host, stays what the first of that instance said (measured on Kafka 4.3.1).
     member = Member(
-        member_id, request.group_instance_id, call.client_id, call.client_host, request.session_timeout_ms,
+        member_id, request.group_instance_id, old.client_id, old.client_host, request.session_timeout_ms,
         _rebalance_timeout_ms(request, call), protocols,
     )  # fmt: skip
     member.assignment = old.assignment

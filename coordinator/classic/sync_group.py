@@ -20,10 +20,8 @@ from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
 def sync_group(shard: ShardState, request: SyncGroupRequest, call: Call) -> Any:
-    if call.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
-        return SyncGroupResponse(0, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    if not request.group_id:
-        return SyncGroupResponse(0, ErrorCode.INVALID_GROUP_ID)
+    if refusal := refused(request, call):
+        return refusal
     group = shard.groups.get(request.group_id)
     if group is None or group.state is EMPTY:
         return SyncGroupResponse(0, ErrorCode.UNKNOWN_MEMBER_ID)
@@ -42,6 +40,13 @@ def sync_group(shard: ShardState, request: SyncGroupRequest, call: Call) -> Any:
     if member.member_id != group.leader_id:
         return PARKED
     return _assign(shard, group, request, call)
+
+
+def refused(request: SyncGroupRequest, call: Call) -> SyncGroupResponse | None:
+    """What is wrong whatever the group is, and whether or not its shard is loaded."""
+    if call.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
+        return SyncGroupResponse(0, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    return None if request.group_id else SyncGroupResponse(0, ErrorCode.INVALID_GROUP_ID)
 
 
 def _problem(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode | None:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from coordinator.classic.group import CONSUMER, GROUP_METADATA, ClassicGroup
 from coordinator.classic.state import EMPTY, STABLE
-from coordinator.offsets.store import NO_EXPIRY, CommittedOffset
+from coordinator.offsets.store import NO_EXPIRY, CommittedOffset, Place
 from coordinator.outcome import Outcome, Record
 from coordinator.shard_state import ShardState
 from protocol.messages.log_group_metadata import GroupMetadataKey
@@ -36,7 +36,7 @@ def expire_offsets(shard: ShardState, now: int) -> Outcome:
     out = Outcome()
     for group in list(shard.groups.values()):
         kept = _expire_group(shard, group, now, out)
-        if group.state is EMPTY and not kept and not group.pending_joins:
+        if group.state is EMPTY and not kept:
             out.records.append(group_tombstone(group.group_id))
     return out
 
@@ -76,16 +76,9 @@ def _is_expired(shard: ShardState, group: ClassicGroup, committed: CommittedOffs
 def forget_topics(shard: ShardState, deleted: Iterable[tuple[str, bytes]]) -> Outcome:
     """Tombstones for all offsets of deleted topics, given by name and id."""
     ids = dict(deleted)
-    out = Outcome()
-    for group_id in list(shard.offsets.group_ids()):
-        for topic, partitions in shard.offsets.topics(group_id).items():
-            if topic in ids:
-                out.records += [
-                    offset_tombstone(group_id, topic, index)
-                    for index, committed in partitions.items()
-                    if committed.topic_id in (NO_UUID, ids[topic])
-                ]
-        for _, topic, index in list(shard.offsets.pending_places(group_id)):
-            if topic in ids:
-                out.records.append(offset_tombstone(group_id, topic, index))
-    return out
+    places: dict[Place, None] = {}
+    for place, offset in shard.offsets.all_offsets():
+        topic = place[1]
+        if topic in ids and offset.topic_id in (NO_UUID, ids[topic]):
+            places[place] = None
+    return Outcome([offset_tombstone(*place) for place in places])

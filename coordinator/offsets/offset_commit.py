@@ -14,6 +14,7 @@ from typing import Any
 from coordinator.classic import session
 from coordinator.classic.group import ClassicGroup
 from coordinator.classic.state import COMPLETING_REBALANCE, EMPTY
+from coordinator.offsets.answers import merged
 from coordinator.outcome import Call, Outcome, Record
 from coordinator.shard_state import ShardState
 from protocol.error_codes import ErrorCode
@@ -29,6 +30,7 @@ from protocol.messages.offset_commit import (
 
 OFFSET_COMMIT = 1
 WITH_EXPIRY_VERSION = 1  # of the record's value
+NO_RETENTION = -1
 FIRST_VERSION_WITH_TOPIC_IDS = 10
 FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND = 9
 
@@ -36,14 +38,11 @@ Accepted = tuple[str, bytes, OffsetCommitRequestPartition, OffsetCommitResponseP
 
 
 def offset_commit(shard: ShardState, request: OffsetCommitRequest, call: Call) -> Any:
-    accepted: list[Accepted] = []
-    response = OffsetCommitResponse(0, [_look_up(shard, topic, call.version, accepted) for topic in request.topics])
+    response, accepted = look_up(shard, request, call.version)
     if not accepted:
         return response
     if error := _verdict(shard, request, call):
-        for *_, answer in accepted:
-            answer.error_code = error
-        return response
+        return refuse(response, accepted, error)
     out = Outcome()
     headers = _audit_headers(request) if shard.config.audit_headers else ()
     for name, topic_id, partition, answer in accepted:
@@ -55,10 +54,33 @@ def offset_commit(shard: ShardState, request: OffsetCommitRequest, call: Call) -
     return out
 
 
-def _look_up(
-    shard: ShardState, topic: OffsetCommitRequestTopic, version: int, accepted: list[Accepted]
-) -> OffsetCommitResponseTopic:
-    """The answer's skeleton; partitions that exist are added to `accepted`."""
+def look_up(
+    shard: ShardState, request: OffsetCommitRequest, version: int
+) -> tuple[OffsetCommitResponse, list[Accepted]]:
+    """The answer so far, and the partitions that exist: what the group thinks of them is still to be said."""
+    refused: dict[str | bytes, OffsetCommitResponseTopic] = {}
+    asked: list[tuple[str | bytes, OffsetCommitResponseTopic]] = []
+    accepted: list[Accepted] = []
+    for topic in request.topics:
+        _look_up_topic(shard, topic, version, refused, asked, accepted)
+    return OffsetCommitResponse(0, merged(refused, asked)), accepted
+
+
+def refuse(response: OffsetCommitResponse, accepted: list[Accepted], error: ErrorCode) -> OffsetCommitResponse:
+    """One verdict for all partitions that exist."""
+    for *_, answer in accepted:
+        answer.error_code = error
+    return response
+
+
+def _look_up_topic(
+    shard: ShardState,
+    topic: OffsetCommitRequestTopic,
+    version: int,
+    refused: dict[str | bytes, OffsetCommitResponseTopic],
+    asked: list[tuple[str | bytes, OffsetCommitResponseTopic]],
+    accepted: list[Accepted],
+) -> None:
     name: str | None = topic.name
     topic_id: bytes | None = topic.topic_id
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -68,17 +90,22 @@ def _look_up(
     else:
         topic_id = shard.topics.topic_id(topic.name)
     count = 0 if name is None or topic_id is None else shard.topics.partition_count(name)
-    answers = []
+    answers, errors = [], []
     for partition in topic.partitions:
-        answer = OffsetCommitResponsePartition(partition.partition_index, 0)
         if 0 <= partition.partition_index < count:
             assert name is not None
             assert topic_id is not None
+            answer = OffsetCommitResponsePartition(partition.partition_index, 0)
             accepted.append((name, topic_id, partition, answer))
+            answers.append(answer)
         else:
-            answer.error_code = unknown
-        answers.append(answer)
-    return OffsetCommitResponseTopic(topic.name, topic.topic_id, answers)
+            errors.append(OffsetCommitResponsePartition(partition.partition_index, unknown))
+    key = topic.topic_id if version >= FIRST_VERSION_WITH_TOPIC_IDS else topic.name
+    if errors:
+        empty = OffsetCommitResponseTopic(topic.name, topic.topic_id, [])
+        refused.setdefault(key, empty).partitions.extend(errors)  # type: ignore[attr-defined]
+    if answers:
+        asked.append((key, OffsetCommitResponseTopic(topic.name, topic.topic_id, answers)))
 
 
 def _verdict(shard: ShardState, request: OffsetCommitRequest, call: Call) -> ErrorCode | None:
@@ -126,7 +153,7 @@ def _record(
 ) -> Record:  # fmt: skip
     key = OffsetCommitKey(request.group_id, name, partition.partition_index)
     metadata = partition.committed_metadata or ""
-    if request.retention_time_ms >= 0:  # only v2-4 can say so
+    if request.retention_time_ms != NO_RETENTION:  # only v2-4 can say so
         value = OffsetCommitValue(partition.committed_offset, -1, metadata, now, now + request.retention_time_ms)
         return Record(OFFSET_COMMIT, key, value, headers, WITH_EXPIRY_VERSION)
     value = OffsetCommitValue(partition.committed_offset, partition.committed_leader_epoch, metadata, now, -1, topic_id)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from coordinator.classic.group import CONSUMER
+from coordinator.classic.group import CONSUMER, ClassicGroup
 from coordinator.classic.state import EMPTY
+from coordinator.offsets.answers import merged
 from coordinator.offsets.expiration import offset_tombstone
 from coordinator.outcome import Call, Outcome
 from coordinator.shard_state import ShardState
@@ -20,35 +21,49 @@ from protocol.messages.offset_delete import (
 
 
 def offset_delete(shard: ShardState, request: OffsetDeleteRequest, call: Call) -> Any:
-    if not request.group_id:
-        return OffsetDeleteResponse(ErrorCode.INVALID_GROUP_ID)
+    if refusal := refused(request):
+        return refusal
     group = shard.groups.get(request.group_id)
     if group is None:
         return OffsetDeleteResponse(ErrorCode.GROUP_ID_NOT_FOUND)
     if group.state is not EMPTY and group.protocol_type != CONSUMER:
         return OffsetDeleteResponse(ErrorCode.NON_EMPTY_GROUP)
     out = Outcome()
-    topics = []
+    unknown: dict[str, OffsetDeleteResponseTopic] = {}
+    asked: list[tuple[str, OffsetDeleteResponseTopic]] = []
     for topic in request.topics:
-        subscribed = group.state is not EMPTY and group.is_subscribed_to(topic.name)
-        topics.append(_delete(shard, request.group_id, topic, subscribed, out))
-    out.reply(call, OffsetDeleteResponse(0, 0, topics))
+        missing, known = _split(shard, topic)
+        if missing:
+            unknown[topic.name] = OffsetDeleteResponseTopic(
+                topic.name,
+                [OffsetDeleteResponsePartition(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for index in missing],
+            )
+        if known:
+            answers = _delete(shard, group, topic.name, known, out)
+            asked.append((topic.name, OffsetDeleteResponseTopic(topic.name, answers)))
+    out.reply(call, OffsetDeleteResponse(0, 0, merged(unknown, asked)))
     return out
 
 
-def _delete(
-    shard: ShardState, group_id: str, topic: OffsetDeleteRequestTopic, subscribed: bool, out: Outcome
-) -> OffsetDeleteResponseTopic:
+def refused(request: OffsetDeleteRequest) -> OffsetDeleteResponse | None:
+    """What is wrong whatever the group is, and whether or not its shard is loaded."""
+    return None if request.group_id else OffsetDeleteResponse(ErrorCode.INVALID_GROUP_ID)
+
+
+def _split(shard: ShardState, topic: OffsetDeleteRequestTopic) -> tuple[list[int], list[int]]:
+    """Partitions that do not exist, and those that do."""
     count = shard.topics.partition_count(topic.name)
-    answers = []
-    for partition in topic.partitions:
-        index = partition.partition_index
-        error = 0
-        if not 0 <= index < count:
-            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        elif subscribed:
-            error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-        elif shard.offsets.get(group_id, topic.name, index) or shard.offsets.has_pending(group_id, topic.name, index):
-            out.records.append(offset_tombstone(group_id, topic.name, index))
-        answers.append(OffsetDeleteResponsePartition(index, error))
-    return OffsetDeleteResponseTopic(topic.name, answers)
+    indexes = [partition.partition_index for partition in topic.partitions]
+    return [i for i in indexes if not 0 <= i < count], [i for i in indexes if 0 <= i < count]
+
+
+def _delete(
+    shard: ShardState, group: ClassicGroup, topic: str, indexes: list[int], out: Outcome
+) -> list[OffsetDeleteResponsePartition]:
+    if group.state is not EMPTY and group.is_subscribed_to(topic):
+        return [OffsetDeleteResponsePartition(index, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC) for index in indexes]
+    offsets, group_id = shard.offsets, group.group_id
+    for index in indexes:
+        if offsets.get(group_id, topic, index) or offsets.has_pending(group_id, topic, index):
+            out.records.append(offset_tombstone(group_id, topic, index))
+    return [OffsetDeleteResponsePartition(index, 0) for index in indexes]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from coordinator.offsets.store import CommittedOffset
+from coordinator.offsets.store import ByPartition, CommittedOffset
 from coordinator.shard_state import ShardState
 from protocol.error_codes import ErrorCode
 from protocol.messages.offset_fetch import (
@@ -31,16 +31,22 @@ def offset_fetch(
     shard: ShardState, group: OffsetFetchRequestGroup, require_stable: bool, version: int
 ) -> OffsetFetchResponseGroup:
     by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
+    group_id = group.group_id
     if group.topics is None:
-        topics = _all_topics(shard, group.group_id, require_stable, by_id)
+        topics = _all_topics(shard, group_id, require_stable, by_id)
     else:
-        topics = [_one_topic(shard, group.group_id, topic, require_stable, by_id) for topic in group.topics]
-    return OffsetFetchResponseGroup(group.group_id, topics, 0)
+        topics = [_one_topic(shard, group_id, topic, require_stable, by_id) for topic in group.topics]
+    return OffsetFetchResponseGroup(group_id, topics, 0)
+
+
+def _offsets(shard: ShardState, group_id: str) -> dict[str, ByPartition]:
+    """A log can hold offsets of a group that it says is gone; Kafka does not show them."""
+    return shard.offsets.topics(group_id) if group_id in shard.groups else {}
 
 
 def _all_topics(shard: ShardState, group_id: str, require_stable: bool, by_id: bool) -> list[OffsetFetchResponseTopics]:
     topics = []
-    for name, partitions in shard.offsets.topics(group_id).items():
+    for name, partitions in _offsets(shard, group_id).items():
         topic_id = shard.topics.topic_id(name)
         if by_id and topic_id is None:
             continue  # a topic that is gone has no id to name it by
@@ -63,7 +69,7 @@ def _one_topic(
         if name is None:
             return OffsetFetchResponseTopics("", topic.topic_id, _unknown_topic(topic.partition_indexes))
     assert name is not None
-    partitions = shard.offsets.topics(group_id).get(name, {})
+    partitions = _offsets(shard, group_id).get(name, {})
     answers = []
     for index in topic.partition_indexes:
         committed = partitions.get(index)

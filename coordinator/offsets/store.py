@@ -66,8 +66,14 @@ class OffsetStore:
         for pending in self._pending.values():
             yield from (place for place in pending if place[0] == group_id)
 
-    def group_ids(self) -> Iterator[str]:
-        return iter(self._groups)
+    def all_offsets(self) -> Iterator[tuple[Place, CommittedOffset]]:
+        """Committed and pending."""
+        for group_id, topics in self._groups.items():
+            for topic, partitions in topics.items():
+                for partition, offset in partitions.items():
+                    yield (group_id, topic, partition), offset
+        for pending in self._pending.values():
+            yield from pending.items()
 
     def count(self) -> int:
         return sum(len(p) for topics in self._groups.values() for p in topics.values())

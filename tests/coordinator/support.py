@@ -1,0 +1,312 @@
+"""The coordinator with a host made for tests: time is a number, the disk a list of batches.
+
+    host = Host()                      a runtime with 50 empty shards, at time 0 of its own
+    call = host.send(request)          through the codec of the version, as a client would; call.answer when it came
+    host.advance(3_000)                deadlines come due one by one, each at its own time
+    host.disk.is_slow = True           nothing is durable until host.disk_catches_up(), or host.disk_fails()
+    host.crash()                       memory is gone; a new runtime loads what the disk holds
+
+Requests and answers go through the real codecs, so that a field that a version does not have is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from random import Random
+from typing import Any
+
+from broker import groups
+from coordinator.config import GroupConfig
+from coordinator.offsets.expiration import expire_offsets, forget_topics
+from coordinator.outcome import PARKED, Outcome
+from coordinator.runtime import Handler, Runtime, Write
+from coordinator.shard import Shard, Status
+from coordinator.shard_state import ShardState
+from protocol.api_keys import APIS, ApiKey
+from protocol.codec import request_decoder, request_encoder, response_decoder, response_encoder
+from protocol.error_codes import ErrorCode
+from protocol.log_records import decode_key, decode_value
+from protocol.messages.delete_groups import DeleteGroupsRequest
+from protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
+from protocol.messages.list_groups import ListedGroup, ListGroupsRequest
+from protocol.record_batch import Record, parse_header, read_records, verify_crc
+
+START = 1_700_000_000_000
+
+SERVED = {
+    ApiKey.JOIN_GROUP: groups.join_group,
+    ApiKey.SYNC_GROUP: groups.sync_group,
+    ApiKey.HEARTBEAT: groups.heartbeat,
+    ApiKey.LEAVE_GROUP: groups.leave_group,
+    ApiKey.OFFSET_COMMIT: groups.offset_commit,
+    ApiKey.OFFSET_FETCH: groups.offset_fetch,
+    ApiKey.OFFSET_DELETE: groups.offset_delete,
+    ApiKey.DESCRIBE_GROUPS: groups.describe_groups,
+    ApiKey.LIST_GROUPS: groups.list_groups,
+    ApiKey.DELETE_GROUPS: groups.delete_groups,
+}
+KEY_OF_NAME = {api.name: api.key for api in APIS.values()}
+
+
+class Call:
+    """A request of a test, and its answer once it has come."""
+
+    def __init__(self, host: Host, api_key: int, version: int, client_id: str) -> None:
+        self.host = host
+        self.api_key = api_key
+        self.version = version
+        self.client_id = client_id
+        self.client_host = "/10.0.0.7"
+        self.now = host.now
+        self.answered_at: int | None = None
+        self._answer: Any = None
+
+    def reply(self, response: Any) -> None:
+        assert self.answered_at is None, f"a second answer: {response!r}, after {self._answer!r}"
+        self.answered_at = self.host.now
+        raw = response_encoder(self.api_key, self.version)(response)
+        self._answer = response_decoder(self.api_key, self.version)(raw if type(raw) is bytes else b"".join(raw))
+
+    @property
+    def is_answered(self) -> bool:
+        return self.answered_at is not None
+
+    @property
+    def answer(self) -> Any:
+        assert self.is_answered, "not answered yet"
+        return self._answer
+
+    @property
+    def error(self) -> ErrorCode:
+        return ErrorCode(self.answer.error_code)
+
+
+class FakeTopics:
+    """Names, ids and partition counts."""
+
+    def __init__(self, **partition_counts: int) -> None:
+        self._ids: dict[str, bytes] = {}
+        self._counts: dict[str, int] = {}
+        self._made = 0
+        for name, count in partition_counts.items():
+            self.create(name, count)
+
+    def create(self, name: str, count: int) -> bytes:
+        self._made += 1
+        self._ids[name] = self._made.to_bytes(16, "big")
+        self._counts[name] = count
+        return self._ids[name]
+
+    def delete(self, name: str) -> bytes:
+        del self._counts[name]
+        return self._ids.pop(name)
+
+    def topic_id(self, name: str) -> bytes | None:
+        return self._ids.get(name)
+
+    def name_of(self, topic_id: bytes) -> str | None:
+        return next((name for name, known in self._ids.items() if known == topic_id), None)
+
+    def partition_count(self, name: str) -> int:
+        return self._counts.get(name, 0)
+
+
+class Disk:
+    """What is durable, per partition; and, while it is slow, the writes that are on their way."""
+
+    def __init__(self) -> None:
+        self.batches: dict[int, list[bytes]] = {}
+        self.on_the_way: list[Write] = []
+        self.is_slow = False
+
+    def keep(self, write: Write) -> None:
+        log = self.batches.setdefault(write.shard.partition, [])
+        for batch in write.batches:
+            verify_crc(batch, 0, parse_header(batch))
+            assert parse_header(batch).base_offset == self.end_offset(write.shard.partition)
+            log.append(batch)
+
+    def end_offset(self, partition: int) -> int:
+        log = self.batches.get(partition)
+        return parse_header(log[-1]).next_offset if log else 0
+
+
+class Host:
+    """See the module."""
+
+    def __init__(
+        self, *, seed: int = 1, partition_count: int = 50, topics: FakeTopics | None = None, load: bool = True,
+        **settings: Any,
+    ) -> None:  # fmt: skip
+        self.now = START
+        self.disk = Disk()
+        self.topics = topics or FakeTopics(orders=12, payments=4)
+        self.config = GroupConfig(**settings)
+        self.random = Random(seed)
+        self.partition_count = partition_count
+        self.events: list[Any] = []
+        self.open_calls: list[Call] = []
+        self.runtime = self._new_runtime()
+        if load:
+            self.load()
+
+    @property
+    def coordinator(self) -> Host:
+        """What broker.groups asks a broker for: this object is all of the broker that it needs."""
+        return self
+
+    def _new_runtime(self) -> Runtime:
+        return Runtime(self.config, self.topics, self.random, self.partition_count)
+
+    # --- requests
+
+    def send(self, request: Any, version: int | None = None, client_id: str = "client") -> Call:
+        api = APIS[KEY_OF_NAME[type(request).__name__.removesuffix("Request")]]
+        version = api.max_version if version is None else version
+        raw = request_encoder(api.key, version)(request)
+        request = request_decoder(api.key, version)(raw if type(raw) is bytes else b"".join(raw))
+        call = Call(self, api.key, version, client_id)
+        self.open_calls.append(call)
+        broker: Any = self
+        served: Any = SERVED[api.key]
+        response = served(broker, request, call)
+        if response is not PARKED:
+            call.reply(response)
+        self.settle()
+        return call
+
+    def ask(self, request: Any, version: int | None = None) -> Any:
+        return self.send(request, version).answer
+
+    # The three calls of broker.groups.
+
+    def submit(self, group_id: str, handler: Handler, request: Any, call: Any) -> Any:
+        return self.runtime.submit(group_id, handler, request, call)
+
+    def commit(self, shard: Shard, out: Outcome) -> None:
+        self.runtime.commit(shard, out)
+
+    def answer_after_writes(self, shard: Shard, call: Any, response: Any) -> None:
+        assert self.runtime.answer_after_writes(shard, call, response) is PARKED
+
+    # --- the disk
+
+    def settle(self) -> None:
+        """Until nothing moves any more: replies leave, and a disk that is not slow writes at once."""
+        while True:
+            for call, response in self.runtime.take_replies():
+                call.reply(response)  # type: ignore[attr-defined]
+            if not self.runtime.has_writes:
+                break
+            for write in self.runtime.take_writes(self.now):
+                self.disk.on_the_way.append(write)
+            if not self.disk.is_slow:
+                self._write_all()
+        events, self.runtime.events = self.runtime.events, []
+        self.events += events
+        self.open_calls = [call for call in self.open_calls if not call.is_answered]
+
+    def _write_all(self) -> None:
+        while self.disk.on_the_way:
+            self.write_one()
+
+    def write_one(self) -> None:
+        write = self.disk.on_the_way.pop(0)
+        self.disk.keep(write)
+        self.runtime.written(write)
+
+    def disk_catches_up(self) -> None:
+        self.disk.is_slow = False
+        self._write_all()
+        self.settle()
+
+    def disk_fails(self, error: ErrorCode = ErrorCode.NOT_COORDINATOR) -> None:
+        """Nothing of what is on the way gets there; the shards concerned are loading from now on."""
+        writes, self.disk.on_the_way = self.disk.on_the_way, []
+        assert writes, "nothing is being written"
+        for write in writes:
+            self.runtime.write_failed(write, error)
+        self.disk.is_slow = False
+        self.settle()
+
+    # --- restart
+
+    def load(self) -> None:
+        """Every shard that is not active replays its log."""
+        for shard in self.runtime.shards:
+            if shard.status is not Status.ACTIVE:
+                self.load_shard(shard)
+        self.settle()
+
+    def load_shard(self, shard: Shard) -> None:
+        for batch in self.disk.batches.get(shard.partition, []):
+            shard.load_chunk(batch, len(batch))
+        self.runtime.commit(shard, shard.loaded(self.now))
+
+    def crash(self, *, load: bool = True) -> None:
+        """kill -9: what was on the way is lost, and so is every connection."""
+        self.disk.on_the_way = []
+        self.open_calls = []
+        self.runtime = self._new_runtime()
+        if load:
+            self.load()
+
+    # --- time
+
+    def advance(self, ms: int) -> None:
+        target = self.now + ms
+        while (deadline := self.runtime.next_deadline()) is not None and deadline <= target:
+            self.now = max(self.now, deadline)
+            self.runtime.expire(self.now)
+            self.settle()
+        self.now = target
+
+    def expire_offsets(self) -> None:
+        for shard in self.runtime.shards:
+            self.runtime.commit(shard, expire_offsets(shard.state, self.now))
+        self.settle()
+
+    def delete_topic(self, name: str) -> None:
+        topic_id = self.topics.delete(name)
+        for shard in self.runtime.shards:
+            self.runtime.commit(shard, forget_topics(shard.state, [(name, topic_id)]))
+        self.settle()
+
+    # --- looking
+
+    def shard_of(self, group_id: str) -> Shard:
+        return self.runtime.shard_of(group_id)
+
+    def state_of(self, group_id: str) -> ShardState:
+        return self.shard_of(group_id).state
+
+    def describe(self, group_id: str, version: int | None = None) -> DescribedGroup:
+        described: DescribedGroup = self.ask(DescribeGroupsRequest([group_id]), version).groups[0]
+        return described
+
+    def state(self, group_id: str) -> str:
+        return self.describe(group_id).group_state
+
+    def list_groups(self, states: Iterable[str] = (), types: Iterable[str] = (), version: int = 5) -> list[ListedGroup]:
+        answer = self.ask(ListGroupsRequest(list(states), list(types)), version)
+        assert answer.error_code == 0
+        return list(answer.groups)
+
+    def delete(self, *group_ids: str, version: int = 2) -> dict[str, ErrorCode]:
+        answer = self.ask(DeleteGroupsRequest(list(group_ids)), version)
+        return {result.group_id: ErrorCode(result.error_code) for result in answer.results}
+
+    def log_of(self, group_id: str) -> list[Record]:
+        """The durable records of the group's partition."""
+        batches = self.disk.batches.get(self.shard_of(group_id).partition, [])
+        return [record for batch in batches for record in read_records(batch)]
+
+    def records_of(self, group_id: str) -> list[tuple[int, Any, Any]]:
+        """(type, key, value) of the durable records of one group; the value of a tombstone is None."""
+        found = []
+        for record in self.log_of(group_id):
+            assert record.key is not None
+            kind, key = decode_key(record.key)
+            if key.group == group_id:
+                found.append((kind, key, None if record.value is None else decode_value(kind, record.value)))
+        return found
