@@ -2,8 +2,8 @@
 
     | length int32 | header | body |
 
-The length is judged as soon as its four bytes are there. A frame that arrives whole in one piece, which is nearly
-every frame, is cut out of that piece without passing through a buffer.
+The length is judged as soon as its four bytes are there, so no more than one frame's worth of bytes ever waits for
+its end. A frame comes out as bytes of its own: decoders keep slices of it.
 """
 
 from __future__ import annotations
