@@ -10,26 +10,24 @@ The host calls, and then takes what has become ready:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
 from coordinator.config import GroupConfig
 from coordinator.failures import failed_response, unavailable_response
-from coordinator.outcome import PARKED, Call, Outcome, Record, Reply
+from coordinator.outcome import PARKED, Call, Outcome, Reply
 from coordinator.partitioner import partition_of
+from coordinator.record_codec import batches
 from coordinator.shard import Shard, Status, Write
 from coordinator.shard_state import ShardState, Topics
 from protocol.error_codes import ErrorCode
-from protocol.log_records import encode_key, encode_value
 from protocol.messages.join_group import JoinGroupRequest
-from protocol.record_batch import build_batch
 
 __all__ = ["Handler", "Runtime", "Write"]
 
 Handler = Callable[[ShardState, Any, Call], Any]
 
-MAX_BATCH_BYTES = 900_000  # a batch must stay below max.message.bytes
 MAX_CACHED_GROUPS = 100_000
 
 
@@ -105,7 +103,7 @@ class Runtime:
         records, shard.unwritten = shard.unwritten, []
         replies, shard.waiting = shard.waiting, []
         first_offset = shard.next_offset - len(records)
-        write = Write(shard, first_offset, _batches(records, first_offset, now), replies)
+        write = Write(shard, first_offset, batches(records, first_offset, now), replies)
         shard.in_flight.append(write)
         return write
 
@@ -148,27 +146,3 @@ class Runtime:
             if shard.status is Status.ACTIVE:
                 while (out := shard.state.purgatory.expire(now)) is not None:
                     self.commit(shard, out)
-
-
-def _batches(records: Iterable[Record], first_offset: int, now: int) -> list[bytes]:
-    """Kafka's bytes; more than one batch only if the records do not fit into one."""
-    batches: list[bytes] = []
-    rows: list[Any] = []
-    size = 0
-    for record in records:
-        key = encode_key(record.type, record.key)
-        value = None if record.value is None else encode_value(record.type, record.value, record.value_version)
-        grown = len(key) + len(value or b"") + 64
-        if rows and size + grown > MAX_BATCH_BYTES:
-            batches.append(_build(rows, first_offset, now))
-            first_offset += len(rows)
-            rows, size = [], 0
-        rows.append((key, value, record.headers))
-        size += grown
-    if rows:
-        batches.append(_build(rows, first_offset, now))
-    return batches
-
-
-def _build(rows: list[Any], base_offset: int, now: int) -> bytes:
-    return build_batch(rows, timestamp=now, base_offset=base_offset, base_sequence=0)  # 0, as Kafka's coordinator

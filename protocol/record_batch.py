@@ -456,6 +456,38 @@ def with_base_offset(batch: bytearray, base_offset: int, leader_epoch: int) -> N
     _LEADER_EPOCH.pack_into(batch, 12, leader_epoch)
 
 
+def encode_record(offset_delta: int, key: bytes, value: bytes | None, headers: bytes) -> bytes:
+    """A record of a batch at one timestamp, with its headers packed already: for those who write many alike."""
+    key_size = len(key)
+    record = (
+        b"\0\0"
+        + (SMALL_VARINTS[offset_delta] if offset_delta < 1024 else encode_varint(offset_delta))
+        + (SMALL_VARINTS[key_size] if key_size < 1024 else encode_varint(key_size))
+        + key
+        + _encode_bytes(value)
+        + headers
+    )
+    size = len(record)
+    return (SMALL_VARINTS[size] if size < 1024 else encode_varint(size)) + record
+
+
+def build_encoded(body: bytes, count: int, *, timestamp: int, base_offset: int, base_sequence: int) -> bytes:
+    """A batch of `count` records that `encode_record` has packed."""
+    return _assemble(
+        body,
+        base_offset,
+        0,
+        0,
+        count - 1,
+        timestamp,
+        timestamp,
+        NO_PRODUCER_ID,
+        NO_PRODUCER_EPOCH,
+        base_sequence,
+        count,
+    )
+
+
 def _encode_record(
     timestamp_delta: int, offset_delta: int, key: bytes | None, value: bytes | None, headers: Headers
 ) -> bytes:
@@ -466,7 +498,7 @@ def _encode_record(
         + (SMALL_VARINTS[offset_delta] if offset_delta < 1024 else encode_varint(offset_delta))
         + _encode_bytes(key)
         + _encode_bytes(value)
-        + (_encode_headers(headers) if headers else b"\0")
+        + (encode_headers(headers) if headers else b"\0")
     )
     size = len(record)
     return (SMALL_VARINTS[size] if size < 1024 else encode_varint(size)) + record
@@ -479,7 +511,7 @@ def _encode_bytes(field: bytes | None) -> bytes:
     return (SMALL_VARINTS[size] if size < 1024 else encode_varint(size)) + field
 
 
-def _encode_headers(headers: Headers) -> bytes:
+def encode_headers(headers: Headers) -> bytes:
     encoded = encode_varint(len(headers))
     for name, value in headers:
         encoded += _encode_bytes(name) + _encode_bytes(value)

@@ -1,0 +1,91 @@
+"""Records of the coordinator's log as Kafka's bytes: batches of them, ready to append.
+
+Every kind of record can be packed by its generated codec. Committed offsets are nearly all of them, and have a way of
+their own here: the key's first part is the same for every partition of a topic, and most metadata is empty. A test
+compares both ways byte by byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from struct import Struct
+
+from coordinator.outcome import Record
+from protocol.log_records import encode_key, encode_value
+from protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
+from protocol.record_batch import build_encoded, encode_headers, encode_record
+from protocol.wire import NO_UUID, uvarint
+
+OFFSET_COMMIT = 1
+MAX_BATCH_BYTES = 900_000  # a batch must stay below max.message.bytes
+MAX_CACHED_PREFIXES = 50_000
+
+_int32 = Struct(">i").pack
+_int64 = Struct(">q").pack
+_version_offset_epoch = Struct(">hqi").pack  # version 4
+_without_metadata = Struct(">hqiBqBBB16s").pack  # and one tagged field: 16 bytes of topic id
+_TOPIC_ID_TAG = b"\x01\x00\x10"  # one tagged field, number 0, 16 bytes
+
+_prefixes: dict[tuple[str, str], bytes] = {}
+
+
+def batches(records: Iterable[Record], first_offset: int, now: int) -> list[bytes]:
+    """More than one batch only if the records do not fit into one."""
+    made: list[bytes] = []
+    body: list[bytes] = []
+    size = 0
+    headers: object = None
+    packed_headers = b"\0"
+    for record in records:
+        if record.headers is not headers:  # those of one commit share theirs
+            headers = record.headers
+            packed_headers = encode_headers(record.headers)
+        packed = encode_record(len(body), *_key_and_value(record), packed_headers)
+        if body and size + len(packed) > MAX_BATCH_BYTES:
+            made.append(_build(body, first_offset, now))
+            first_offset += len(body)
+            body, size = [], 0
+            packed = encode_record(0, *_key_and_value(record), packed_headers)
+        body.append(packed)
+        size += len(packed)
+    if body:
+        made.append(_build(body, first_offset, now))
+    return made
+
+
+def _build(body: list[bytes], base_offset: int, now: int) -> bytes:
+    # Base sequence 0, not -1, is what Kafka's coordinator writes.
+    return build_encoded(b"".join(body), len(body), timestamp=now, base_offset=base_offset, base_sequence=0)
+
+
+def _key_and_value(record: Record) -> tuple[bytes, bytes | None]:
+    kind, key, value, _, version = record
+    if kind == OFFSET_COMMIT:
+        packed_key = _pack_offset_key(key)
+        if value is None:
+            return packed_key, None
+        if version is None:
+            return packed_key, _pack_offset_value(value)
+        return packed_key, encode_value(kind, value, version)
+    return encode_key(kind, key), None if value is None else encode_value(kind, value, version)
+
+
+def _pack_offset_key(key: OffsetCommitKey) -> bytes:
+    place = (key.group, key.topic)
+    prefix = _prefixes.get(place)
+    if prefix is None:
+        if len(_prefixes) >= MAX_CACHED_PREFIXES:
+            _prefixes.clear()
+        prefix = _prefixes[place] = encode_key(OFFSET_COMMIT, OffsetCommitKey(key.group, key.topic, 0))[:-4]
+    return prefix + _int32(key.partition)
+
+
+def _pack_offset_value(value: OffsetCommitValue) -> bytes:
+    if value.metadata == "" and value.topic_id != NO_UUID:
+        return _without_metadata(
+            4, value.offset, value.leader_epoch, 1, value.commit_timestamp, 1, 0, 16, value.topic_id
+        )
+    metadata = value.metadata.encode()
+    tags = _TOPIC_ID_TAG + value.topic_id if value.topic_id != NO_UUID else b"\0"
+    start = _version_offset_epoch(4, value.offset, value.leader_epoch)
+    return start + uvarint(len(metadata) + 1) + metadata + _int64(value.commit_timestamp) + tags
