@@ -67,7 +67,10 @@ def targets() -> list[Target]:
     vectors = {(name, version): messages for name, version, messages in read_vectors()}
     messages = [(kind, version) for kind in kinds() for version in kind.versions()]
     made = [_message_target(kind, version, vectors[kind.name, version]) for kind, version in messages]
-    return made + [_batches()] * (len(made) // 20)
+    made += [_batches()] * (len(made) // 20)
+    for target in made:
+        target.decode(target.head + target.bodies[0])  # modules are imported at first use: not the frame's time
+    return made
 
 
 def _message_target(kind: Kind, version: int, bodies: list[bytes]) -> Target:
