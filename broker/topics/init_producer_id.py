@@ -12,6 +12,7 @@ twice, whatever happens:
 from __future__ import annotations
 
 import json
+import logging
 from typing import TYPE_CHECKING
 
 from protocol.error_codes import ErrorCode
@@ -20,6 +21,8 @@ from protocol.messages.init_producer_id import InitProducerIdRequest, InitProduc
 if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.call import Call
+
+logger = logging.getLogger(__name__)
 
 PRODUCER_IDS_FILE = "kohort-producer-ids.json"
 BLOCK_SIZE = 1000
@@ -58,4 +61,9 @@ def init_producer_id(broker: Broker, request: InitProducerIdRequest, call: Call)
     ids: ProducerIds | None = broker.extra.get("producer_ids")
     if ids is None:
         ids = broker.extra["producer_ids"] = ProducerIds(broker)
-    return InitProducerIdResponse(0, 0, ids.take(call.now, data_is_foreign=bool(broker.logs.logs)), 0)
+    try:
+        producer_id = ids.take(call.now, data_is_foreign=bool(broker.logs.logs))
+    except OSError as problem:
+        logger.error("no producer id, for a block of them could not be written down: %s", problem)
+        return InitProducerIdResponse(0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, -1, -1)  # clients try again
+    return InitProducerIdResponse(0, 0, producer_id, 0)

@@ -1,0 +1,216 @@
+"""Idempotent producers: sequences, duplicates, epochs, and what a restart remembers. As Kafka 4.3.1 answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.topics.producer_state import PRODUCERS, Producers, save_all_snapshots
+from protocol.error_codes import ErrorCode
+from protocol.messages.init_producer_id import InitProducerIdRequest
+from protocol.record_batch import build_batch
+from tests.broker.broker_box import START_MS, BrokerBox
+
+DAY_MS = 86_400_000
+MAX_SEQUENCE = 2**31 - 1
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Iterator[BrokerBox]:
+    made = BrokerBox(tmp_path / "data")
+    made.topic("t")
+    yield made
+    made.close()
+
+
+def send(box: BrokerBox, sequence: int, count: int = 2, epoch: int = 0, producer_id: int = 7) -> Any:
+    """The offset that two records got, or the name of the error."""
+    batch = build_batch(
+        [(b"k", b"v")] * count,
+        timestamp=box.now,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+    )
+    answer = box.produce(batch)
+    return answer.base_offset if answer.error_code == 0 else ErrorCode(answer.error_code).name
+
+
+def test_sequences_go_on_without_a_gap(box: BrokerBox) -> None:
+    assert [send(box, sequence) for sequence in (0, 2, 4)] == [0, 2, 4]
+    assert send(box, 7) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    assert send(box, 6) == 6
+
+
+def test_a_producer_that_nobody_knows_may_start_anywhere(box: BrokerBox) -> None:
+    assert send(box, 5) == 0
+
+
+def test_a_retry_of_one_of_the_last_five_batches_is_answered_with_its_first_offset(box: BrokerBox) -> None:
+    for sequence in range(0, 12, 2):
+        send(box, sequence)
+    assert [send(box, sequence) for sequence in (2, 4, 6, 8, 10)] == [2, 4, 6, 8, 10]
+    assert send(box, 0) == "OUT_OF_ORDER_SEQUENCE_NUMBER"  # the sixth last is forgotten
+    assert len(box.read_all()) == 12
+
+
+def test_the_answer_to_a_retry_tells_the_time_of_the_first(box: BrokerBox) -> None:
+    send(box, 0)
+    box.pass_time(5)
+    batch = build_batch([(b"k", b"v")] * 2, timestamp=box.now, producer_id=7, producer_epoch=0, base_sequence=0)
+    assert box.produce(batch).log_append_time_ms == START_MS
+
+
+def test_a_retry_must_be_the_same_batch(box: BrokerBox) -> None:
+    send(box, 0)
+    assert send(box, 0, count=1) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    assert send(box, 0, count=3) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+
+
+def test_a_new_epoch_starts_at_zero_and_fences_the_old_one(box: BrokerBox) -> None:
+    send(box, 0)
+    assert send(box, 2, epoch=1) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    assert send(box, 0, epoch=1) == 2
+    assert send(box, 2, epoch=0) == "INVALID_PRODUCER_EPOCH"
+    assert send(box, 0, epoch=1) == 2
+
+
+def test_behind_the_greatest_sequence_comes_zero(box: BrokerBox) -> None:
+    assert send(box, MAX_SEQUENCE - 2) == 0
+    assert send(box, MAX_SEQUENCE) == 2  # the first record has the greatest, the second 0
+    assert send(box, 1) == 4
+    assert send(box, MAX_SEQUENCE) == 2
+    assert send(box, MAX_SEQUENCE, count=1, producer_id=8) == 6
+    assert send(box, 0, producer_id=8) == 7
+
+
+def test_producers_do_not_disturb_each_other(box: BrokerBox) -> None:
+    assert [send(box, 0, producer_id=each) for each in (1, 2, 3)] == [0, 2, 4]
+    assert [send(box, 2, producer_id=each) for each in (3, 2, 1)] == [6, 8, 10]
+
+
+def reopened(box: BrokerBox, tmp_path: Path, *, clean: bool) -> BrokerBox:
+    if clean:
+        save_all_snapshots(box.broker)
+        box.close()
+    else:
+        box.crash()
+    return BrokerBox(tmp_path / "data")
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_restart_forgets_no_producer(tmp_path: Path, clean: bool) -> None:
+    box = BrokerBox(tmp_path / "data")
+    box.topic("t")
+    for sequence in range(0, 12, 2):
+        send(box, sequence)
+    again = reopened(box, tmp_path, clean=clean)
+    assert send(again, 10) == 10
+    assert send(again, 14) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    assert send(again, 12) == 12
+    again.close()
+
+
+def test_after_a_roll_recovery_starts_at_the_snapshot_of_the_new_segment(tmp_path: Path) -> None:
+    box = BrokerBox(tmp_path / "data")
+    topic = box.topic("t")
+    send(box, 0, producer_id=1)
+    topic.partitions[0].log.roll(box.now)
+    send(box, 0, producer_id=2)
+    box.crash()
+    (snapshot,) = (tmp_path / "data" / "t-0").glob("*.snapshot")
+    assert snapshot.name == "00000000000000000002.snapshot"
+    told = Producers.from_bytes(snapshot.read_bytes())
+    assert {key: each.batches[-1].last_sequence for key, each in told.by_id.items()} == {1: 1}
+    batch = told.by_id[1].batches.pop()
+    told.by_id[1].batches.append(batch._replace(last_sequence=41))  # not what the log says: who is believed?
+    snapshot.write_bytes(told.to_bytes())
+    again = BrokerBox(tmp_path / "data")
+    assert send(again, 42, producer_id=1) == 4
+    assert send(again, 2, producer_id=2) == 6
+    again.close()
+
+
+def test_a_damaged_snapshot_is_passed_over(tmp_path: Path) -> None:
+    box = BrokerBox(tmp_path / "data")
+    box.topic("t")
+    send(box, 0)
+    again = reopened(box, tmp_path, clean=True)
+    again.crash()
+    path = tmp_path / "data" / "t-0" / "00000000000000000002.snapshot"
+    path.write_bytes(path.read_bytes()[:-1] + b"\7")
+    third = BrokerBox(tmp_path / "data")
+    assert send(third, 0) == 0
+    assert send(third, 2) == 2
+    third.close()
+
+
+def test_an_empty_snapshot_has_the_ten_bytes_of_kafkas() -> None:
+    assert Producers().to_bytes() == bytes.fromhex("0001 48674bc7 00000000".replace(" ", ""))
+
+
+def test_silent_producers_are_forgotten(box: BrokerBox) -> None:
+    send(box, 0)
+    producers = box.broker.catalog.get("t").partitions[0].extra[PRODUCERS]  # type: ignore[union-attr]
+    producers.expire(START_MS - 1)
+    assert 7 in producers.by_id
+    producers.expire(START_MS)
+    assert 7 not in producers.by_id
+
+
+# --- InitProducerId -------------------------------------------------------------------------------
+
+
+def take_id(box: BrokerBox, version: int = 4, **fields: Any) -> Any:
+    return box.send(22, InitProducerIdRequest(**({"transactional_id": None} | fields)), version)
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_every_producer_gets_an_id_of_its_own(box: BrokerBox, version: int) -> None:
+    answers = [take_id(box, version) for _ in range(3)]
+    assert [(each.error_code, each.producer_id, each.producer_epoch) for each in answers] == [
+        (0, 0, 0),
+        (0, 1, 0),
+        (0, 2, 0),
+    ]
+
+
+def test_no_id_is_given_twice_not_even_after_a_crash(tmp_path: Path) -> None:
+    taken: list[int] = []
+    for _ in range(3):
+        box = BrokerBox(tmp_path / "data")
+        taken += [take_id(box).producer_id for _ in range(1500)]
+        box.crash()
+    assert len(set(taken)) == len(taken) == 4500
+
+
+def test_ids_stay_away_from_those_that_foreign_logs_may_know(tmp_path: Path) -> None:
+    box = BrokerBox(tmp_path / "data")
+    box.topic("t")
+    box.append(b"from elsewhere")
+    assert take_id(box).producer_id >= 1_000_000_000
+    box.close()
+
+
+def test_an_id_that_cannot_be_written_down_is_not_given(tmp_path: Path) -> None:
+    box = BrokerBox(tmp_path / "data")
+    (tmp_path / "data" / "kohort-producer-ids.json.tmp").mkdir()
+    assert ErrorCode(take_id(box).error_code).name == "COORDINATOR_LOAD_IN_PROGRESS"
+    box.close()
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"producer_id": 5}, "INVALID_REQUEST"),
+        ({"producer_epoch": 5}, "INVALID_REQUEST"),
+        ({"producer_id": 5, "producer_epoch": 5}, "NONE"),
+        ({"transactional_id": ""}, "INVALID_REQUEST"),
+        ({"transactional_id": "mine"}, "UNSUPPORTED_VERSION"),
+    ],
+)
+def test_what_is_asked_for_decides(box: BrokerBox, fields: dict[str, Any], error: str) -> None:
+    assert ErrorCode(take_id(box, **fields).error_code).name == error
