@@ -57,6 +57,10 @@ class Housekeeping:
             timer.cancel()
         self._cleaner.stop()
 
+    @property
+    def is_compacting(self) -> bool:
+        return self._cleaner.busy_with is not None
+
     def _every(self, name: str, interval_ms: int, work: Callable[[], object]) -> None:
         if interval_ms > NEVER_MS:
             return
