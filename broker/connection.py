@@ -92,8 +92,10 @@ class Connection(asyncio.Protocol):
         splitter = self._splitter
         if not splitter.pending_bytes:
             self._frame_started = self.last_active
-        splitter.feed(data)
-        self._pump()
+        if self._parked is None:
+            self._pump(data)
+        else:
+            splitter.feed(data)
         if (
             self._reading
             and splitter.pending_bytes > READ_AHEAD_BYTES
@@ -111,20 +113,25 @@ class Connection(asyncio.Protocol):
 
     # --- frames
 
-    def _pump(self) -> None:
-        """Handle the frames that are there, until one is parked or the client stops reading."""
-        if self._pumping:
+    def _pump(self, data: bytes | None = None) -> None:
+        """Handle the frames that are there, and what `data` adds, until one is parked or the client stops reading."""
+        if self._pumping:  # then `data` is None: nothing is received while a handler runs
             return  # a handler answered an earlier request of this connection; the loop below goes on by itself
         self._pumping = True
         splitter = self._splitter
         try:
+            if data is not None:
+                if not (self._choked or self._sending) and splitter.is_whole_frame(data):
+                    self._handle(data, 4)
+                    return
+                splitter.feed(data)
             while self._parked is None and not (self._choked or self._sending) and not self.is_closed:
                 frame = splitter.next_frame()
                 if frame is None:
                     self._read_on()
                     return
                 self._frame_started = self.last_active
-                self._handle(frame)
+                self._handle(frame, 0)
         except (MalformedMessage, UnsupportedRequest) as problem:
             if self._server.metrics is not None:
                 self._server.metrics.refused_requests += 1
@@ -140,14 +147,15 @@ class Connection(asyncio.Protocol):
             self._reading = True
             self._transport.resume_reading()
 
-    def _handle(self, frame: bytes) -> None:
+    def _handle(self, frame: bytes, start: int) -> None:
         # As protocol.headers.read_request_header, without making an object.
-        api_key, version, correlation_id, length = _request_header(frame) if len(frame) >= 10 else _too_short()
-        pos = 10
+        pos = start + 10
+        api_key, version, correlation_id, length = _request_header(frame, start) if len(frame) >= pos else _too_short()
         if length > 0:
+            raw_client_id = frame[pos : pos + length]
             pos += length
-            if frame[10:pos] != self._raw_client_id:
-                self._raw_client_id = frame[10:pos]
+            if raw_client_id != self._raw_client_id:
+                self._raw_client_id = raw_client_id
                 self._client_id = self._raw_client_id.decode("utf-8", "java")
         elif length < -1:
             raise MalformedMessage(f"the client id has the length {length}")

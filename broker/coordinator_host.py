@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from broker.topics.catalog import CONSUMER_OFFSETS, Topic
 from coordinator.config import GroupConfig
 from coordinator.offsets.expiration import expire_offsets, forget_topics
-from coordinator.outcome import Call
+from coordinator.outcome import PARKED, Call
 from coordinator.runtime import Handler, Runtime, Write
 from coordinator.shard import Shard, Status
 from protocol.error_codes import ErrorCode
@@ -138,27 +138,27 @@ class CoordinatorHost:
 
     def submit(self, group_id: str, handler: Handler, request: Any, call: Call) -> Any:
         answer = self.runtime.submit(group_id, handler, request, call)
-        self._after(self.runtime.shard_of(group_id))
+        if answer is PARKED or self.runtime.changed:
+            self._after()
         return answer
 
     def commit(self, shard: Shard, out: Any) -> None:
         self.runtime.commit(shard, out)
-        self._after(shard)
+        self._after()
 
     def answer_after_writes(self, shard: Shard, call: Any, response: Any) -> None:
         self.runtime.answer_after_writes(shard, call, response)
-        self._after(shard)
+        self._after()
 
-    def _after(self, touched: Shard | None = None) -> None:
-        """What follows from every call into the runtime: replies leave, writes are due, the timer may be too late."""
+    def _after(self) -> None:
+        """What follows from a call into the runtime: writes are due, replies leave, the timer may be too late."""
         runtime = self.runtime
         if runtime.has_writes and not self._turn_is_due:
             self._turn_is_due = True
             self._broker.call_soon(self._turn)
         self._deliver()
-        deadline = touched.state.purgatory.next_deadline() if touched is not None else runtime.next_deadline()
-        if deadline is not None and (self._timer_deadline is None or deadline < self._timer_deadline):
-            self._set_timer(deadline)
+        if runtime.changed:
+            self._arm(runtime.new_deadline())
 
     def _deliver(self) -> None:
         """A reply can bring the client's next request, and with it more replies; they are for the loop below."""
@@ -185,7 +185,10 @@ class CoordinatorHost:
 
     # --- time
 
-    def _set_timer(self, deadline: int) -> None:
+    def _arm(self, deadline: int | None) -> None:
+        """Wake up at `deadline`, unless we do so earlier anyway."""
+        if deadline is None or (self._timer_deadline is not None and self._timer_deadline <= deadline):
+            return
         if self._timer is not None:
             self._timer.cancel()
         self._timer_deadline = deadline
@@ -195,6 +198,7 @@ class CoordinatorHost:
         self._timer = self._timer_deadline = None
         self.runtime.expire(now_ms())
         self._after()
+        self._arm(self.runtime.next_deadline())
 
     def _check_retention(self) -> None:
         for shard in self.runtime.shards:

@@ -29,12 +29,13 @@ class DelayedOperation(Protocol):
 
 
 class Purgatory:
-    __slots__ = ("_heap", "_sequence", "_watched")
+    __slots__ = ("_heap", "_sequence", "_watched", "changed")
 
     def __init__(self) -> None:
         self._watched: dict[Key, tuple[int, DelayedOperation]] = {}
         self._heap: list[tuple[int, int, Key]] = []
         self._sequence = 0
+        self.changed = False  # something was watched since the host last looked at the next deadline
 
     def __len__(self) -> int:
         return len(self._watched)
@@ -42,6 +43,7 @@ class Purgatory:
     def watch(self, key: Key, operation: DelayedOperation, deadline: int) -> None:
         self._sequence += 1
         self._watched[key] = (self._sequence, operation)
+        self.changed = True
         heappush(self._heap, (deadline, self._sequence, key))
 
     def cancel(self, key: Key) -> None:

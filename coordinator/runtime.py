@@ -40,6 +40,7 @@ class Runtime:
         self.events: list[Any] = []
         self._replies: list[Reply] = []
         self._dirty: dict[int, Shard] = {}
+        self.changed: dict[int, Shard] = {}  # shards whose next deadline may be another one
         self._partitions: dict[str, int] = {}  # Java's hash of a long id costs more than the rest of a heartbeat
 
     def _new_state(self, partition: int) -> ShardState:
@@ -60,6 +61,8 @@ class Runtime:
         if shard.status is not Status.ACTIVE:
             return unavailable_response(shard.state, request, call, shard.status)
         result = handler(shard.state, request, call)
+        if shard.state.purgatory.changed:
+            self.changed[shard.partition] = shard
         if type(result) is Outcome:
             self.commit(shard, result)
             return PARKED
@@ -74,6 +77,8 @@ class Runtime:
         self.events += out.events
         if shard.unwritten:
             self._dirty[shard.partition] = shard
+        if shard.state.purgatory.changed:
+            self.changed[shard.partition] = shard
 
     def answer_after_writes(self, shard: Shard, call: Call, response: Any) -> Any:
         """A read that may have seen what is not durable yet waits for it."""
@@ -136,6 +141,17 @@ class Runtime:
         return shard
 
     # --- time
+
+    def new_deadline(self) -> int | None:
+        """The earliest deadline of the shards that changed since this was last asked."""
+        earliest = None
+        for shard in self.changed.values():
+            shard.state.purgatory.changed = False
+            deadline = shard.state.purgatory.next_deadline()
+            if deadline is not None and (earliest is None or deadline < earliest):
+                earliest = deadline
+        self.changed.clear()
+        return earliest
 
     def next_deadline(self) -> int | None:
         deadlines = (shard.state.purgatory.next_deadline() for shard in self.shards)

@@ -34,6 +34,14 @@ class FrameSplitter:
         """How much of an unfinished frame has arrived."""
         return len(self._rest)
 
+    def is_whole_frame(self, data: bytes) -> bool:
+        """Whether `data` is exactly one frame, and nothing waits before it: then it needs no buffer."""
+        if self._rest or len(data) < 4:
+            return False
+        (length,) = _length(data)
+        check_length(length, self._max_bytes)
+        return bool(length + 4 == len(data))
+
     def feed(self, data: bytes) -> None:
         self._rest += data
 
