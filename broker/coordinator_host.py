@@ -16,6 +16,7 @@ from time import time
 from typing import TYPE_CHECKING, Any
 
 from broker.topics.catalog import CONSUMER_OFFSETS, Topic
+from broker.topics.delayed_fetch import appended
 from coordinator.config import GroupConfig
 from coordinator.offsets.expiration import expire_offsets, forget_topics
 from coordinator.outcome import PARKED, Call
@@ -238,6 +239,8 @@ class CoordinatorHost:
             info = log.append(batch, now=now, verify=False)
             assert info.first_offset == offset, (log.folder, info.first_offset, offset)
             offset = info.last_offset + 1
+        if (topic := self._broker.catalog.get(CONSUMER_OFFSETS)) is not None:  # those who read along, as Burrow does
+            appended(self._broker, topic.partitions[write.shard.partition], sum(map(len, write.batches)))
         if self._sync_before_reply:
             self._broker.flusher.sync(log, lambda problem: self._written(write, problem))
         else:

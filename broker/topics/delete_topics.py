@@ -9,6 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from broker.topics.catalog import Topic
+from broker.topics.delayed_fetch import changed
 from protocol.error_codes import ErrorCode
 from protocol.messages.delete_topics import (
     DeletableTopicResult,
@@ -52,6 +53,9 @@ def delete_topics(broker: Broker, request: DeleteTopicsRequest, call: Call) -> D
     if doomed:
         broker.catalog.delete(doomed)
         broker.coordinator.topics_deleted(doomed)
+        for topic in doomed:
+            for partition in topic.partitions:
+                changed(broker, partition)  # whoever waits for its records
     return DeleteTopicsResponse(0, results)
 
 
