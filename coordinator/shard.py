@@ -10,13 +10,14 @@ from typing import Any
 from coordinator.classic import session
 from coordinator.classic.delayed_join import prepare_rebalance
 from coordinator.classic.group import ClassicGroup
+from coordinator.offsets.bulk_replay import BulkReplay
 from coordinator.outcome import Outcome, Record, Reply
 from coordinator.shard_state import ShardState
 from protocol.errors import MalformedMessage
 from protocol.log_records import RECORD_TYPES, UnknownRecord, decode_key, decode_value
 from protocol.messages.log_legacy_offset_commit import LegacyOffsetCommitKey, LegacyOffsetCommitValue
 from protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
-from protocol.record_batch import BatchHeader, parse_marker, scan_records
+from protocol.record_batch import CONTROL, TRANSACTIONAL, BatchHeader, parse_marker, scan_records
 from protocol.record_batch import Record as LogRecord
 
 logger = logging.getLogger(__name__)
@@ -51,6 +52,7 @@ class Shard:
         self.waiting: list[Reply] = []  # for `unwritten`
         self.in_flight: list[Write] = []  # handed to the host, oldest first
         self.skipped_types: set[int] = set()
+        self._bulk = BulkReplay(state.offsets)
 
     @property
     def partition(self) -> int:
@@ -91,15 +93,18 @@ class Shard:
     def load_chunk(self, chunk: bytes, size: int) -> None:
         """Whole batches of the log, as many as a chunk of it holds: the fast way to load."""
         for header, offset, _, raw_key, raw_value, _ in scan_records(chunk, 0, size, with_headers=False):
-            if header.is_control:
+            if header.attributes & CONTROL:
+                self._bulk.forget()
                 marker = parse_marker(raw_key, raw_value)
                 if marker is not None:
                     for group_id in self.state.offsets.end_transaction(header.producer_id, marker.commit):
                         self._group_of_offsets(group_id)
             elif raw_key is not None:
-                producer_id = header.producer_id if header.is_transactional else -1
-                self._load_record(raw_key, raw_value, offset, producer_id)
-            self.next_offset = header.next_offset
+                if header.attributes & TRANSACTIONAL:
+                    self._load_record(raw_key, raw_value, offset, header.producer_id)
+                elif not self._bulk.replay(raw_key, raw_value, offset):
+                    self._load_record(raw_key, raw_value, offset, -1)
+            self.next_offset = offset + 1
 
     def _load_record(self, raw_key: bytes, raw_value: bytes | None, offset: int, producer_id: int) -> None:
         record_type, key = decode_key(raw_key)
@@ -110,6 +115,10 @@ class Shard:
             return
         value = None if raw_value is None else decode_value(record_type, raw_value)
         self._replay(record_type, key, value, offset, producer_id)
+        if record_type == OFFSET_COMMIT and value is not None and producer_id < 0:
+            self._bulk.learn(raw_key, key.group, key.topic)
+        else:
+            self._bulk.forget()
 
     def _replay(self, record_type: int, key: Any, value: Any, log_offset: int, producer_id: int) -> None:
         state = self.state

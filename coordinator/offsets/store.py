@@ -89,7 +89,7 @@ class OffsetStore:
             place = (key.group, key.topic, key.partition)
             self._pending.setdefault(producer_id, {})[place] = _committed(value, log_offset)
         else:
-            self._partitions(key.group, key.topic)[key.partition] = _committed(value, log_offset)
+            self.partitions_of(key.group, key.topic)[key.partition] = _committed(value, log_offset)
 
     def end_transaction(self, producer_id: int, commit: bool) -> list[str]:
         """The groups whose offsets changed."""
@@ -98,14 +98,14 @@ class OffsetStore:
             return []
         changed = []
         for (group_id, topic, partition), offset in pending.items():
-            partitions = self._partitions(group_id, topic)
+            partitions = self.partitions_of(group_id, topic)
             known = partitions.get(partition)
             if known is None or known.log_offset < offset.log_offset:
                 partitions[partition] = offset
                 changed.append(group_id)
         return changed
 
-    def _partitions(self, group_id: str, topic: str) -> ByPartition:
+    def partitions_of(self, group_id: str, topic: str) -> ByPartition:
         topics = self._groups.get(group_id)
         if topics is None:
             topics = self._groups[group_id] = {}
