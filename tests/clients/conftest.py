@@ -18,7 +18,7 @@ def _broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KohortProcess 
     if "KOHORT_TEST_BOOTSTRAP" in os.environ:
         yield None
         return
-    with KohortProcess(tmp_path_factory.mktemp("kohort")) as process:
+    with KohortProcess(tmp_path_factory.mktemp("kohort"), group_initial_rebalance_delay_ms="0") as process:
         yield process
 
 

@@ -1,0 +1,139 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.TreeMap;
+import java.util.stream.Collectors;
+import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.serialization.StringDeserializer;
+
+/** A member of each of its groups with Kafka's own client; arguments and lines as in group_member.py. */
+public class GroupMember implements Runnable, ConsumerRebalanceListener {
+    static final Map<String, String> ASSIGNORS = Map.of(
+            "range", "RangeAssignor",
+            "roundrobin", "RoundRobinAssignor",
+            "sticky", "StickyAssignor",
+            "cooperative-sticky", "CooperativeStickyAssignor");
+    static volatile boolean closing;
+
+    final String topic;
+    final String group;
+    final Properties settings = new Properties();
+    final Map<Integer, Long> toCommit = new HashMap<>();
+
+    GroupMember(String bootstrap, String topic, String sessionMs, String[] spec) {
+        this.topic = topic;
+        this.group = spec[0];
+        settings.put("bootstrap.servers", bootstrap);
+        settings.put("client.id", "java");
+        settings.put("group.id", group);
+        settings.put("partition.assignment.strategy", "org.apache.kafka.clients.consumer." + ASSIGNORS.get(spec[1]));
+        settings.put("session.timeout.ms", sessionMs);
+        settings.put("heartbeat.interval.ms", "500");
+        settings.put("enable.auto.commit", "false");
+        settings.put("auto.offset.reset", "earliest");
+        settings.put("reconnect.backoff.max.ms", "500");
+        settings.put("fetch.max.wait.ms", "200");
+        settings.put("default.api.timeout.ms", "10000");
+        // By default the client forgets its topics when the only broker is away, and joins again when they are back.
+        settings.put("metadata.recovery.strategy", "none");
+        settings.put("key.deserializer", StringDeserializer.class);
+        settings.put("value.deserializer", StringDeserializer.class);
+        if (spec.length > 2) {
+            settings.put("group.instance.id", spec[2]);
+        }
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        List<Thread> threads = new ArrayList<>();
+        for (int i = 3; i < arguments.length; i++) {
+            threads.add(new Thread(new GroupMember(arguments[0], arguments[1], arguments[2], arguments[i].split("="))));
+        }
+        threads.forEach(Thread::start);
+        BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
+        for (String line = input.readLine(); line != null && !line.equals("close"); line = input.readLine()) {
+        }
+        closing = true;
+        for (Thread thread : threads) {
+            thread.join();
+        }
+    }
+
+    @Override
+    public void run() {
+        try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(settings)) {
+            consumer.subscribe(List.of(topic), this);
+            while (!closing) {
+                consume(consumer);
+                commit(consumer);
+            }
+        } catch (Exception problem) {
+            say("problem", "\"text\": \"" + problem.toString().replace('"', '\'').replace('\n', ' ') + "\"");
+        }
+        say("closed", "\"partitions\": []");
+    }
+
+    void consume(KafkaConsumer<String, String> consumer) {
+        List<long[]> ranges = new ArrayList<>();
+        long[] range = null;
+        for (ConsumerRecord<String, String> record : consumer.poll(Duration.ofMillis(100))) {
+            if (!record.value().equals(Long.toString(record.offset()))) {
+                say("problem", "\"text\": \"partition " + record.partition() + " offset " + record.offset() + "\"");
+            }
+            if (range != null && range[0] == record.partition() && range[2] == record.offset() - 1) {
+                range[2] = record.offset();
+            } else {
+                range = new long[] {record.partition(), record.offset(), record.offset()};
+                ranges.add(range);
+            }
+            toCommit.put(record.partition(), record.offset() + 1);
+        }
+        if (!ranges.isEmpty()) {
+            say("consumed", "\"ranges\": " + ranges.stream().map(r -> "[" + r[0] + ", " + r[1] + ", " + r[2] + "]").toList());
+        }
+    }
+
+    void commit(KafkaConsumer<String, String> consumer) {
+        if (toCommit.isEmpty()) {
+            return;
+        }
+        Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
+        toCommit.forEach((partition, offset) -> offsets.put(new TopicPartition(topic, partition), new OffsetAndMetadata(offset)));
+        try {
+            consumer.commitSync(offsets);
+        } catch (KafkaException problem) { // somebody joins or the broker is away: the next round commits it
+            say("commit_failed", "\"text\": \"" + problem.getClass().getSimpleName() + "\"");
+            return;
+        }
+        say("committed", "\"offsets\": {" + new TreeMap<>(toCommit).entrySet().stream()
+                .map(e -> "\"" + e.getKey() + "\": " + e.getValue()).collect(Collectors.joining(", ")) + "}");
+        toCommit.clear();
+    }
+
+    @Override
+    public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
+        say("assigned", "\"partitions\": " + partitions.stream().map(TopicPartition::partition).toList());
+    }
+
+    @Override
+    public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+        partitions.forEach(each -> toCommit.remove(each.partition()));
+        say("revoked", "\"partitions\": " + partitions.stream().map(TopicPartition::partition).toList());
+    }
+
+    void say(String event, String rest) {
+        synchronized (System.out) {
+            System.out.println("{\"group\": \"" + group + "\", \"event\": \"" + event + "\", " + rest + "}");
+        }
+    }
+}
