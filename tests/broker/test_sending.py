@@ -1,0 +1,97 @@
+"""Large answers over real sockets: slices of log files, in order, to clients that read fast, slowly or not at all."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.client import Client
+from protocol.api_keys import ApiKey
+from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.record_batch import build_batch, scan_records
+from tests.clients.kohort import KohortProcess
+
+PARTITIONS = 4
+BATCHES = 30
+VALUE_BYTES = 100_000
+TIMESTAMP = 1_700_000_000_000
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KohortProcess]:
+    """A broker with four partitions of 3 MB."""
+    with KohortProcess(tmp_path_factory.mktemp("sending")) as process:
+        with Client(process.address) as client:
+            client.send(ApiKey.CREATE_TOPICS, CreateTopicsRequest([CreatableTopic("t", PARTITIONS, 1)], 5000))
+            for partition in range(PARTITIONS):
+                for number in range(BATCHES):
+                    records = build_batch([(b"%d" % number, bytes([partition]) * VALUE_BYTES)], timestamp=TIMESTAMP)
+                    topic = TopicProduceData("t", partition_data=[PartitionProduceData(partition, records)])
+                    client.send(ApiKey.PRODUCE, ProduceRequest(None, -1, 5000, [topic]), 9)
+        yield process
+
+
+def everything(max_bytes: int = 1 << 28) -> FetchRequest:
+    partitions = [FetchPartition(each, fetch_offset=0, partition_max_bytes=max_bytes) for each in range(PARTITIONS)]
+    return FetchRequest(session_epoch=-1, max_bytes=max_bytes, topics=[FetchTopic("t", partitions=partitions)])
+
+
+def check(response: object) -> None:
+    for partition, answer in enumerate(response.responses[0].partitions):  # type: ignore[attr-defined]
+        found = [(key, value) for _, _, _, key, value, _ in scan_records(bytes(answer.records))]
+        assert found == [(b"%d" % number, bytes([partition]) * VALUE_BYTES) for number in range(BATCHES)]
+
+
+def test_slices_of_many_partitions_arrive_whole_and_in_order(broker: KohortProcess) -> None:
+    with Client(broker.address) as client:
+        for _ in range(3):
+            check(client.send(ApiKey.FETCH, everything(), 12))
+
+
+def test_a_client_with_a_small_window_gets_everything_too(broker: KohortProcess) -> None:
+    with Client(broker.address) as client:
+        client._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+        check(client.send(ApiKey.FETCH, everything(), 12))
+
+
+def test_large_and_small_answers_of_pipelined_requests_keep_their_order(broker: KohortProcess) -> None:
+    with Client(broker.address) as client:
+        small = FetchRequest(
+            session_epoch=-1, topics=[FetchTopic("t", partitions=[FetchPartition(0, fetch_offset=BATCHES)])]
+        )
+        sent = [
+            (client.post(ApiKey.FETCH, each, 12), each) for each in (small, everything(), small, everything(), small)
+        ]
+        for number, request in sent:
+            response = client.receive(ApiKey.FETCH, 12, number)
+            if request is not small:
+                check(response)
+
+
+def test_a_client_that_never_reads_does_not_stop_the_others(broker: KohortProcess) -> None:
+    stuck = [Client(broker.address) for _ in range(5)]
+    for client in stuck:
+        client.post(ApiKey.FETCH, everything(), 12)
+    with Client(broker.address) as client:
+        check(client.send(ApiKey.FETCH, everything(), 12))
+    for each in stuck:
+        each.close()
+    with Client(broker.address) as client:
+        check(client.send(ApiKey.FETCH, everything(), 12))
+
+
+def test_a_client_that_leaves_in_the_midst_leaves_no_file_open(broker: KohortProcess) -> None:
+    descriptors = Path(f"/proc/{broker.process.pid}/fd")
+    if not descriptors.exists():
+        pytest.skip("needs /proc")
+    for _ in range(20):
+        with Client(broker.address) as client:
+            client.post(ApiKey.FETCH, everything(), 12)
+    with Client(broker.address) as client:
+        check(client.send(ApiKey.FETCH, everything(), 12))
+        assert len(list(descriptors.iterdir())) < 60
