@@ -100,4 +100,9 @@ UNORDERED = [
     Unordered("DeleteRecords", "topics.partitions", ("partition_index",)),
     Unordered("DescribeLogDirs", "results.topics", ("name",)),
     Unordered("DescribeLogDirs", "results.topics.partitions", ("partition_index",)),
+    Unordered("JoinGroup", "members", ("member_id",)),
+    Unordered("DescribeGroups", "groups", ("group_id",)),
+    Unordered("DescribeGroups", "groups.members", ("member_id",)),
+    Unordered("ListGroups", "groups", ("group_id",)),
+    Unordered("DeleteGroups", "results", ("group_id",)),
 ]

@@ -102,7 +102,7 @@ class Peer:
         except ConnectionClosed:
             exchange.answer = CLOSED
             return None
-        self._read(exchange, answer, api_key, version if answer_version is None else answer_version)
+        self.read_answer(exchange, answer, api_key, version if answer_version is None else answer_version)
         return exchange.answer
 
     def send_only(self, api_key: ApiKey, request: Any, version: int | None = None) -> None:
@@ -114,7 +114,7 @@ class Peer:
         """Asks on a connection of its own and notes nothing down: preparation, not the thing compared."""
         with socket.create_connection(_host_port(self.address), ANSWER_TIMEOUT_S) as connection:
             connection.sendall(self._frame(api_key, request, version))
-            frame = _receive_frame(connection)
+            frame = receive_frame(connection)
         _, pos = read_response_header(frame, api_key, version)
         return response_decoder(api_key, version)(frame, pos)
 
@@ -138,14 +138,14 @@ class Peer:
         connection = self._connected()
         try:
             connection.sendall(frame)
-            return _receive_frame(connection)
+            return receive_frame(connection)
         except (ConnectionClosed, OSError) as problem:
             self.hang_up()
             if isinstance(problem, TimeoutError):
                 raise AssertionError(f"{self.name} does not answer {self.scenario!r}") from None
             raise ConnectionClosed from None
 
-    def _read(self, exchange: Exchange, frame: bytes, api_key: ApiKey, version: int) -> None:
+    def read_answer(self, exchange: Exchange, frame: bytes, api_key: ApiKey, version: int) -> None:
         _, pos = read_response_header(frame, api_key, version)
         exchange.answer = response_decoder(api_key, version)(frame, pos)
         again = response_encoder(api_key, version)(exchange.answer)
@@ -269,7 +269,7 @@ def _host_port(address: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def _receive_frame(connection: socket.socket) -> bytes:
+def receive_frame(connection: socket.socket) -> bytes:
     (length,) = _length(_receive_exactly(connection, 4))
     return _receive_exactly(connection, length)
 

@@ -24,7 +24,16 @@ from tests.parity.scenario import SCENARIOS, Scenario
 from tests.parity.scenarios.coordinators import warm_up
 
 SIDE_BY_SIDE = 8
-_KOHORT_SETTINGS = {"node_id": "1", "group_initial_rebalance_delay_ms": "0"}
+
+# Settings of both brokers of a pair. Most scenarios are played on the first, one or two on a pair of their own.
+PAIRS: dict[str, dict[str, str]] = {
+    "": {"group.initial.rebalance.delay.ms": "0"},
+    "hurried": {
+        "group.initial.rebalance.delay.ms": "400",
+        "group.min.session.timeout.ms": "100",
+        "group.max.size": "2",
+    },
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,13 +41,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     scenarios.load()
     chosen = [each for each in SCENARIOS if options.only in f"{APIS[each.api_key].name}: {each.name}"]
     started = time.monotonic()
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kohort-parity-")))
-        kafka = options.kafka or stack.enter_context(KafkaServer(folder / "kafka")).address
-        kohort = options.kohort or stack.enter_context(KohortProcess(folder / "kohort", **_KOHORT_SETTINGS)).address
-        result = play_all(chosen, kafka, kohort, options.version)
+    result = Result()
+    for name, settings in PAIRS.items():
+        wanted = [each for each in chosen if each.pair == name]
+        if not wanted:
+            continue
+        with ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kohort-parity-")))
+            kafka = options.kafka or stack.enter_context(KafkaServer(folder / "kafka", settings)).address
+            kohort = options.kohort or stack.enter_context(start_kohort(folder / "kohort", settings)).address
+            play_all(wanted, kafka, kohort, result, options.version)
     print_report(result, time.monotonic() - started)
     return 1 if result.comparison.differences else 0
+
+
+def start_kohort(folder: Path, settings: dict[str, str]) -> KohortProcess:
+    return KohortProcess(folder, node_id="1", **{key.replace(".", "_"): value for key, value in settings.items()})
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -58,11 +76,10 @@ class Result:
         self.not_served: set[str] = set()
 
 
-def play_all(chosen: Sequence[Scenario], kafka: str, kohort: str, version: int | None = None) -> Result:
+def play_all(chosen: Sequence[Scenario], kafka: str, kohort: str, result: Result, version: int | None = None) -> None:
     """Those that look at the whole broker one by one, the others side by side: most of the time is Kafka's waiting."""
     served = [announced(kafka), announced(kohort)]
-    result = Result()
-    result.not_served = {APIS[each.api_key].name for each in chosen if each.api_key not in served[1]}
+    result.not_served |= {APIS[each.api_key].name for each in chosen if each.api_key not in served[1]}
     runs = [
         (scenario, each)
         for scenario in sorted(chosen, key=lambda scenario: not scenario.alone)
@@ -80,8 +97,7 @@ def play_all(chosen: Sequence[Scenario], kafka: str, kohort: str, version: int |
             ):
                 result.comparison.transcripts(run[0].name, theirs, ours)
                 result.played.add(run[0].name)
-    result.runs = len(runs)
-    return result
+    result.runs += len(runs)
 
 
 def _play_both(run: tuple[Scenario, int], kafka: str, kohort: str) -> tuple[list[Exchange], list[Exchange]]:

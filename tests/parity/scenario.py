@@ -25,18 +25,19 @@ class Scenario:
     versions: tuple[int, ...]
     play: Callable[[Peer], None]
     alone: bool = False  # looks at the broker as a whole: no other scenario may run at that time
+    pair: str = ""  # of brokers with other settings than usual, see run.py
 
 
 SCENARIOS: list[Scenario] = []
 
 
 def scenario(
-    api_key: ApiKey, versions: Iterable[int] | None = None, *, alone: bool = False
+    api_key: ApiKey, versions: Iterable[int] | None = None, *, alone: bool = False, pair: str = ""
 ) -> Callable[[Callable[[Peer], None]], Callable[[Peer], None]]:
     """Registers a function, for all versions of the API or for the given ones."""
 
     def register(play: Callable[[Peer], None]) -> Callable[[Peer], None]:
-        _add(play.__name__.replace("_", " "), api_key, versions, play, alone)
+        _add(play.__name__.replace("_", " "), api_key, versions, play, alone, pair)
         return play
 
     return register
@@ -56,9 +57,14 @@ def requests(api_key: ApiKey, table: Mapping[str, Any], versions: Iterable[int] 
 
 
 def _add(
-    name: str, api_key: ApiKey, versions: Iterable[int] | None, play: Callable[[Peer], None], alone: bool = False
+    name: str,
+    api_key: ApiKey,
+    versions: Iterable[int] | None,
+    play: Callable[[Peer], None],
+    alone: bool = False,
+    pair: str = "",
 ) -> None:
     api = APIS[api_key]
     wanted = range(api.min_version, api.max_version + 1) if versions is None else versions
     assert not any(each.name == name for each in SCENARIOS), f"two scenarios are called {name!r}"
-    SCENARIOS.append(Scenario(name, api_key, tuple(wanted), play, alone))
+    SCENARIOS.append(Scenario(name, api_key, tuple(wanted), play, alone, pair))

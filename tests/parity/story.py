@@ -1,0 +1,467 @@
+"""Groups as scenarios: short stories of members on connections of their own.
+
+A JoinGroup that waits for the others blocks its connection, so every member has one: `send_...` asks, `take` reads the
+answer when the story wants it, and only then does it stand in the transcript. The API that a scenario is about is
+spoken in the version under test, all others in a fixed one.
+
+Member ids are random. When the story is over, each is replaced by its prefix and a number, in the order in which
+JoinGroup answered them: what was random becomes equal, what was mixed up does not.
+"""
+
+from __future__ import annotations
+
+import re
+import select
+import socket
+from collections.abc import Callable, Iterable, Sequence
+from struct import pack
+from typing import Any
+
+from protocol.api_keys import APIS, ApiKey
+from protocol.codec import request_encoder
+from protocol.error_codes import ErrorCode
+from protocol.frames import framed
+from protocol.headers import request_header
+from protocol.messages.describe_groups import DescribeGroupsRequest
+from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from protocol.messages.list_groups import ListGroupsRequest
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from protocol.wire import Message
+from tests.parity.peer import ANSWER_TIMEOUT_S, CLOSED, ConnectionClosed, Exchange, Peer, receive_frame
+from tests.parity.scenario import scenario
+
+# What the other APIs of a story are spoken in.
+VERSIONS = {
+    ApiKey.JOIN_GROUP: 9,
+    ApiKey.SYNC_GROUP: 5,
+    ApiKey.HEARTBEAT: 4,
+    ApiKey.LEAVE_GROUP: 5,
+    ApiKey.OFFSET_COMMIT: 9,
+    ApiKey.OFFSET_FETCH: 9,
+    ApiKey.OFFSET_DELETE: 0,
+    ApiKey.DESCRIBE_GROUPS: 6,
+    ApiKey.LIST_GROUPS: 5,
+    ApiKey.DELETE_GROUPS: 2,
+}
+SESSION_MS = 60_000
+REBALANCE_MS = 60_000
+FIRST_WITH_TOPIC_IDS = 10
+FIRST_FETCH_OF_SEVERAL = 8
+FIRST_LEAVE_OF_SEVERAL = 3
+
+_RANDOM_ID = re.compile(r"^(.*)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$", re.DOTALL)
+
+Protocols = Sequence[tuple[str, bytes]]
+Offsets = dict[tuple[str, int], int]
+
+
+def story(
+    api_key: ApiKey, versions: Iterable[int] | None = None, *, pair: str = ""
+) -> Callable[[Callable[[Story], None]], Callable[[Story], None]]:
+    """Registers a story, for all versions of the API or for the given ones."""
+
+    def register(tell: Callable[[Story], None]) -> Callable[[Story], None]:
+        def play(peer: Peer) -> None:
+            told = Story(peer, api_key)
+            try:
+                tell(told)
+            finally:
+                told.close()
+
+        play.__name__ = tell.__name__
+        scenario(api_key, versions, pair=pair)(play)
+        return tell
+
+    return register
+
+
+def subscription(*topics: str, version: int = 0, user_data: bytes | None = None) -> bytes:
+    """What a consumer says about itself when it joins."""
+    names = b"".join(pack(">h", len(name.encode())) + name.encode() for name in topics)
+    rest = pack(">i", -1) if user_data is None else pack(">i", len(user_data)) + user_data
+    return pack(">hi", version, len(topics)) + names + rest
+
+
+RANGE: Protocols = (("range", subscription("t")),)
+BOTH: Protocols = (("range", subscription("t")), ("roundrobin", subscription("t")))
+
+
+class Story:
+    def __init__(self, peer: Peer, api_key: ApiKey) -> None:
+        self.peer = peer
+        self.api_key = api_key
+        self.version = peer.version
+        words = "".join(c if c.isalnum() else "-" for c in peer.scenario.lower())
+        self.group = f"{words[:80]}-v{peer.version}"
+        self._members: list[Member] = []
+        self._admin = Member(self, "")
+
+    def version_of(self, api_key: ApiKey) -> int:
+        return self.version if api_key is self.api_key else VERSIONS[api_key]
+
+    def member(self, group: str | None = None, *, instance: str | None = None, client_id: str = "parity") -> Member:
+        member = Member(self, self.group if group is None else group, instance, client_id)
+        self._members.append(member)
+        return member
+
+    # --- groups to begin with
+
+    def stable(self, count: int = 1, group: str | None = None, **options: Any) -> list[Member]:
+        """A group in Stable; the first member leads, the n-th has the assignment `n`."""
+        members: list[Member] = []
+        for index in range(count):
+            newcomer = self.member(group)
+            newcomer.send_enter(**options)
+            if members:
+                self.until("PreparingRebalance", index + 1, members[0].group)
+                for member in members:
+                    member.send_join(**options)
+            for member in [*members, newcomer]:
+                member.take()
+            members.append(newcomer)
+            for member in members:
+                member.send_sync(members)
+            for member in members:
+                member.take()
+        return members
+
+    def completing(self, count: int = 1, group: str | None = None, **options: Any) -> list[Member]:
+        """A group in CompletingRebalance: everyone has joined, nobody has sent SyncGroup."""
+        members = self.stable(count - 1, group, **options)
+        newcomer = self.member(group)
+        newcomer.send_enter(**options)
+        if members:
+            self.until("PreparingRebalance", count, newcomer.group)
+            for member in members:
+                member.send_join(**options)
+        members.append(newcomer)
+        for member in members:
+            member.take()
+        return members
+
+    def until(self, state: str, members: int | None = None, group: str | None = None) -> None:
+        """Waits until the broker shows the group in this state: a request on another connection has arrived."""
+        request = DescribeGroupsRequest([self.group if group is None else group])
+
+        def reached() -> bool:
+            found = self.peer.quietly(ApiKey.DESCRIBE_GROUPS, request, 5).groups[0]
+            return found.group_state == state and members in (None, len(found.members))
+
+        self.peer.wait_until(reached, f"{state} with {members} members")
+
+    # --- asking without being a member
+
+    def ask(self, api_key: ApiKey, request: Any) -> Any:
+        self._admin.send(api_key, request)
+        return self._admin.take()
+
+    def describe(self, *groups: str, operations: bool = False) -> Any:
+        return self.ask(ApiKey.DESCRIBE_GROUPS, DescribeGroupsRequest(list(groups) or [self.group], operations))
+
+    def list_groups(self, states: Sequence[str] = (), types: Sequence[str] = ()) -> None:
+        """The groups of this story; others are there too."""
+        answer = self.ask(ApiKey.LIST_GROUPS, ListGroupsRequest(list(states), list(types)))
+        answer.groups = [each for each in answer.groups if each.group_id.startswith(self.group)]
+
+    def fetch(
+        self,
+        topics: dict[str, list[int]] | None = None,
+        group: str | None = None,
+        *,
+        stable: bool = False,
+        member_id: str | None = None,
+        epoch: int = -1,
+    ) -> Any:
+        """OffsetFetch of one group; without topics, all of them."""
+        name = self.group if group is None else group
+        return self.ask(ApiKey.OFFSET_FETCH, self.fetch_request([(name, topics)], stable, member_id, epoch))
+
+    def fetch_request(
+        self,
+        groups: Sequence[tuple[str, dict[str, list[int]] | None]],
+        stable: bool = False,
+        member_id: str | None = None,
+        epoch: int = -1,
+    ) -> OffsetFetchRequest:
+        version = self.version_of(ApiKey.OFFSET_FETCH)
+        if version < FIRST_FETCH_OF_SEVERAL:
+            name, topics = groups[0]
+            asked = None if topics is None else [OffsetFetchRequestTopic(t, p) for t, p in topics.items()]
+            return OffsetFetchRequest(name, asked, (), stable)
+        each = [
+            OffsetFetchRequestGroup(
+                name,
+                member_id,
+                epoch,
+                None
+                if topics is None
+                else [OffsetFetchRequestTopics(t, self._id(t, version), p) for t, p in topics.items()],
+            )
+            for name, topics in groups
+        ]
+        return OffsetFetchRequest("", (), each, stable)
+
+    def _id(self, topic: str, version: int) -> bytes:
+        return self.peer.topic_id(topic) if version >= FIRST_WITH_TOPIC_IDS else bytes(16)
+
+    def commit_request(
+        self,
+        offsets: Offsets,
+        group: str,
+        generation: int,
+        member_id: str,
+        instance: str | None = None,
+        *,
+        metadata: str | None = "",
+        retention_ms: int = -1,
+        leader_epoch: int = -1,
+    ) -> OffsetCommitRequest:
+        version = self.version_of(ApiKey.OFFSET_COMMIT)
+        by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
+        for (topic, partition), offset in offsets.items():
+            row = OffsetCommitRequestPartition(partition, offset, leader_epoch, metadata)
+            by_topic.setdefault(topic, []).append(row)
+        topics = [OffsetCommitRequestTopic(t, self._id(t, version), rows) for t, rows in by_topic.items()]
+        return OffsetCommitRequest(group, generation, member_id, instance, retention_ms, topics)
+
+    def commit(self, offsets: Offsets, group: str | None = None, **options: Any) -> Any:
+        """As nobody in particular."""
+        name = self.group if group is None else group
+        return self.ask(ApiKey.OFFSET_COMMIT, self.commit_request(offsets, name, -1, "", **options))
+
+    # --- the end
+
+    def close(self) -> None:
+        for member in [self._admin, *self._members]:
+            member.hang_up()
+        name_member_ids(self.peer.exchanges)
+
+
+class Member:
+    """One connection, and who speaks on it."""
+
+    def __init__(self, story: Story, group: str, instance: str | None = None, client_id: str = "parity") -> None:
+        self.story = story
+        self.group = group
+        self.instance = instance
+        self.client_id = client_id
+        self.id = ""
+        self.generation = -1
+        self.protocol: str | None = None
+        self.protocol_type: str | None = None
+        self._socket: socket.socket | None = None
+        self._asked: list[Exchange] = []
+
+    # --- one request, one answer
+
+    def send(self, api_key: ApiKey, request: Any) -> None:
+        version = self.story.version_of(api_key)
+        body = request_encoder(api_key, version)(request)
+        parts = [body] if isinstance(body, bytes) else body
+        frame = bytes(framed(request_header(api_key, version, 1, self.client_id), *parts))
+        self._connected().sendall(frame)
+        self._asked.append(Exchange(APIS[api_key].name, version, None, frame, self.story.version))
+
+    def take(self) -> Any:
+        """Waits for the answer to the oldest request, and notes it down."""
+        exchange = self._asked.pop(0)
+        peer = self.story.peer
+        peer.exchanges.append(exchange)
+        try:
+            frame = receive_frame(self._connected())
+        except ConnectionClosed:
+            exchange.answer = CLOSED
+            self.hang_up()
+            return None
+        except TimeoutError:
+            self.hang_up()
+            raise AssertionError(f"{peer.name} does not answer {exchange.api}") from None
+        api_key = next(key for key, api in APIS.items() if api.name == exchange.api)
+        peer.read_answer(exchange, frame, ApiKey(api_key), exchange.version)
+        self._learn(exchange.answer)
+        return exchange.answer
+
+    def _learn(self, answer: Any) -> None:
+        if isinstance(answer, JoinGroupResponse) and answer.error_code in (0, ErrorCode.MEMBER_ID_REQUIRED):
+            self.id = answer.member_id
+            if not answer.error_code:
+                self.generation, self.protocol = answer.generation_id, answer.protocol_name
+
+    def note_whether_it_waits(self) -> None:
+        """Whether the answer has not come; ask only after somebody else's that would have come later."""
+        readable, _, _ = select.select([self._connected()], [], [], 0)
+        self.story.peer.note("still waits", not readable)
+
+    def _connected(self) -> socket.socket:
+        if self._socket is None:
+            host, _, port = self.story.peer.address.rpartition(":")
+            self._socket = socket.create_connection((host, int(port)), ANSWER_TIMEOUT_S)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return self._socket
+
+    def hang_up(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    # --- JoinGroup
+
+    def send_join(
+        self,
+        protocols: Protocols = BOTH,
+        *,
+        protocol_type: str = "consumer",
+        session_ms: int = SESSION_MS,
+        rebalance_ms: int = REBALANCE_MS,
+        member_id: str | None = None,
+        instance: str | None = None,
+        reason: str | None = None,
+    ) -> None:
+        self.protocol_type = protocol_type
+        listed = [JoinGroupRequestProtocol(name, metadata) for name, metadata in protocols]
+        request = JoinGroupRequest(
+            self.group,
+            session_ms,
+            rebalance_ms,
+            self.id if member_id is None else member_id,
+            self.instance if instance is None else instance,
+            protocol_type,
+            listed,
+            reason,
+        )
+        self.send(ApiKey.JOIN_GROUP, request)
+
+    def join(self, protocols: Protocols = BOTH, **options: Any) -> Any:
+        self.send_join(protocols, **options)
+        return self.take()
+
+    def send_enter(self, protocols: Protocols = BOTH, **options: Any) -> None:
+        """Joins for the first time; twice if the version wants it. The last answer is still to be taken."""
+        self.send_join(protocols, **options)
+        if self.story.version_of(ApiKey.JOIN_GROUP) >= 4 and self.instance is None:
+            self.take()
+            self.send_join(protocols, **options)
+
+    def enter(self, protocols: Protocols = BOTH, **options: Any) -> Any:
+        self.send_enter(protocols, **options)
+        return self.take()
+
+    # --- the others
+
+    def send_sync(
+        self,
+        members: Sequence[Member] = (),
+        *,
+        assignments: dict[str, bytes] | None = None,
+        generation: int | None = None,
+        member_id: str | None = None,
+        instance: str | None = None,
+        protocol: str | None = "as joined",
+        protocol_type: str | None = "as joined",
+    ) -> None:
+        """With the assignments of `members`, the number of each; or those given by id."""
+        given = {each.id: b"%d" % number for number, each in enumerate(members)} | (assignments or {})
+        request = SyncGroupRequest(
+            self.group,
+            self.generation if generation is None else generation,
+            self.id if member_id is None else member_id,
+            self.instance if instance is None else instance,
+            self.protocol_type if protocol_type == "as joined" else protocol_type,
+            self.protocol if protocol == "as joined" else protocol,
+            [SyncGroupRequestAssignment(name, assignment) for name, assignment in given.items()],
+        )
+        self.send(ApiKey.SYNC_GROUP, request)
+
+    def sync(self, members: Sequence[Member] = (), **options: Any) -> Any:
+        self.send_sync(members, **options)
+        return self.take()
+
+    def heartbeat(
+        self, *, generation: int | None = None, member_id: str | None = None, instance: str | None = None
+    ) -> Any:
+        request = HeartbeatRequest(
+            self.group,
+            self.generation if generation is None else generation,
+            self.id if member_id is None else member_id,
+            self.instance if instance is None else instance,
+        )
+        self.send(ApiKey.HEARTBEAT, request)
+        return self.take()
+
+    def leave(self, *others: tuple[str, str | None], reason: str | None = None) -> Any:
+        """By its own id; or, from version 3, all these ids and instances."""
+        leaving = list(others) or [(self.id, self.instance)]
+        members = [MemberIdentity(member_id, instance, reason) for member_id, instance in leaving]
+        if self.story.version_of(ApiKey.LEAVE_GROUP) < FIRST_LEAVE_OF_SEVERAL:
+            assert len(members) == 1
+            request = LeaveGroupRequest(self.group, leaving[0][0])
+        else:
+            request = LeaveGroupRequest(self.group, "", members)
+        self.send(ApiKey.LEAVE_GROUP, request)
+        return self.take()
+
+    def commit(
+        self,
+        offsets: Offsets,
+        *,
+        generation: int | None = None,
+        member_id: str | None = None,
+        instance: str | None = None,
+        **options: Any,
+    ) -> Any:
+        request = self.story.commit_request(
+            offsets,
+            self.group,
+            self.generation if generation is None else generation,
+            self.id if member_id is None else member_id,
+            self.instance if instance is None else instance,
+            **options,
+        )
+        self.send(ApiKey.OFFSET_COMMIT, request)
+        return self.take()
+
+
+# --- random ids
+
+
+def name_member_ids(exchanges: Sequence[Exchange]) -> None:
+    names: dict[str, str] = {}
+    for exchange in exchanges:
+        if isinstance(exchange.answer, JoinGroupResponse):
+            _name(exchange.answer.member_id, names)
+    for exchange in exchanges:
+        if isinstance(exchange.answer, Message):
+            _rename(exchange.answer, names)
+
+
+def _name(text: str, names: dict[str, str]) -> str:
+    if text not in names:
+        found = _RANDOM_ID.match(text)
+        if found is None:
+            return text
+        names[text] = f"{found[1]}-#{len(names) + 1}"
+    return names[text]
+
+
+def _rename(message: Message, names: dict[str, str]) -> None:
+    for slot in message.__slots__:
+        value = getattr(message, slot)
+        if isinstance(value, str):
+            setattr(message, slot, _name(value, names))
+        elif isinstance(value, list):
+            for each in value:
+                if isinstance(each, Message):
+                    _rename(each, names)
