@@ -157,8 +157,6 @@ class Connection(asyncio.Protocol):
             if raw_client_id != self._raw_client_id:
                 self._raw_client_id = raw_client_id
                 self._client_id = self._raw_client_id.decode("utf-8", "java")
-        elif length < -1:
-            raise MalformedMessage(f"the client id has the length {length}")
         elif self._raw_client_id:
             self._raw_client_id, self._client_id = b"", ""
         try:

@@ -36,7 +36,7 @@ class RequestHeader:
 
 
 def read_request_header(frame: bytes) -> tuple[RequestHeader, int]:
-    """The header and where the body starts. A null client id counts as an empty one, as in Kafka."""
+    """The header and where the body starts. A null client id, any negative length, counts as an empty one."""
     try:
         api_key, version, correlation_id, length = _fixed(frame)
         pos = 10
@@ -44,8 +44,6 @@ def read_request_header(frame: bytes) -> tuple[RequestHeader, int]:
         if length > 0:
             pos += length
             client_id = frame[10:pos].decode("utf-8", "java")
-        elif length < -1:
-            raise MalformedMessage(f"the client id has the length {length}")
         if is_flexible(api_key, version):
             tags = frame[pos]
             pos += 1

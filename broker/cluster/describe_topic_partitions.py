@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.cluster.operations import TOPIC_OPERATIONS
+from broker.cluster.operations import NOT_ASKED, TOPIC_OPERATIONS
 from broker.topics.catalog import LEADER_EPOCH
 from broker.topics.topic_names import name_problem
 from protocol.error_codes import ErrorCode
@@ -27,10 +27,14 @@ MAX_PARTITIONS = 2000  # max.request.partition.size.limit
 def describe_topic_partitions(
     broker: Broker, request: DescribeTopicPartitionsRequest, call: Call  # noqa: ARG001
 ) -> DescribeTopicPartitionsResponse:  # fmt: skip
-    names = {topic.name for topic in request.topics} or {topic.name for topic in broker.catalog}
+    asked = {topic.name for topic in request.topics}
+    names = asked or {topic.name for topic in broker.catalog}
     start_name, start_index = "", 0
     if request.cursor is not None:
-        start_name, start_index = request.cursor.topic_name, max(0, request.cursor.partition_index)
+        if request.cursor.partition_index < 0:
+            return DescribeTopicPartitionsResponse(0, [_invalid(topic.name) for topic in request.topics], None)
+        if not asked or request.cursor.topic_name in asked:  # else it is not a page of this request, and is ignored
+            start_name, start_index = request.cursor.topic_name, request.cursor.partition_index
     left = max(1, min(request.response_partition_limit, MAX_PARTITIONS))
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     for name in sorted(name for name in names if name >= start_name):
@@ -44,6 +48,10 @@ def describe_topic_partitions(
         if topic is not None and first + len(described.partitions) < len(topic.partitions):
             return DescribeTopicPartitionsResponse(0, topics, Cursor(name, first + len(described.partitions)))
     return DescribeTopicPartitionsResponse(0, topics, None)
+
+
+def _invalid(name: str | None) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(ErrorCode.INVALID_REQUEST, name, NO_UUID, False, (), NOT_ASKED)
 
 
 def _describe(broker: Broker, name: str, first: int, limit: int) -> DescribeTopicPartitionsResponseTopic:

@@ -29,7 +29,9 @@ INVALID_REQUEST_TEXT = (
 def find_coordinator(broker: Broker, request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
     if call.version < 4:
         found = _find(broker, request.key, request.key_type, call)
-        text = found.error_message if found.error_code else "NONE"
+        text = "NONE"
+        if found.error_code:
+            text = found.error_message or INVALID_REQUEST_TEXT
         return FindCoordinatorResponse(0, found.error_code, text, found.node_id, found.host, found.port)
     coordinators = [_find(broker, key, request.key_type, call) for key in request.coordinator_keys]
     return FindCoordinatorResponse(coordinators=coordinators)

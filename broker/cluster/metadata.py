@@ -10,11 +10,11 @@ clients ask again.
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from broker.cluster.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
-from broker.topics.catalog import CONSUMER_OFFSETS, LEADER_EPOCH, Topic
+from broker.topics.catalog import INTERNAL_TOPICS, LEADER_EPOCH, Topic
 from broker.topics.create_topics import Refused, create_on_demand
 from broker.topics.topic_names import name_problem
 from protocol.error_codes import ErrorCode
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.call import Call
 
-logger = logging.getLogger(__name__)
+FIRST_VERSION_BY_ID = 12
 
 
 def metadata(broker: Broker, request: MetadataRequest, call: Call) -> MetadataResponse:
@@ -40,10 +40,13 @@ def metadata(broker: Broker, request: MetadataRequest, call: Call) -> MetadataRe
     if asked is None or (call.version == 0 and not len(asked)):
         topics = [_described(broker, topic) for topic in broker.catalog]
     elif problem := _bad_request(asked, call.version):
-        topics = [_refusal(topic, problem) for topic in asked]
+        # As Kafka answers when it stumbles: nothing of the cluster, and the error with every topic.
+        topics = [MetadataResponseTopic(problem, topic.name or "", topic.topic_id) for topic in asked]
+        top_error = problem if problem is ErrorCode.UNKNOWN_SERVER_ERROR else 0
+        return MetadataResponse(0, (), None, -1, topics, NOT_ASKED, top_error)
     else:
         create = call.version < 4 or request.allow_auto_topic_creation
-        topics = [_find(broker, topic, create) for topic in _without_repeats(asked)]
+        topics = [_find(broker, topic, create) for topic in _chosen(asked)]
     if request.include_topic_authorized_operations:
         for topic in topics:
             topic.topic_authorized_operations = TOPIC_OPERATIONS
@@ -51,18 +54,20 @@ def metadata(broker: Broker, request: MetadataRequest, call: Call) -> MetadataRe
     return MetadataResponse(0, [_self(broker, call)], broker.cluster_id, _node(broker), topics, cluster_operations, 0)
 
 
-def _bad_request(asked: object, version: int) -> ErrorCode | None:
-    if version >= 12:
-        return None
-    for topic in asked:  # type: ignore[attr-defined]
-        if topic.name is None or topic.topic_id != NO_UUID:
+def _bad_request(asked: Iterable[MetadataRequestTopic], version: int) -> ErrorCode | None:
+    for topic in asked:
+        if version < FIRST_VERSION_BY_ID and (topic.name is None or topic.topic_id != NO_UUID):
             return ErrorCode.INVALID_REQUEST
+        if topic.name is None and topic.topic_id == NO_UUID:
+            return ErrorCode.UNKNOWN_SERVER_ERROR
     return None
 
 
-def _without_repeats(asked: object) -> list[MetadataRequestTopic]:
-    unique = {(topic.name, topic.topic_id): topic for topic in asked}  # type: ignore[attr-defined]
-    return list(unique.values())
+def _chosen(asked: Iterable[MetadataRequestTopic]) -> list[MetadataRequestTopic]:
+    """Each topic once; where some are named by id, only those, as in Kafka."""
+    unique = {(topic.name, topic.topic_id): topic for topic in asked}
+    by_id = [topic for topic in unique.values() if topic.topic_id != NO_UUID]
+    return by_id or list(unique.values())
 
 
 def _find(broker: Broker, asked: MetadataRequestTopic, create: bool) -> MetadataResponseTopic:
@@ -71,19 +76,18 @@ def _find(broker: Broker, asked: MetadataRequestTopic, create: bool) -> Metadata
         if topic is None:
             return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
         return _described(broker, topic)
-    if asked.name is None:
-        return _refusal(asked, ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert asked.name is not None
     topic = broker.catalog.get(asked.name)
     if topic is None and create and broker.config.auto_create_topics_enable:
         try:
             topic = create_on_demand(broker, asked.name)
         except Refused as refused:
-            return _refusal(asked, refused.error)
+            return MetadataResponseTopic(refused.error, asked.name, NO_UUID)
     if topic is not None:
         return _described(broker, topic)
     legal = name_problem(asked.name) is None
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if legal else ErrorCode.INVALID_TOPIC_EXCEPTION
-    return MetadataResponseTopic(error, asked.name, NO_UUID, asked.name == CONSUMER_OFFSETS)
+    return MetadataResponseTopic(error, asked.name, NO_UUID, asked.name in INTERNAL_TOPICS)
 
 
 def _described(broker: Broker, topic: Topic) -> MetadataResponseTopic:
@@ -93,10 +97,6 @@ def _described(broker: Broker, topic: Topic) -> MetadataResponseTopic:
         for index in range(len(topic.partitions))
     ]
     return MetadataResponseTopic(0, topic.name, topic.id, topic.is_internal, partitions)
-
-
-def _refusal(asked: MetadataRequestTopic, error: ErrorCode) -> MetadataResponseTopic:
-    return MetadataResponseTopic(error, asked.name or "", asked.topic_id)
 
 
 def _self(broker: Broker, call: Call) -> MetadataResponseBroker:

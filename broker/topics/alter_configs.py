@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.topics.create_topics import Refused
-from broker.topics.incremental_alter_configs import check_resource, unknown_topic
-from broker.topics.topic_config import InvalidTopicConfig, check_topic_config
+from broker.topics.incremental_alter_configs import check_resource, refuse_nulls, unknown_topic
+from broker.topics.topic_config import InvalidTopicConfig, check_together, check_topic_config
 from protocol.error_codes import ErrorCode
 from protocol.messages.alter_configs import (
     AlterConfigsRequest,
@@ -35,10 +35,12 @@ def alter_configs(broker: Broker, request: AlterConfigsRequest, call: Call) -> A
 
 
 def _replace(broker: Broker, resource: AlterConfigsResource, validate_only: bool) -> None:
+    refuse_nulls(config.name for config in resource.configs if config.value is None)
     check_resource(broker, resource.resource_type, resource.resource_name, [c.name for c in resource.configs])
     topic = broker.catalog.get(resource.resource_name)
     if topic is None:
         raise unknown_topic(resource.resource_name)
     configs = {config.name: check_topic_config(config.name, config.value) for config in resource.configs}
+    check_together(configs)
     if not validate_only:
         broker.catalog.set_configs(topic, configs)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from broker.topics.catalog import CONSUMER_OFFSETS, Catalog, Topic, new_topic_id
 from broker.topics.config_entries import entries_of
-from broker.topics.topic_config import InvalidTopicConfig, check_topic_config
+from broker.topics.topic_config import InvalidTopicConfig, check_together, check_topic_config
 from broker.topics.topic_names import collision_key, name_problem
 from protocol.error_codes import ErrorCode
 from protocol.messages.create_topics import (
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from broker.call import Call
 
 
+CLUSTER_METADATA = "__cluster_metadata"
+
+
 class Refused(Exception):
     """Why a topic cannot be created."""
 
@@ -38,6 +41,7 @@ class Refused(Exception):
 
 def create_topics(broker: Broker, request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:  # noqa: ARG001
     named = Counter(topic.name for topic in request.topics)
+    before = {collision_key(topic.name): topic.name for topic in broker.catalog}
     results = []
     for wanted in request.topics:
         if named[wanted.name] > 1:
@@ -47,14 +51,16 @@ def create_topics(broker: Broker, request: CreateTopicsRequest, call: Call) -> C
         if wanted.name not in named:
             continue
         try:
-            results.append(_create(broker, wanted, request.validate_only))
+            results.append(_create(broker, wanted, before, request.validate_only))
         except Refused as refused:
             results.append(_refusal(wanted.name, refused.error, str(refused)))
     return CreateTopicsResponse(0, results)
 
 
-def _create(broker: Broker, wanted: CreatableTopic, validate_only: bool) -> CreatableTopicResult:
-    _check_name(broker.catalog, wanted.name)
+def _create(
+    broker: Broker, wanted: CreatableTopic, before: dict[str, str], validate_only: bool
+) -> CreatableTopicResult:
+    _check_name(broker.catalog, wanted.name, before)
     partition_count = _partition_count(broker, wanted)
     configs = _configs(wanted)
     topic_id = new_topic_id() if validate_only else broker.catalog.create(wanted.name, partition_count, configs).id
@@ -69,24 +75,20 @@ def create_on_demand(broker: Broker, name: str) -> Topic:
     """A topic that somebody asked for in a Metadata request. Refused if it cannot be."""
     if name == CONSUMER_OFFSETS:
         return broker.catalog.ensure_consumer_offsets()
-    _check_name(broker.catalog, name)
+    _check_name(broker.catalog, name, {collision_key(topic.name): topic.name for topic in broker.catalog})
     return broker.catalog.create(name, broker.config.num_partitions, {})
 
 
-def _check_name(catalog: Catalog, name: str) -> None:
+def _check_name(catalog: Catalog, name: str, before: dict[str, str]) -> None:
+    """`before`: the topics that there were when the request came, by what their names may collide in."""
+    if name == CLUSTER_METADATA:
+        raise Refused(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
     if problem := name_problem(name):
         raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
     if catalog.get(name) is not None:
         raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-    if other := _colliding(catalog, name):
-        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other.name}")
-
-
-def _colliding(catalog: Catalog, name: str) -> Topic | None:
-    if "." not in name and "_" not in name:
-        return None
-    key = collision_key(name)
-    return next((topic for topic in catalog if collision_key(topic.name) == key), None)
+    if other := before.get(collision_key(name)):
+        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
 
 
 def _partition_count(broker: Broker, wanted: CreatableTopic) -> int:
@@ -148,7 +150,9 @@ def assignment_problem(broker_ids: list[int], node_id: int) -> str | None:
 
 def _configs(wanted: CreatableTopic) -> dict[str, str]:
     try:
-        return {config.name: check_topic_config(config.name, config.value) for config in wanted.configs}
+        configs = {config.name: check_topic_config(config.name, config.value) for config in wanted.configs}
+        check_together(configs)
+        return configs
     except InvalidTopicConfig as problem:
         raise Refused(ErrorCode.INVALID_CONFIG, str(problem)) from None
 

@@ -34,7 +34,8 @@ def delete_topics(broker: Broker, request: DeleteTopicsRequest, call: Call) -> D
         message = "Topic deletion is disabled."
         return DeleteTopicsResponse(0, [DeletableTopicResult(s.name, s.topic_id, error, message) for s in states])
     repeated = _repeated(states)
-    results, doomed = [], []
+    results: list[DeletableTopicResult] = []
+    doomed: list[Topic] = []
     for state in states:
         key = state.name or state.topic_id
         if key in repeated:
@@ -44,6 +45,12 @@ def delete_topics(broker: Broker, request: DeleteTopicsRequest, call: Call) -> D
                 results.append(_refusal(state, ErrorCode.INVALID_REQUEST, f"Duplicate topic {what}."))
             continue
         topic, refusal = _find(broker, state)
+        if topic is not None and topic in doomed:
+            doomed.remove(topic)
+            results = [result for result in results if result.name != topic.name]
+            message = "The provided topic name maps to an ID that was already supplied."
+            results.append(DeletableTopicResult(topic.name, topic.id, ErrorCode.INVALID_REQUEST, message))
+            continue
         if topic is None:
             assert refusal is not None
             results.append(refusal)

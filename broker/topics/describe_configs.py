@@ -10,9 +10,9 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from broker.cluster.find_coordinator import INVALID_REQUEST_TEXT
-from broker.config import Config
+from broker.config import INT32_MAX, Config
 from broker.topics.config_entries import DEFAULT, STATIC_BROKER, ConfigEntry, entries_of
-from broker.topics.topic_config import BOOLEAN, DOUBLE, LONG, STRING
+from broker.topics.topic_config import BOOLEAN, DOUBLE, INT, LONG, STRING
 from broker.topics.topic_names import name_problem
 from protocol.error_codes import ErrorCode
 from protocol.messages.describe_configs import (
@@ -73,7 +73,8 @@ def broker_entries(config: Config) -> list[ConfigEntry]:
         synonyms = [(name, _text(value), source)]
         if source == STATIC_BROKER:
             synonyms.append((name, _text(each.default), DEFAULT))
-        entries.append(ConfigEntry(name, _text(value), source, _TYPES[type(value)], synonyms))
+        small = type(value) is int and (each.metadata["high"] or 0) <= INT32_MAX
+        entries.append(ConfigEntry(name, _text(value), source, INT if small else _TYPES[type(value)], synonyms))
     return entries
 
 

@@ -7,13 +7,20 @@ for settings that cannot change.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from broker.topics.config_entries import entries_of
 from broker.topics.create_topics import Refused
 from broker.topics.describe_configs import BROKER, TOPIC, broker_name_problem
-from broker.topics.topic_config import LIST, TOPIC_SETTINGS, InvalidTopicConfig, check_topic_config
+from broker.topics.topic_config import (
+    LIST,
+    TOPIC_SETTINGS,
+    InvalidTopicConfig,
+    check_together,
+    check_topic_config,
+)
+from broker.topics.topic_names import name_problem
 from protocol.error_codes import ErrorCode
 from protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -52,9 +59,9 @@ def incremental_alter_configs(
 def _alter(broker: Broker, resource: AlterConfigsResource, validate_only: bool) -> None:
     if len({config.name for config in resource.configs}) < len(resource.configs):
         raise Refused(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
-    for config in resource.configs:
-        if config.value is None and config.config_operation != REMOVE:
-            raise Refused(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {config.name}")
+    refuse_nulls(
+        config.name for config in resource.configs if config.value is None and config.config_operation != REMOVE
+    )
     check_resource(broker, resource.resource_type, resource.resource_name, [c.name for c in resource.configs])
     topic = broker.catalog.get(resource.resource_name)
     if topic is None:
@@ -63,6 +70,7 @@ def _alter(broker: Broker, resource: AlterConfigsResource, validate_only: bool) 
     configs = dict(topic.configs)
     for config in resource.configs:
         _apply(configs, inherited, config)
+    check_together(configs)
     if not validate_only:
         broker.catalog.set_configs(topic, configs)
 
@@ -72,6 +80,8 @@ def check_resource(broker: Broker, resource_type: int, name: str, configs: Seque
     if resource_type == TOPIC:
         if not name:
             raise Refused(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+        if problem := name_problem(name):
+            raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
         return
     if resource_type == BROKER:
         problem = broker_name_problem(name, broker.config.node_id, "{}") if name else None
@@ -79,6 +89,11 @@ def check_resource(broker: Broker, resource_type: int, name: str, configs: Seque
             ErrorCode.INVALID_REQUEST, problem or f"Cannot update these configs dynamically: [{', '.join(configs)}]"
         )
     raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
+
+
+def refuse_nulls(names: Iterable[str]) -> None:
+    for name in names:
+        raise Refused(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {name}")
 
 
 def unknown_topic(name: str) -> Refused:

@@ -32,10 +32,10 @@ class TopicSetting(NamedTuple):
 
 _ROWS = (
     TopicSetting("cleanup.policy", LIST, "delete", "log.cleanup.policy", choices=("compact", "delete")),
-    TopicSetting("compression.gzip.level", INT, "-1", honoured=False),
-    TopicSetting("compression.lz4.level", INT, "9", honoured=False),
-    TopicSetting("compression.type", STRING, "producer", honoured=False),
-    TopicSetting("compression.zstd.level", INT, "3", honoured=False),
+    TopicSetting("compression.gzip.level", INT, "-1", "compression.gzip.level", honoured=False),
+    TopicSetting("compression.lz4.level", INT, "9", "compression.lz4.level", honoured=False),
+    TopicSetting("compression.type", STRING, "producer", "compression.type", honoured=False),
+    TopicSetting("compression.zstd.level", INT, "3", "compression.zstd.level", honoured=False),
     TopicSetting("delete.retention.ms", LONG, "86400000", "log.cleaner.delete.retention.ms", 0, INT64_MAX),
     TopicSetting("file.delete.delay.ms", LONG, "60000", "log.segment.delete.delay.ms", 0, INT64_MAX),
     TopicSetting("flush.messages", LONG, "9223372036854775807", "log.flush.interval.messages", 1, INT64_MAX),
@@ -43,8 +43,8 @@ _ROWS = (
     TopicSetting("follower.replication.throttled.replicas", LIST, "", honoured=False),
     TopicSetting("index.interval.bytes", INT, "4096", "log.index.interval.bytes", 0, INT32_MAX),
     TopicSetting("leader.replication.throttled.replicas", LIST, "", honoured=False),
-    TopicSetting("local.retention.bytes", LONG, "-2", honoured=False),
-    TopicSetting("local.retention.ms", LONG, "-2", honoured=False),
+    TopicSetting("local.retention.bytes", LONG, "-2", "log.local.retention.bytes", honoured=False),
+    TopicSetting("local.retention.ms", LONG, "-2", "log.local.retention.ms", honoured=False),
     TopicSetting(
         "max.compaction.lag.ms", LONG, "9223372036854775807", "log.cleaner.max.compaction.lag.ms", 1, INT64_MAX
     ),
@@ -68,7 +68,7 @@ _ROWS = (
     TopicSetting("min.cleanable.dirty.ratio", DOUBLE, "0.5", "log.cleaner.min.cleanable.ratio", 0, 1),
     TopicSetting("min.compaction.lag.ms", LONG, "0", "log.cleaner.min.compaction.lag.ms", 0, INT64_MAX),
     TopicSetting("min.insync.replicas", INT, "1", "min.insync.replicas", 1, INT32_MAX),
-    TopicSetting("preallocate", BOOLEAN, "false", honoured=False),
+    TopicSetting("preallocate", BOOLEAN, "false", "log.preallocate", honoured=False),
     TopicSetting("remote.log.copy.disable", BOOLEAN, "false", honoured=False),
     TopicSetting("remote.log.delete.on.disable", BOOLEAN, "false", honoured=False),
     TopicSetting("remote.storage.enable", BOOLEAN, "false", honoured=False),
@@ -78,7 +78,7 @@ _ROWS = (
     TopicSetting("segment.index.bytes", INT, "10485760", "log.index.size.max.bytes", 4, INT32_MAX),
     TopicSetting("segment.jitter.ms", LONG, "0", honoured=False),
     TopicSetting("segment.ms", LONG, "604800000", "log.roll.ms", 1, INT64_MAX),
-    TopicSetting("unclean.leader.election.enable", BOOLEAN, "false", honoured=False),
+    TopicSetting("unclean.leader.election.enable", BOOLEAN, "false", "unclean.leader.election.enable", honoured=False),
 )
 
 TOPIC_SETTINGS: dict[str, TopicSetting] = {row.name: row for row in _ROWS}
@@ -99,7 +99,17 @@ def check_topic_config(name: str, value: str | None) -> str:
     parsed = _parse(known, text)
     if not known.honoured and parsed != _parse(known, known.default):
         raise InvalidTopicConfig(f"{name}={text}: Kohort does not have this; leave it at {known.default!r}")
-    return text
+    return value
+
+
+def check_together(configs: dict[str, str]) -> None:
+    """What is fine by itself may not be fine together."""
+    least = int(configs.get("min.compaction.lag.ms", 0))
+    most = int(configs.get("max.compaction.lag.ms", INT64_MAX))
+    if least > most:
+        raise InvalidTopicConfig(
+            f"conflict topic config setting min.compaction.lag.ms ({least}) > max.compaction.lag.ms ({most})"
+        )
 
 
 def _parse(known: TopicSetting, text: str) -> Any:
@@ -127,7 +137,7 @@ _TYPE_NAMES = {INT: "INT", LONG: "LONG", DOUBLE: "DOUBLE"}
 
 
 def _parse_words(known: TopicSetting, text: str) -> Any:
-    words = [word.strip() for word in text.split(",")] if known.type == LIST else [text]
+    words = [word.strip() for word in text.split(",") if text] if known.type == LIST else [text]
     if known.choices:
         for word in words:
             if word not in known.choices:
@@ -141,13 +151,16 @@ def _invalid(known: TopicSetting, text: str, why: str) -> InvalidTopicConfig:
 
 def effective(config: Config, own: dict[str, str]) -> dict[str, str]:
     """Every setting of a topic: its own, or the broker's, or Kafka's default."""
-    return {name: own.get(name) or broker_default(config, known) for name, known in TOPIC_SETTINGS.items()}
+    return {
+        name: own[name].strip() if name in own else broker_default(config, known)
+        for name, known in TOPIC_SETTINGS.items()
+    }
 
 
 def broker_default(config: Config, known: TopicSetting) -> str:
     if known.broker_setting is None:
         return known.default
-    value = getattr(config, known.broker_setting.replace(".", "_"))
+    value = getattr(config, known.broker_setting.replace(".", "_"), known.default)
     return str(value)
 
 

@@ -65,7 +65,6 @@ def _unserved_version() -> bytes:
         (pack(">i", 104_857_601), "socket.request.max.bytes"),
         (pack(">i", 10) + pack(">hhih", 9999, 0, 1, -1), "API 9999 is not served"),
         (pack(">i", len(_unserved_version())) + _unserved_version(), "Metadata version 99 is not served, only 0 to 13"),
-        (pack(">i", 10) + pack(">hhih", 3, 0, 1, -5), "the client id has the length -5"),
         (pack(">i", 8) + pack(">hhi", 3, 0, 1), "a request header of less than 10 bytes"),
         (pack(">i", 14) + pack(">hhihi", 3, 0, 1, -1, 2**31 - 1), "MetadataRequest v0"),
     ],

@@ -86,15 +86,13 @@ def test_an_unknown_api_has_a_header_without_tags() -> None:
         HEARTBEAT_V3[:9],
         HEARTBEAT_V3[:-1],
         HEARTBEAT_V4[:-1],
-        bytes.fromhex("000c 0003 00000007 fffe"),
-        bytes.fromhex("000c 0003 00000007 8000"),
         bytes.fromhex("000c 0003 00000007 7fff 61"),
         HEARTBEAT_V4[:-1] + b"\x01",
         HEARTBEAT_V4[:-1] + b"\x01\x00\x05ab",
         HEARTBEAT_V4[:-1] + b"\xff\xff\xff\xff\x07",
         HEARTBEAT_V4[:-1] + b"\xff" * 2000,
     ],
-    ids=range(11),
+    ids=range(9),
 )
 def test_a_header_that_cannot_be_read_is_malformed(raw: bytes) -> None:
     with pytest.raises(MalformedMessage):
@@ -115,3 +113,9 @@ def test_any_bytes_are_a_header_or_malformed(raw: bytes) -> None:
     except MalformedMessage:
         return
     assert 10 <= pos <= len(raw)
+
+
+@pytest.mark.parametrize("length", ["ffff", "fffe", "8000"])
+def test_any_negative_length_of_the_client_id_means_that_there_is_none_as_in_kafka(length: str) -> None:
+    header, pos = read_request_header(bytes.fromhex(f"000c 0003 00000007 {length}"))
+    assert (header.client_id, pos) == ("", 10)
