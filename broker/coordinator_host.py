@@ -228,9 +228,6 @@ class CoordinatorHost:
         self._after()
 
     def _append(self, write: Write) -> None:
-        if not write.batches:  # somebody waits for writes that are in flight already
-            self._written(write, None)
-            return
         log = self._log(write.shard, create=True)
         assert log is not None
         now = now_ms()

@@ -1,0 +1,78 @@
+"""Seconds from starting the process to the first ApiVersions answer, and its memory then.
+
+    .venv/bin/python -m benchmarks.startup [rounds]
+
+With an empty data folder each time. Wall time, so it means something on a quiet machine only; the load is printed.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from broker.client import Client, ClientError
+from protocol.api_keys import ApiKey
+from protocol.messages.api_versions import ApiVersionsRequest
+
+
+def main() -> None:
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 10
+    results = [_one_start() for _ in range(rounds)]
+    seconds = sorted(each[0] for each in results)
+    print(f"load {os.getloadavg()[0]:.1f}, {rounds} starts")
+    print(
+        f"first answer after: best {seconds[0]:.3f} s, median {statistics.median(seconds):.3f} s, worst {seconds[-1]:.3f} s"
+    )
+    print(
+        f"resident memory: {max(each[1] for each in results) / 1e6:.0f} MB; CPU {min(each[2] for each in results):.2f} s"
+    )
+
+
+def _one_start() -> tuple[float, int, float]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with tempfile.TemporaryDirectory() as folder:
+        settings = [f"listeners=PLAINTEXT://127.0.0.1:{port}", f"log.dirs={folder}/data"]
+        command = [str(Path(sys.executable).with_name("kohort")), "serve"]
+        for setting in settings:
+            command += ["--override", setting]
+        began = time.perf_counter()
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            _first_answer(f"127.0.0.1:{port}")
+            took = time.perf_counter() - began
+            return took, _resident_bytes(process.pid), _cpu_s(process.pid)
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def _first_answer(address: str) -> None:
+    while True:
+        try:
+            with Client(address) as client:
+                client.send(ApiKey.API_VERSIONS, ApiVersionsRequest("bench", "1"), 3)
+                return
+        except ClientError:
+            time.sleep(0.001)
+
+
+def _resident_bytes(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.split("VmRSS:")[1].split()[0]) * 1024
+
+
+def _cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+if __name__ == "__main__":
+    main()
