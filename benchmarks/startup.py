@@ -26,11 +26,10 @@ def main() -> None:
     results = [_one_start() for _ in range(rounds)]
     seconds = sorted(each[0] for each in results)
     print(f"load {os.getloadavg()[0]:.1f}, {rounds} starts")
+    best, median, worst = seconds[0], statistics.median(seconds), seconds[-1]
+    print(f"first answer after: best {best:.3f} s, median {median:.3f} s, worst {worst:.3f} s")
     print(
-        f"first answer after: best {seconds[0]:.3f} s, median {statistics.median(seconds):.3f} s, worst {seconds[-1]:.3f} s"
-    )
-    print(
-        f"resident memory: {max(each[1] for each in results) / 1e6:.0f} MB; CPU {min(each[2] for each in results):.2f} s"
+        f"resident memory {max(each[1] for each in results) / 1e6:.0f} MB, CPU {min(each[2] for each in results):.2f} s"
     )
 
 
