@@ -23,6 +23,7 @@ from protocol.record_batch import Record as LogRecord
 logger = logging.getLogger(__name__)
 
 LEGACY_OFFSET_COMMIT, OFFSET_COMMIT, GROUP_METADATA = 0, 1, 2
+GROUP_EPOCHS = (3, 11)  # the last tombstone of a consumer or share group
 
 
 class Status(Enum):
@@ -136,6 +137,11 @@ class Shard:
                 if group is None:
                     group = state.groups[key.group] = ClassicGroup(key.group)
                 group.replay(value)
+        elif value is None and record_type in GROUP_EPOCHS:
+            # A group of a newer protocol is gone, and with it the simple group that its offsets made here.
+            stand_in = state.groups.get(key.group_id)
+            if stand_in is not None and stand_in.is_simple:
+                del state.groups[key.group_id]
         elif record_type not in self.skipped_types:
             # Groups of the newer protocols: read, and left alone until Kohort coordinates them too.
             self.skipped_types.add(record_type)

@@ -157,8 +157,12 @@ class ClassicGroup:
 
     # --- records
 
-    def to_record(self, assignments: dict[str, bytes] | None, now: int, headers: bool) -> Record:
-        """The group as it will be when this record is replayed. `assignments` None: those in force."""
+    def to_record(self, assignments: dict[str, bytes] | None, since: int, headers: bool) -> Record:
+        """The group as it will be when this record is replayed. `assignments` None: those in force.
+
+        `since`: when it entered its state. Kafka says so of an assignment too, which it writes before the group is
+        Stable: there it is the end of the join phase.
+        """
         members = [
             MemberMetadata(
                 member.member_id,
@@ -173,7 +177,7 @@ class ClassicGroup:
             for member in self.members.values()
         ]
         value = GroupMetadataValue(
-            self.protocol_type or "", self.generation, self.protocol_name, self.leader_id, now, members
+            self.protocol_type or "", self.generation, self.protocol_name, self.leader_id, since, members
         )
         return Record(GROUP_METADATA, GroupMetadataKey(self.group_id), value, self._audit_headers() if headers else ())
 

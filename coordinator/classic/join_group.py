@@ -246,7 +246,7 @@ def _take_over(
 def _rejoin_without_rebalance(
     shard: ShardState, group: ClassicGroup, member: Member, leader_before: str | None, call: Call, out: Outcome
 ) -> JoinGroupResponse:
-    out.records.append(group.to_record(None, call.now, headers=False))
+    out.records.append(group.to_record(None, group.state_timestamp, headers=False))
     response = join_response(group, member)
     if call.version >= FIRST_VERSION_WITH_SKIP_ASSIGNMENT:
         response.skip_assignment = member.member_id == group.leader_id

@@ -64,7 +64,7 @@ def _problem(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode | None
 def _assign(shard: ShardState, group: ClassicGroup, request: SyncGroupRequest, call: Call) -> Outcome:
     """The leader's word: one record, and an answer to everyone who waits for it."""
     assignments = {each.member_id: each.assignment for each in request.assignments}
-    out = Outcome([group.to_record(assignments, call.now, shard.config.audit_headers)])
+    out = Outcome([group.to_record(assignments, group.state_timestamp, shard.config.audit_headers)])
     out.events.append(rebalanced(group, assignments, call.now))
     for member in group.members.values():
         if member.awaiting_sync is not None:
