@@ -1,9 +1,9 @@
 """Drives groups of real clients through joins, leaves, crashes and broker restarts, and checks what they did.
 
-Members are processes (group_member.py says how they speak); one process may be a member of several groups, which then go
-through the same steps together. A producer writes numbered records to every partition all the time. A group has settled
-when the broker says that it is Stable, when every partition has exactly one owner, and when each member believes to own
-what the broker says. At the end every record must have been consumed at least once; more than once is counted.
+Members are processes (group_member.py says how they speak); one process may be a member of several groups, which then
+go through the same steps together. A producer writes numbered records to every partition all the time. A group has
+settled when the broker says that it is Stable, when every partition has exactly one owner, and when each member believes
+to own what the broker says. At the end every record must have been consumed at least once; more than once is counted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import KafkaError, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from tests.clients.group_broker import GroupBroker
 
@@ -29,6 +29,26 @@ SESSION_MS = 6000
 DEADLINE_S = 180.0  # for a busy machine; nothing is measured by it
 PRODUCE_EVERY_S = 0.1
 ROOT = Path(__file__).parents[2]
+
+
+def translated(event: dict[str, Any], group: str) -> dict[str, Any]:
+    """What Kafka's VerifiableConsumer says, as our own programs would say it."""
+    match event["name"]:
+        case "partitions_assigned" | "partitions_revoked":
+            partitions = [each["partition"] for each in event["partitions"]]
+            said = {"event": event["name"].removeprefix("partitions_"), "partitions": partitions}
+        case "records_consumed":
+            ranges = [[each["partition"], each["minOffset"], each["maxOffset"]] for each in event["partitions"]]
+            said = {"event": "consumed", "ranges": ranges}
+        case "offsets_committed" if event["success"]:
+            said = {"event": "committed", "offsets": {each["partition"]: each["offset"] for each in event["offsets"]}}
+        case "offsets_committed":
+            said = {"event": "commit_failed"}
+        case "shutdown_complete":
+            said = {"event": "closed"}
+        case _:
+            said = {"event": event["name"]}
+    return {"group": group, **said}
 
 
 class MemberProcess:
@@ -46,6 +66,7 @@ class MemberProcess:
         self.groups = frozenset(groups)
         self.owned: dict[str, frozenset[int]] = dict.fromkeys(self.groups, frozenset())
         self.closed: set[str] = set()
+        self.leaves_by_signal = "org.apache.kafka.tools.VerifiableConsumer" in command
         self._said = said
         self.errors = folder / f"{name}.err"
         with self.errors.open("wb") as errors:
@@ -63,9 +84,15 @@ class MemberProcess:
                     event = json.loads(line)
                 except ValueError:
                     continue  # the half line of a process that was killed
+                if "name" in event:
+                    (group,) = self.groups
+                    event = translated(event, group)
                 self._said.put((self, event))
 
     def ask_to_close(self) -> None:
+        if self.leaves_by_signal:
+            self.process.terminate()
+            return
         assert self.process.stdin is not None
         self.process.stdin.write("close\n")
         self.process.stdin.flush()
@@ -169,9 +196,10 @@ class Scenario:
         self.members.append(member)
         return member
 
-    def kill(self, member: MemberProcess) -> None:
-        member.kill()
-        self.members.remove(member)
+    def kill(self, *members: MemberProcess) -> None:
+        for member in members:
+            member.kill()
+            self.members.remove(member)
 
     def close(self, *members: MemberProcess) -> None:
         """Ask them to leave, and wait until they are gone."""

@@ -3,9 +3,9 @@
     python -m tests.clients.group_member_CLIENT BOOTSTRAP TOPIC SESSION_MS GROUP=ASSIGNOR[=INSTANCE] ...
 
 One process is a member of each group named. It says one JSON object per line on standard output: `assigned` and
-`revoked` with partitions, `consumed` with [partition, first, last] offsets, `committed` with the offsets that the broker
-acknowledged, `commit_failed`, `problem`, and `closed`. It leaves its groups when standard input says `close` or ends. The
-programs in Java, Go and JavaScript take and say the same.
+`revoked` with partitions, `consumed` with [partition, first, last] offsets, `committed` with the offsets that the
+broker acknowledged, `commit_failed`, `problem`, and `closed`. It leaves its groups when standard input says `close` or
+ends. The programs in Java, Go and JavaScript take and say the same.
 """
 
 from __future__ import annotations
