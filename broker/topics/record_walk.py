@@ -2,8 +2,10 @@
 
     length | attributes | timestamp delta | offset delta | key length, key | value length, value | header count, headers
 
-The broker makes no use of keys and values, so nothing is cut out or kept: the walk steps from length to length. Varints
-of one and two bytes, which nearly all are, are written out; longer ones are left to `protocol.varint`.
+The broker makes no use of keys and values, so nothing is cut out or kept. This is most of what a Produce costs, hence
+two ways. Records of equal size, as sensors and benchmarks send them, are checked column by column: the n-th bytes of
+all records are one slice of the batch with a stride. All others are walked one by one, from length to length; varints
+of one and two bytes, which nearly all are, are written out.
 """
 
 from __future__ import annotations
@@ -15,7 +17,14 @@ from protocol.varint import read_varint, read_varlong
 
 MIN_RECORD_BYTES: Final = 7  # with its length: every varint one byte, key and value null
 MIN_HEADER_BYTES: Final = 2
+MIN_EQUAL_RECORDS: Final = 8
+ONE_BYTE_OFFSETS: Final = 64
 NULL: Final = 1  # the varint -1
+
+# The varints of the offset deltas 0 to 8191: the only byte of the first 64, both bytes of the others.
+_SHORT_OFFSETS: Final = bytes(range(0, 128, 2))
+_LOW_OFFSET_BYTES: Final = bytes((2 * i & 0x7F) | 0x80 for i in range(64, 8192))
+_HIGH_OFFSET_BYTES: Final = bytes(2 * i >> 7 for i in range(64, 8192))
 
 
 class Walked(NamedTuple):
@@ -30,6 +39,8 @@ def walk_records(data: bytes, position: int, end: int, count: int) -> Walked:  #
     """MalformedMessage unless `count` records with the offset deltas 0, 1, 2.. fill `data` from position to end."""
     if count * MIN_RECORD_BYTES > end - position:
         raise MalformedMessage(f"{count} records in {end - position} bytes")
+    if count >= MIN_EQUAL_RECORDS and (walked := _walk_equal(data, position, end, count)) is not None:
+        return walked
     min_delta, max_delta = 2**63, -(2**63)
     last_raw, has_null_key = -1, False
     try:
@@ -100,6 +111,61 @@ def walk_records(data: bytes, position: int, end: int, count: int) -> Walked:  #
     return Walked(min_delta, max_delta, has_null_key)
 
 
+def _walk_equal(data: bytes, position: int, end: int, count: int) -> Walked | None:
+    """As `walk_records`, for records of equal size and shape; None if they are not, or not sound."""
+    deltas = b""
+    short = min(count, ONE_BYTE_OFFSETS)
+    key = data[position + (4 if data[position] < 0x80 else 5)]
+    for first, number in ((0, short), (short, count - short)):
+        if not number:
+            break
+        if (stop := _check_columns(data, position, number, first, key)) is None:
+            return None
+        stride = (stop - position) // number
+        deltas += data[position + (2 if data[position] < 0x80 else 3) : stop : stride]
+        position = stop
+    if position != end or max(deltas) >= 0x80:
+        return None
+    zigzag = [(raw >> 1) ^ -(raw & 1) for raw in set(deltas)]
+    return Walked(min(zigzag), max(zigzag), key == NULL)
+
+
+def _check_columns(data: bytes, position: int, count: int, first: int, key: int) -> int | None:
+    """Where `count` equal records from offset delta `first` on end; None if they are not all that."""
+    raw, high = data[position], data[position + 1]
+    if raw < 0x80:
+        at, stride = 3, 1 + (raw >> 1)  # `at` is where the offset delta stands, behind length, attributes and time
+    else:
+        at, stride = 4, 2 + ((raw & 0x7F | high << 7) >> 1)
+    stop = position + count * stride
+    if raw & 1 or high >= 0x80 or stop > len(data) or first + count > 8192:
+        return None
+
+    def column(index: int) -> bytes:
+        return data[position + index : stop : stride]
+
+    if column(0) != bytes((raw,)) * count or (raw >= 0x80 and column(1) != bytes((high,)) * count):
+        return None
+    if first < ONE_BYTE_OFFSETS:
+        if column(at) != _SHORT_OFFSETS[first : first + count]:
+            return None
+    else:
+        here = slice(first - ONE_BYTE_OFFSETS, first - ONE_BYTE_OFFSETS + count)
+        if column(at) != _LOW_OFFSET_BYTES[here] or column(at + 1) != _HIGH_OFFSET_BYTES[here]:
+            return None
+        at += 1
+    value_at = at + 2 + (key >> 1)  # the varint -1 of a null key gives 0, too
+    if (key & 0x81 and key != NULL) or column(at + 1) != bytes((key,)) * count or value_at + 2 > stride:
+        return None
+    low, high = data[position + value_at], data[position + value_at + 1]
+    value_bytes = 1 + (low >> 1) if low < 0x80 else 2 + ((low & 0x7F | high << 7) >> 1)
+    if low & 1 or (low >= 0x80 and high >= 0x80) or value_at + value_bytes + 1 != stride:
+        return None  # null, very long, or there are headers
+    if column(value_at) != bytes((low,)) * count or (low >= 0x80 and column(value_at + 1) != bytes((high,)) * count):
+        return None
+    return stop if not any(column(stride - 1)) else None
+
+
 def _after_bytes(data: bytes, position: int) -> int:
     size, position = read_varint(data, position)
     if size < -1:
@@ -108,12 +174,21 @@ def _after_bytes(data: bytes, position: int) -> int:
 
 
 def _after_headers(data: bytes, position: int, end: int) -> int:
-    count, position = read_varint(data, position)
+    if (raw := data[position]) & 0x81:
+        count, position = read_varint(data, position)
+    else:
+        count, position = raw >> 1, position + 1
     if count < 0 or count * MIN_HEADER_BYTES > end - position:
         raise MalformedMessage(f"{count} headers in {end - position} bytes")
     for _ in range(count):
-        size, position = read_varint(data, position)
-        if size < 0:
-            raise MalformedMessage(f"a header with a key of length {size}")
-        position = _after_bytes(data, position + size)
+        raw = data[position]
+        if raw & 0x81:  # more than one byte, or negative
+            size, position = read_varint(data, position)
+            if size < 0:
+                raise MalformedMessage(f"a header with a key of length {size}")
+            position += size
+        else:
+            position += 1 + (raw >> 1)
+        raw = data[position]
+        position = _after_bytes(data, position) if raw & 0x81 else position + 1 + (raw >> 1)
     return position

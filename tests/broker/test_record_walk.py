@@ -1,0 +1,94 @@
+"""The fast look at records sees what the careful reader sees, whatever the bytes."""
+
+from __future__ import annotations
+
+from struct import pack_into
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.topics.record_walk import Walked, walk_records
+from protocol.errors import MalformedMessage
+from protocol.record_batch import BATCH_HEADER_BYTES, Record, build_batch, parse_header, rebuild_batch, scan_records
+
+BASE_MS = 1_700_000_000_000
+
+
+def careful(batch: bytes, count: int) -> Walked | None:
+    """What `walk_records` should say; None for a refusal."""
+    try:
+        records = list(scan_records(batch, check_crc=False))
+    except MalformedMessage:
+        return None
+    if [record[1] for record in records] != list(range(count)):
+        return None
+    deltas = [record[2] - BASE_MS for record in records]
+    return Walked(min(deltas), max(deltas), any(record[3] is None for record in records))
+
+
+def fast(batch: bytes, count: int) -> Walked | None:
+    try:
+        return walk_records(batch, BATCH_HEADER_BYTES, len(batch), count)
+    except MalformedMessage:
+        return None
+
+
+def batch_of(records: list[Record]) -> bytes:
+    like = parse_header(build_batch([(None, None)] * len(records), timestamp=BASE_MS))
+    made = bytearray(rebuild_batch(like, records))
+    pack_into(">q", made, 27, BASE_MS)
+    return bytes(made)
+
+
+equal_records = st.builds(
+    lambda count, key, value, deltas: [Record(i, BASE_MS + deltas[i % len(deltas)], key, value) for i in range(count)],
+    st.integers(1, 200),
+    st.none() | st.binary(max_size=70),
+    st.none() | st.binary(max_size=200),
+    st.lists(st.integers(0, 70), min_size=1, max_size=3),
+)
+headers = st.lists(st.tuples(st.binary(max_size=5), st.none() | st.binary(max_size=5)), max_size=2).map(tuple)
+varied_records = st.lists(
+    st.tuples(
+        st.integers(-200, 10_000), st.none() | st.binary(max_size=9), st.none() | st.binary(max_size=300), headers
+    ),
+    min_size=1,
+    max_size=30,
+).map(lambda rows: [Record(i, BASE_MS + row[0], row[1], row[2], row[3]) for i, row in enumerate(rows)])
+
+
+def made_at(records: list[Record]) -> bytes:
+    """The batch, with BASE_MS as its base timestamp whatever its first record says."""
+    first = Record(0, BASE_MS, *records[0][2:])
+    return batch_of([first, *records[1:]])
+
+
+@settings(max_examples=300, deadline=None)
+@given(equal_records | varied_records)
+def test_sound_records_are_passed_with_their_times(records: list[Record]) -> None:
+    batch = made_at(records)
+    assert fast(batch, len(records)) == careful(batch, len(records)) is not None
+
+
+@settings(max_examples=600, deadline=None)
+@given(equal_records | varied_records, st.data())
+def test_damaged_records_are_refused_by_both_or_by_none(records: list[Record], data: st.DataObject) -> None:
+    batch = bytearray(made_at(records))
+    for _ in range(data.draw(st.integers(1, 3))):
+        position = data.draw(st.integers(BATCH_HEADER_BYTES, len(batch) - 1))
+        batch[position] = data.draw(st.sampled_from([0, 1, 2, 3, 0x7F, 0x80, 0xFF]) | st.integers(0, 255))
+    if data.draw(st.booleans()):
+        del batch[data.draw(st.integers(BATCH_HEADER_BYTES, len(batch))) :]
+    pack_into(">i", batch, 8, len(batch) - 12)
+    assert fast(bytes(batch), len(records)) == careful(bytes(batch), len(records))
+
+
+@pytest.mark.parametrize("count", [7, 8, 63, 64, 65, 100, 8191, 8192, 8193, 9000])
+@pytest.mark.parametrize("wrong", [None, 0, -1])
+def test_equal_records_of_any_number(count: int, wrong: int | None) -> None:
+    batch = bytearray(made_at([Record(i, BASE_MS, b"key", b"value" * 20) for i in range(count)]))
+    if wrong is not None:
+        last = len(batch) - 1
+        batch[last if wrong else BATCH_HEADER_BYTES + 4] ^= 2  # a header count, or the first offset delta
+    assert fast(bytes(batch), count) == (Walked(0, 0, False) if wrong is None else None)
