@@ -9,7 +9,7 @@ PACKAGES := broker coordinator protocol storage
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check format generate lock bench fuzz vectors clean
+.PHONY: help install run test check format generate lock bench fuzz vectors rewrite clean parity
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ lock: install  ## resolve the dependencies anew into the lock files
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
 		--python-version 3.11 --custom-compile-command "make lock" --group dev pyproject.toml -o requirements-dev.lock
 
+rewrite: install  ## play the scenes in tests/transcripts and write down what is said now
+	$(BIN)/python -m tests.transcripts
+
 clean:  ## remove the environment and caches
 	rm -rf .venv .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
@@ -60,3 +63,6 @@ vectors: install  ## make tests/data/message_vectors.xz anew (needs Java and Mav
 
 fuzz: install  ## decode 10 million mutated frames (10 minutes on 2 cores)
 	$(BIN)/python -m benchmarks.fuzz --frames 10000000
+
+parity: install  ## send the same requests to Apache Kafka and to Kohort and compare the answers (needs Java and Maven)
+	$(BIN)/python -m tests.parity $(PARITY)
