@@ -1,5 +1,5 @@
 """ListGroups (16), v0-5: all groups. v1 adds the throttle time; v3 is flexible; v4 filters by state (KIP-518); v5 by
-type (KIP-848). Filters know no case; a word that is no state or type matches nothing."""
+type (KIP-848). Filters know no case; a state may have blanks around it, a type not. Other words match nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CLASSIC = "classic"
 
 def list_groups(shard: ShardState, request: ListGroupsRequest) -> list[ListedGroup]:
     states = {state.strip().lower() for state in request.states_filter}
-    types = {each.strip().lower() for each in request.types_filter}
+    types = {each.lower() for each in request.types_filter}
     if types and CLASSIC not in types:
         return []
     return [

@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import Any
 
 from coordinator.classic import session
-from coordinator.classic.group import ClassicGroup
 from coordinator.classic.state import COMPLETING_REBALANCE, EMPTY
 from coordinator.offsets.answers import merged
 from coordinator.outcome import Call, Outcome, Record
@@ -113,8 +112,7 @@ def _verdict(shard: ShardState, request: OffsetCommitRequest, call: Call) -> Err
     group = shard.groups.get(request.group_id)
     if group is None:
         if generation < 0:
-            shard.groups[request.group_id] = ClassicGroup(request.group_id)  # a simple group: offsets only
-            return None
+            return None  # its first offset makes a simple group
         if call.version >= FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND:
             return ErrorCode.GROUP_ID_NOT_FOUND
         return ErrorCode.ILLEGAL_GENERATION

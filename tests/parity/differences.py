@@ -71,6 +71,20 @@ ALLOWED = [
         Kind.ANY,
         FIRST_ANSWER,
     ),
+    Allowed(
+        "still waits",
+        "(answer)",
+        "Kafka never answers the waiting SyncGroup of a member that is sent away; we say UNKNOWN_MEMBER_ID at once",
+        Kind.ANY,
+        "a member that is sent away while its sync waits",
+    ),
+    Allowed(
+        "JoinGroup",
+        "*",
+        "in Kafka a protocol that a member lists twice counts as two members' and is then not known to all",
+        Kind.ANY,
+        "the same protocol twice in a list",
+    ),
 ]
 
 OPTIONAL = [

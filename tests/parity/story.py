@@ -14,6 +14,7 @@ import re
 import select
 import socket
 from collections.abc import Callable, Iterable, Sequence
+from secrets import token_hex
 from struct import pack
 from typing import Any
 
@@ -56,6 +57,7 @@ VERSIONS = {
     ApiKey.LIST_GROUPS: 5,
     ApiKey.DELETE_GROUPS: 2,
 }
+RUN = token_hex(2)  # groups cannot be deleted while they have members: a broker may know those of an earlier run
 SESSION_MS = 60_000
 REBALANCE_MS = 60_000
 FIRST_WITH_TOPIC_IDS = 10
@@ -105,7 +107,7 @@ class Story:
         self.api_key = api_key
         self.version = peer.version
         words = "".join(c if c.isalnum() else "-" for c in peer.scenario.lower())
-        self.group = f"{words[:80]}-v{peer.version}"
+        self.group = f"{words[:80]}-v{peer.version}-{RUN}"
         self._members: list[Member] = []
         self._admin = Member(self, "")
 
@@ -187,7 +189,13 @@ class Story:
     ) -> Any:
         """OffsetFetch of one group; without topics, all of them."""
         name = self.group if group is None else group
-        return self.ask(ApiKey.OFFSET_FETCH, self.fetch_request([(name, topics)], stable, member_id, epoch))
+        answer = self.ask(ApiKey.OFFSET_FETCH, self.fetch_request([(name, topics)], stable, member_id, epoch))
+        if topics is None and answer is not None:
+            for each in (answer, *answer.groups):  # Kafka's order is that of a hash table
+                each.topics = sorted(each.topics, key=lambda topic: (topic.name, str(getattr(topic, "topic_id", ""))))
+                for topic in each.topics:
+                    topic.partitions = sorted(topic.partitions, key=lambda partition: partition.partition_index)
+        return answer
 
     def fetch_request(
         self,

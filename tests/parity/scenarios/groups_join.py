@@ -348,7 +348,8 @@ def metadata_is_kept_as_it_is_whatever_the_type(s: Story) -> None:
 
 @story(ApiKey.JOIN_GROUP)
 def a_consumer_may_say_what_nobody_can_read(s: Story) -> None:
-    for number, metadata in enumerate((b"", b"\0", b"\0\0\0", b"\0\0\0\0\0\1\0\5ab")):
+    # Not compared: a count or a length beyond the end, with which Kafka 4.3.1 never ends the join phase.
+    for number, metadata in enumerate((b"", b"\0", b"\0\0\0")):
         a = s.member(f"{s.group}-{number}")
         a.enter((("range", metadata),))
         a.sync([a])
