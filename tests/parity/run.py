@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import groupby, repeat
 from pathlib import Path
 
@@ -38,8 +39,12 @@ PAIRS: dict[str, dict[str, str]] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
-    scenarios.load()
+    scenarios.load(options.file or scenarios.FILES)
     chosen = [each for each in SCENARIOS if options.only in f"{APIS[each.api_key].name}: {each.name}"]
+    if options.newest:
+        chosen = [replace(each, versions=each.versions[-1:]) for each in chosen]
+    if options.version is not None:
+        chosen = [replace(each, versions=(options.version,)) for each in chosen if options.version in each.versions]
     started = time.monotonic()
     result = Result()
     for name, settings in PAIRS.items():
@@ -50,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kohort-parity-")))
             kafka = options.kafka or stack.enter_context(KafkaServer(folder / "kafka", settings)).address
             kohort = options.kohort or stack.enter_context(start_kohort(folder / "kohort", settings)).address
-            play_all(wanted, kafka, kohort, result, options.version)
+            play_all(wanted, kafka, kohort, result)
     print_report(result, time.monotonic() - started)
     return 1 if result.comparison.differences else 0
 
@@ -62,7 +67,9 @@ def start_kohort(folder: Path, settings: dict[str, str]) -> KohortProcess:
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make parity", description=__doc__)
     parser.add_argument("--only", default="", metavar="TEXT", help="scenarios with TEXT in 'Api: sentence'")
+    parser.add_argument("--file", action="append", choices=scenarios.FILES, help="of tests/parity/scenarios, this one")
     parser.add_argument("--version", type=int, help="this version alone")
+    parser.add_argument("--newest", action="store_true", help="each scenario in its newest version alone")
     parser.add_argument("--kafka", metavar="HOST:PORT", help="a Kafka that runs already")
     parser.add_argument("--kohort", metavar="HOST:PORT", help="a Kohort that runs already")
     return parser.parse_args(arguments)
@@ -76,7 +83,7 @@ class Result:
         self.not_served: set[str] = set()
 
 
-def play_all(chosen: Sequence[Scenario], kafka: str, kohort: str, result: Result, version: int | None = None) -> None:
+def play_all(chosen: Sequence[Scenario], kafka: str, kohort: str, result: Result) -> None:
     """Those that look at the whole broker one by one, the others side by side: most of the time is Kafka's waiting."""
     served = [announced(kafka), announced(kohort)]
     result.not_served |= {APIS[each.api_key].name for each in chosen if each.api_key not in served[1]}
@@ -84,7 +91,7 @@ def play_all(chosen: Sequence[Scenario], kafka: str, kohort: str, result: Result
         (scenario, each)
         for scenario in sorted(chosen, key=lambda scenario: not scenario.alone)
         for each in scenario.versions
-        if version in (None, each) and all(each in table.get(scenario.api_key, ()) for table in served)
+        if all(each in table.get(scenario.api_key, ()) for table in served)
     ]
     with ThreadPoolExecutor(1) as single, ThreadPoolExecutor(SIDE_BY_SIDE) as many:
         for alone, threads in ((True, single), (False, many)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 
 # In this order: what looks at a whole, still empty broker comes first.
@@ -12,6 +13,6 @@ FILES = (
 )
 
 
-def load() -> None:
-    for name in FILES:
+def load(files: Sequence[str] = FILES) -> None:
+    for name in files:
         import_module(f"tests.parity.scenarios.{name}")
