@@ -44,8 +44,8 @@ class Comparison:
                 self._judge(scenario, one, prefix, field, left, right)
             if other.codec_loss is not None and one.codec_loss is None:
                 self._add(scenario, one, prefix + "(bytes)", "as decoded", other.codec_loss)
-        if len(kafka) != len(ours):
-            self._add(scenario, kafka[-1] if kafka else ours[-1], "(steps)", str(len(kafka)), str(len(ours)))
+        if kafka or ours:
+            self._judge(scenario, kafka[-1] if kafka else ours[-1], "", "(steps)", len(kafka), len(ours))
 
     def _judge(self, scenario: str, exchange: Exchange, prefix: str, field: str, kafka: Any, ours: Any) -> None:
         self.fields += 1
@@ -100,11 +100,18 @@ def _walk(api: str, path: str, kafka: Any, ours: Any) -> Iterator[tuple[str, Any
         yield f"{path}.count", len(left), len(right)
         if len(left) == len(right):
             for index, (one, other) in enumerate(zip(left, right, strict=True)):
-                yield from _walk(api, f"{path}[{index}]", one, other)
+                yield from _walk(api, f"{path}{_place(index, one, other)}", one, other)
         else:
             yield f"{path}.names", _names(left), _names(right)
     else:
         yield path or "(answer)", kafka, ours
+
+
+def _place(index: int, kafka: Any, ours: Any) -> str:
+    """[3], or the name of a setting: rules speak of settings by name."""
+    name = getattr(kafka, "name", None)
+    named = hasattr(kafka, "config_source") and name == getattr(ours, "name", None)
+    return f"({name})" if named else f"[{index}]"
 
 
 def _is_list(value: Any) -> bool:

@@ -46,6 +46,9 @@ class Optional:
 
 
 OWN_TIME = "*brokers own time*"
+NOT_HONOURED = "*not honoured*"
+NO_TIME = "a timeout of nothing"
+STUMBLES = "*Kafka stumbles over*"
 FIRST_ANSWER = "a topic that nobody made is made by asking for it"
 
 ALLOWED = [
@@ -54,7 +57,16 @@ ALLOWED = [
     Allowed("*", "*topic_id", "random, made with the topic; where both are known by name, the name is compared"),
     Allowed("*", "*error_message", "texts for people are our own; whether there is one is compared"),
     Allowed("*", "*batch_index_error_message", "texts for people are our own"),
-    Allowed("DescribeConfigs", "*documentation", "texts for people are our own"),
+    Allowed("DescribeConfigs", "*documentation", "no such texts are kept", Kind.ANY),
+    Allowed(
+        "*",
+        "*(min.insync.replicas).config_source",
+        "Kafka sets the default for the whole cluster where eligible leader replicas are tracked; we have one replica",
+    ),
+    Allowed("DescribeConfigs", "*(min.insync.replicas).synonyms.*", "the same", Kind.ANY),
+    Allowed("*", "*", "settings that we would not honour are refused, not ignored", Kind.ANY, NOT_HONOURED),
+    Allowed("CreateTopics", "*", "Kafka says that time is up and makes the topic all the same", Kind.ANY, NO_TIME),
+    Allowed("*", "*", "Kafka stumbles: an exception of its own becomes UNKNOWN_SERVER_ERROR", Kind.ANY, STUMBLES),
     Allowed("InitProducerId", "producer_id", "a counter, which other scenarios move too"),
     Allowed("Fetch", "session_id", "random"),
     Allowed("Produce", "*log_append_time_ms", "the clock", scenario=OWN_TIME),

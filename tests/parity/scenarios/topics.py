@@ -197,19 +197,27 @@ def borderline_configs(peer: Peer) -> None:
         {"segment_bytes": "1048576"},
         {"cleanup_policy": "delete,compact"},
         {"cleanup_policy": " compact "},
-        {"compression_type": "zstd"},
         {"compression_type": "GZIP"},
         {"min_cleanable_dirty_ratio": "1"},
         {"min_cleanable_dirty_ratio": "0.25"},
         {"message_timestamp_type": "LogAppendTime"},
-        {"preallocate": "TRUE"},
         {"max_message_bytes": "0"},
-        {"compression_gzip_level": "9"},
         {"compression_gzip_level": "0"},
-        {"compression_zstd_level": "22"},
-        {"follower_replication_throttled_replicas": "0:1"},
         {"message_downconversion_enable": "false"},
         {"message_format_version": "3.0"},
+    ]
+    for index, case in enumerate(cases):
+        create(peer, configured(peer.topic(f"-{index}"), **case))
+
+
+@scenario(ApiKey.CREATE_TOPICS, versions=(7,))
+def settings_that_are_not_honoured_by_us(peer: Peer) -> None:
+    cases = [
+        {"compression_type": "zstd"},
+        {"compression_gzip_level": "9"},
+        {"compression_zstd_level": "22"},
+        {"preallocate": "TRUE"},
+        {"follower_replication_throttled_replicas": "0:1"},
     ]
     for index, case in enumerate(cases):
         create(peer, configured(peer.topic(f"-{index}"), **case))
