@@ -61,6 +61,12 @@ clean:  ## remove the environment and caches
 vectors: install  ## make tests/data/message_vectors.xz anew (needs Java and Maven)
 	$(BIN)/python -m tests.kafka.make_message_vectors
 
+bench: install  ## figures for docs/performance.md; PEER="--peer HOST:PORT --peer-pid PID" adds ratios against Kafka
+	$(BIN)/python -m benchmarks.startup
+	$(BIN)/python -m benchmarks.codec
+	$(BIN)/python -m benchmarks.storage
+	$(BIN)/python -m benchmarks.broker $(PEER)
+
 fuzz: install  ## decode 10 million mutated frames (10 minutes on 2 cores)
 	$(BIN)/python -m benchmarks.fuzz --frames 10000000
 
