@@ -11,6 +11,7 @@ at once if it has min.bytes, an error, or nothing to wait for; else the fetch wa
 
 from __future__ import annotations
 
+import logging
 import secrets
 from typing import TYPE_CHECKING, Any, cast
 
@@ -27,8 +28,8 @@ from protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
-from protocol.record_batch import LOG_OVERHEAD_BYTES
-from storage.errors import LogFailed
+from protocol.record_batch import LOG_OVERHEAD_BYTES, CorruptBatch
+from storage.errors import StorageError
 
 if TYPE_CHECKING:
     from broker.broker import Broker
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from broker.topics.catalog import Partition
     from storage.open_files import LogSlice
     from storage.partition_log import PartitionLog
+
+logger = logging.getLogger(__name__)
 
 READ_COMMITTED = 1
 Answers = list[tuple[Wanted, PartitionData]]
@@ -118,16 +121,23 @@ class _Fetch:
         return topic.partitions[index] if topic is not None and 0 <= index < len(topic.partitions) else None
 
     def _read_one(self, wanted: Wanted) -> PartitionData:
+        try:
+            return self._look_into(wanted)
+        except (StorageError, OSError) as problem:
+            logger.error("a fetch could not read: %s", problem)
+            return self._refused(wanted.fetch, ErrorCode.KAFKA_STORAGE_ERROR)
+        except CorruptBatch as problem:
+            logger.error("a fetch met damaged data: %s", problem)
+            return self._refused(wanted.fetch, ErrorCode.CORRUPT_MESSAGE)
+
+    def _look_into(self, wanted: Wanted) -> PartitionData:
         fetch = wanted.fetch
         partition = self._find(wanted)
         if partition is None:  # does not end the wait of the others, as with Kafka
             is_new = type(wanted.topic) is bytes and self._broker.catalog.by_id(wanted.topic) is None
             error = ErrorCode.UNKNOWN_TOPIC_ID if is_new else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return PartitionData(fetch.partition, error, -1)
-        try:
-            log = partition.log
-        except LogFailed:
-            return self._refused(fetch, ErrorCode.KAFKA_STORAGE_ERROR)
+        log = partition.log
         if self._is_follower:
             return self._refused(fetch, ErrorCode.NOT_LEADER_OR_FOLLOWER)  # one broker has none
         if fetch.current_leader_epoch not in (-1, LEADER_EPOCH):

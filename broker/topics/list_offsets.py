@@ -7,6 +7,7 @@ offset that is not uploaded yet (KIP-1023). Nothing is tiered here: the local lo
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -20,13 +21,16 @@ from protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from storage.errors import LogFailed
+from protocol.record_batch import CorruptBatch
+from storage.errors import StorageError
 
 if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.call import Call
     from broker.topics.catalog import Partition
     from storage.partition_log import PartitionLog
+
+logger = logging.getLogger(__name__)
 
 LATEST = -1
 EARLIEST = -2
@@ -63,10 +67,13 @@ def _look_up(partition: Partition | None, asked: ListOffsetsPartition, version: 
     if asked.current_leader_epoch not in (-1, LEADER_EPOCH):
         return _failed(asked, epoch_error(asked.current_leader_epoch))
     try:
-        log = partition.log
-    except LogFailed:
+        found = _offset_at(partition.log, timestamp)
+    except (StorageError, OSError) as problem:
+        logger.error("ListOffsets could not read %s: %s", partition, problem)
         return _failed(asked, ErrorCode.KAFKA_STORAGE_ERROR)
-    found = _offset_at(log, timestamp)
+    except CorruptBatch as problem:
+        logger.error("ListOffsets met damaged data in %s: %s", partition, problem)
+        return _failed(asked, ErrorCode.CORRUPT_MESSAGE)
     if found is None:
         return ListOffsetsPartitionResponse(asked.partition_index)
     at, offset, epoch = found

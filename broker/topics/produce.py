@@ -65,6 +65,8 @@ def produce(broker: Broker, request: ProduceRequest, call: Call) -> Any:
             answers.append(answer)
         topics.append(TopicProduceResponse(wanted.name, wanted.topic_id, answers))
     if request.acks == 0:
+        for log, _ in flushes:
+            broker.flusher.sync(log)
         if failed:
             call.hang_up(f"Produce with acks=0 failed: {_first_error(topics)}")
         return NO_ANSWER

@@ -128,6 +128,16 @@ def test_a_partition_asked_for_twice_is_answered_once(box: BrokerBox) -> None:
     assert sizes(response) == [(0, BATCH_BYTES)]
 
 
+def test_damaged_data_is_told_for_its_partition_alone(box: BrokerBox, tmp_path: Path) -> None:
+    box.append(b"a", b"b", partition=0)
+    fill(box, 1)
+    path = tmp_path / "data" / "t-0" / "00000000000000000000.log"
+    path.write_bytes(bytes(path.stat().st_size))
+    topics = [wanted(0, 1), wanted(1)]
+    answers = box.send(1, FetchRequest(session_epoch=-1, topics=topics), 12).responses[0].partitions
+    assert [ErrorCode(each.error_code).name for each in answers] == ["CORRUPT_MESSAGE", "NONE"]
+
+
 # --- what waits -----------------------------------------------------------------------------------
 
 

@@ -322,3 +322,13 @@ def test_a_full_disk_is_a_storage_error_until_there_is_room_again() -> None:
     disk.capacity_bytes = None
     assert told(box.produce(GOOD)) == ("NONE", 0)
     assert [each.value for each in box.read_all()] == [b"a", b"v0", b"v1", b"v2"]
+
+
+def test_acks_0_is_flushed_too() -> None:
+    disk = SimulatedDisk(seed=1)
+    box = BrokerBox("/data", disk)
+    box.topic(flush_messages="1")
+    assert box.produce(GOOD, acks=0) is NO_ANSWER
+    box.run_posted()
+    box.run_posted()
+    assert len(BrokerBox("/data", disk.after_power_loss()).read_all()) == 3
