@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Any
 
+from coordinator import foreign
 from coordinator.classic import session
 from coordinator.classic.delayed_join import prepare_rebalance
 from coordinator.classic.group import ClassicGroup
@@ -14,7 +15,7 @@ from coordinator.offsets.bulk_replay import BulkReplay
 from coordinator.outcome import Outcome, Record, Reply
 from coordinator.shard_state import ShardState
 from protocol.errors import MalformedMessage
-from protocol.log_records import RECORD_TYPES, UnknownRecord, decode_key, decode_value
+from protocol.log_records import UnknownRecord, decode_key, decode_value
 from protocol.messages.log_legacy_offset_commit import LegacyOffsetCommitKey, LegacyOffsetCommitValue
 from protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
 from protocol.record_batch import CONTROL, TRANSACTIONAL, BatchHeader, parse_marker, scan_records
@@ -23,7 +24,6 @@ from protocol.record_batch import Record as LogRecord
 logger = logging.getLogger(__name__)
 
 LEGACY_OFFSET_COMMIT, OFFSET_COMMIT, GROUP_METADATA = 0, 1, 2
-GROUP_EPOCHS = (3, 11)  # the last tombstone of a consumer or share group
 
 
 class Status(Enum):
@@ -136,20 +136,24 @@ class Shard:
                 group = state.groups.get(key.group)
                 if group is None:
                     group = state.groups[key.group] = ClassicGroup(key.group)
+                state.foreign.pop(key.group, None)
                 group.replay(value)
-        elif value is None and record_type in GROUP_EPOCHS:
-            # A group of a newer protocol is gone, and with it the simple group that its offsets made here.
+        elif record_type in foreign.FOREIGN_TYPES:
+            self._replay_foreign(record_type, key, value)
+
+    def _replay_foreign(self, record_type: int, key: Any, value: Any) -> None:
+        """A record of a newer protocol. The group's offsets, if they came first, have made a simple group of it."""
+        state = self.state
+        is_end = value is None and record_type in foreign.GROUP_EPOCHS
+        if value is not None or (is_end and key.group_id not in state.foreign):
             stand_in = state.groups.get(key.group_id)
             if stand_in is not None and stand_in.is_simple:
                 del state.groups[key.group_id]
-        elif record_type not in self.skipped_types:
-            # Groups of the newer protocols: read, and left alone until Kohort coordinates them too.
-            self.skipped_types.add(record_type)
-            logger.info("shard %d holds %s records", self.partition, RECORD_TYPES[record_type].name)
+        foreign.replay(state.foreign, record_type, key, value)
 
     def _group_of_offsets(self, group_id: str) -> None:
         """An offset of a group that nobody knows makes a simple group."""
-        if group_id not in self.state.groups:
+        if group_id not in self.state.groups and group_id not in self.state.foreign:
             self.state.groups[group_id] = ClassicGroup(group_id)
 
     def loaded(self, now: int) -> Outcome:

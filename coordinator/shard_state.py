@@ -7,6 +7,7 @@ from typing import Protocol
 
 from coordinator.classic.group import ClassicGroup
 from coordinator.config import GroupConfig
+from coordinator.foreign import ForeignGroup
 from coordinator.offsets.store import OffsetStore
 from coordinator.purgatory import Purgatory
 
@@ -26,7 +27,7 @@ class Topics(Protocol):
 
 
 class ShardState:
-    __slots__ = ("config", "groups", "offsets", "partition", "purgatory", "random", "topics")
+    __slots__ = ("config", "foreign", "groups", "offsets", "partition", "purgatory", "random", "topics")
 
     def __init__(self, partition: int, config: GroupConfig, topics: Topics, random: Random) -> None:
         self.partition = partition
@@ -34,6 +35,7 @@ class ShardState:
         self.topics = topics
         self.random = random
         self.groups: dict[str, ClassicGroup] = {}
+        self.foreign: dict[str, ForeignGroup] = {}  # none of these is in `groups`
         self.offsets = OffsetStore()
         self.purgatory = Purgatory()
 

@@ -12,10 +12,15 @@ CLASSIC = "classic"
 def list_groups(shard: ShardState, request: ListGroupsRequest) -> list[ListedGroup]:
     states = {state.strip().lower() for state in request.states_filter}
     types = {each.lower() for each in request.types_filter}
-    if types and CLASSIC not in types:
-        return []
-    return [
-        ListedGroup(group.group_id, group.protocol_type or "", group.state.value, CLASSIC)
-        for group in shard.groups.values()
-        if not states or group.state.value.lower() in states
+    listed = []
+    if not types or CLASSIC in types:
+        listed += [
+            ListedGroup(group.group_id, group.protocol_type or "", group.state.value, CLASSIC)
+            for group in shard.groups.values()
+        ]
+    listed += [
+        ListedGroup(foreign.group_id, foreign.type, foreign.state, foreign.type)
+        for foreign in shard.foreign.values()
+        if not types or foreign.type in types
     ]
+    return [each for each in listed if not states or each.group_state.lower() in states]

@@ -34,6 +34,9 @@ def join_group(shard: ShardState, request: JoinGroupRequest, call: Call) -> Any:
     if refusal := refused(shard, request, call):
         return refusal
     member_id = request.member_id
+    foreign = shard.foreign.get(request.group_id)
+    if foreign is not None and not foreign.can_be_replaced:
+        return join_error(call.version, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "")
     group = shard.groups.get(request.group_id)
     is_new_group = group is None
     if group is None:
@@ -46,6 +49,8 @@ def join_group(shard: ShardState, request: JoinGroupRequest, call: Call) -> Any:
         # So that the group is known to exist. Nobody's answer waits for it.
         out.at_once += out.replies
         out.replies = []
+        if foreign is not None:
+            out.records += foreign.tombstones()
         out.records.append(empty_group_record(group.group_id, call.now))
         if answer is not None:
             out.reply_at_once(call, answer)

@@ -100,7 +100,7 @@ def _look_up_topic(
         else:
             errors.append(OffsetCommitResponsePartition(partition.partition_index, unknown))
     key = topic.topic_id if version >= FIRST_VERSION_WITH_TOPIC_IDS else topic.name
-    if errors:
+    if errors or not (count or topic.partitions):  # of an unknown topic even nothing is refused, as by Kafka
         empty = OffsetCommitResponseTopic(topic.name, topic.topic_id, [])
         refused.setdefault(key, empty).partitions.extend(errors)  # type: ignore[attr-defined]
     if answers:
@@ -111,6 +111,8 @@ def _verdict(shard: ShardState, request: OffsetCommitRequest, call: Call) -> Err
     generation = request.generation_id_or_member_epoch
     group = shard.groups.get(request.group_id)
     if group is None:
+        if foreign := shard.foreign.get(request.group_id):
+            return foreign.commit_problem(generation)
         if generation < 0:
             return None  # its first offset makes a simple group
         if call.version >= FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND:

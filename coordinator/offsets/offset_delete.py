@@ -6,6 +6,7 @@ from typing import Any
 
 from coordinator.classic.group import CONSUMER, ClassicGroup
 from coordinator.classic.state import EMPTY
+from coordinator.foreign import SHARE
 from coordinator.offsets.answers import merged
 from coordinator.offsets.expiration import offset_tombstone
 from coordinator.outcome import Call, Outcome
@@ -23,10 +24,10 @@ from protocol.messages.offset_delete import (
 def offset_delete(shard: ShardState, request: OffsetDeleteRequest, call: Call) -> Any:
     if refusal := refused(request):
         return refusal
-    group = shard.groups.get(request.group_id)
-    if group is None:
+    group, foreign = shard.groups.get(request.group_id), shard.foreign.get(request.group_id)
+    if group is None and (foreign is None or foreign.type == SHARE):
         return OffsetDeleteResponse(ErrorCode.GROUP_ID_NOT_FOUND)
-    if group.state is not EMPTY and group.protocol_type != CONSUMER:
+    if group is not None and group.state is not EMPTY and group.protocol_type != CONSUMER:
         return OffsetDeleteResponse(ErrorCode.NON_EMPTY_GROUP)
     out = Outcome()
     unknown: dict[str, OffsetDeleteResponseTopic] = {}
@@ -39,7 +40,8 @@ def offset_delete(shard: ShardState, request: OffsetDeleteRequest, call: Call) -
                 [OffsetDeleteResponsePartition(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for index in missing],
             )
         if known:
-            answers = _delete(shard, group, topic.name, known, out)
+            in_use = _is_subscribed(group, topic.name) if group else foreign is not None and foreign.has_members
+            answers = _delete(shard, request.group_id, topic.name, known, in_use, out)
             asked.append((topic.name, OffsetDeleteResponseTopic(topic.name, answers)))
     out.reply(call, OffsetDeleteResponse(0, 0, merged(unknown, asked)))
     return out
@@ -57,12 +59,16 @@ def _split(shard: ShardState, topic: OffsetDeleteRequestTopic) -> tuple[list[int
     return [i for i in indexes if not 0 <= i < count], [i for i in indexes if 0 <= i < count]
 
 
+def _is_subscribed(group: ClassicGroup, topic: str) -> bool:
+    return group.state is not EMPTY and group.is_subscribed_to(topic)
+
+
 def _delete(
-    shard: ShardState, group: ClassicGroup, topic: str, indexes: list[int], out: Outcome
+    shard: ShardState, group_id: str, topic: str, indexes: list[int], in_use: bool, out: Outcome
 ) -> list[OffsetDeleteResponsePartition]:
-    if group.state is not EMPTY and group.is_subscribed_to(topic):
+    if in_use:
         return [OffsetDeleteResponsePartition(index, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC) for index in indexes]
-    offsets, group_id = shard.offsets, group.group_id
+    offsets = shard.offsets
     for index in indexes:
         if offsets.get(group_id, topic, index) or offsets.has_pending(group_id, topic, index):
             out.records.append(offset_tombstone(group_id, topic, index))

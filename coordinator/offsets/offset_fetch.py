@@ -35,13 +35,17 @@ def offset_fetch(
     if group.topics is None:
         topics = _all_topics(shard, group_id, require_stable, by_id)
     else:
-        topics = [_one_topic(shard, group_id, topic, require_stable, by_id) for topic in group.topics]
+        asked: Iterable[OffsetFetchRequestTopics] = group.topics
+        if by_id:  # Kafka answers ids that it does not know after the others
+            asked = sorted(asked, key=lambda topic: shard.topics.name_of(topic.topic_id) is None)
+        topics = [_one_topic(shard, group_id, topic, require_stable, by_id) for topic in asked]
     return OffsetFetchResponseGroup(group_id, topics, 0)
 
 
 def _offsets(shard: ShardState, group_id: str) -> dict[str, ByPartition]:
     """A log can hold offsets of a group that it says is gone; Kafka does not show them."""
-    return shard.offsets.topics(group_id) if group_id in shard.groups else {}
+    is_known = group_id in shard.groups or group_id in shard.foreign
+    return shard.offsets.topics(group_id) if is_known else {}
 
 
 def _all_topics(shard: ShardState, group_id: str, require_stable: bool, by_id: bool) -> list[OffsetFetchResponseTopics]:

@@ -119,6 +119,14 @@ class Story:
         self._members.append(member)
         return member
 
+    def twin(self, member: Member) -> Member:
+        """The same member on another connection, which the broker has accepted and read from."""
+        other = self.member(member.group, instance=member.instance, client_id=member.client_id)
+        other.id, other.generation = member.id, member.generation
+        other.protocol, other.protocol_type = member.protocol, member.protocol_type
+        other.heartbeat()
+        return other
+
     # --- groups to begin with
 
     def stable(self, count: int = 1, group: str | None = None, **options: Any) -> list[Member]:

@@ -288,8 +288,7 @@ def the_second_of_two_waiting_joins_of_a_member_is_the_one_answered(s: Story) ->
     a, b = s.stable(2)
     a.send_join()
     s.until("PreparingRebalance", 2)
-    again = s.member()
-    again.id = a.id
+    again = s.twin(a)
     again.send_join(RANGE)
     s.describe()
     b.join()

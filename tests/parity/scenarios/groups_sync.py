@@ -151,8 +151,7 @@ def the_second_of_two_waiting_syncs_of_a_member_is_the_one_answered(s: Story) ->
     a, b = s.completing(2)
     b.send_sync()
     s.describe()
-    again = s.member()
-    again.id, again.generation, again.protocol, again.protocol_type = b.id, b.generation, b.protocol, b.protocol_type
+    again = s.twin(b)
     again.send_sync()
     s.describe()
     a.sync([a, b])

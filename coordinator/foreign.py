@@ -1,0 +1,99 @@
+"""Groups that a log holds and Kohort does not coordinate: KIP-848 consumer groups and share groups that Kafka wrote.
+
+Nothing of them may be lost or overwritten. They are listed with their type and the state that Kafka would show, their
+offsets can be read, and nothing of theirs expires. What needs no coordination works as in Kafka: an empty consumer
+group can be deleted, takes offsets from administrators, and makes room for a classic group of its name when somebody
+joins with JoinGroup. Everything else is refused.
+
+Kafka keeps such a group in many records. The keys of those in force are all that is needed to remove it: a tombstone
+each, members first and the group last, because Kafka's loader accepts no other order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coordinator.outcome import Record
+from protocol.error_codes import ErrorCode
+
+CONSUMER, SHARE = "consumer", "share"
+
+CONSUMER_GROUP, CONSUMER_MEMBER, CONSUMER_TARGET, CONSUMER_CURRENT = 3, 5, 6, 8
+SHARE_MEMBER, SHARE_GROUP = 10, 11
+GROUP_EPOCHS = frozenset((CONSUMER_GROUP, SHARE_GROUP))
+CONSUMER_TYPES = frozenset((3, 4, 5, 6, 7, 8, 16))
+SHARE_TYPES = frozenset((10, 11, 12, 13, 14, 15))
+FOREIGN_TYPES = CONSUMER_TYPES | SHARE_TYPES
+STABLE_MEMBER = 0  # of the states of a KIP-848 member
+
+
+class ForeignGroup:
+    __slots__ = ("_in_force", "group_id", "type")
+
+    def __init__(self, group_id: str, group_type: str) -> None:
+        self.group_id = group_id
+        self.type = group_type
+        self._in_force: dict[tuple[Any, ...], tuple[Any, Any]] = {}  # by type and key: key and value
+
+    def replay(self, record_type: int, key: Any, value: Any) -> None:
+        place = (record_type, *(getattr(key, slot) for slot in key.__slots__))
+        if value is None:
+            self._in_force.pop(place, None)
+        else:
+            self._in_force[place] = key, value
+
+    @property
+    def has_members(self) -> bool:
+        return any(place[0] in (CONSUMER_MEMBER, SHARE_MEMBER) for place in self._in_force)
+
+    @property
+    def state(self) -> str:
+        """As Kafka would call it after loading the same records."""
+        if not self.has_members:
+            return "Empty"
+        if self.type == SHARE:
+            return "Stable"
+        group, target = self._value(CONSUMER_GROUP), self._value(CONSUMER_TARGET)
+        assigned = target.assignment_epoch if target is not None else 0
+        if group is not None and group.epoch > assigned:
+            return "Assigning"
+        members = [place[2] for place in self._in_force if place[0] == CONSUMER_MEMBER]
+        current = [self._value(CONSUMER_CURRENT, member_id) for member_id in members]
+        settled = all(c is not None and c.state == STABLE_MEMBER and c.member_epoch == assigned for c in current)
+        return "Stable" if settled else "Reconciling"
+
+    def _value(self, record_type: int, *member: str) -> Any:
+        found = self._in_force.get((record_type, self.group_id, *member))
+        return None if found is None else found[1]
+
+    @property
+    def can_be_replaced(self) -> bool:
+        """A share group has more state elsewhere, which only its own coordinator may remove."""
+        return self.type == CONSUMER and not self.has_members
+
+    def tombstones(self) -> list[Record]:
+        places = sorted(self._in_force, key=lambda place: (-place[0], place[1:]))
+        return [Record(place[0], self._in_force[place][0], None) for place in places]
+
+    def commit_problem(self, epoch: int) -> ErrorCode | None:
+        if self.type == SHARE:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        return None if epoch < 0 and not self.has_members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def delete_problem(self) -> ErrorCode | None:
+        if self.has_members:
+            return ErrorCode.NON_EMPTY_GROUP
+        return None if self.can_be_replaced else ErrorCode.UNSUPPORTED_VERSION
+
+
+def replay(foreign: dict[str, ForeignGroup], record_type: int, key: Any, value: Any) -> None:
+    """The group is there from its first record until the tombstone of the group itself."""
+    group = foreign.get(key.group_id)
+    if value is None and record_type in GROUP_EPOCHS:
+        foreign.pop(key.group_id, None)
+    elif group is not None:
+        group.replay(record_type, key, value)
+    elif value is not None:
+        group_type = CONSUMER if record_type in CONSUMER_TYPES else SHARE
+        group = foreign[key.group_id] = ForeignGroup(key.group_id, group_type)
+        group.replay(record_type, key, value)
