@@ -124,9 +124,9 @@ def _walk_equal(data: bytes, position: int, end: int, count: int) -> Walked | No
         stride = (stop - position) // number
         deltas += data[position + (2 if data[position] < 0x80 else 3) : stop : stride]
         position = stop
-    if position != end or max(deltas) >= 0x80:
+    if position != end or not deltas.isascii():  # a delta of more than one byte
         return None
-    zigzag = [(raw >> 1) ^ -(raw & 1) for raw in set(deltas)]
+    zigzag = [(raw >> 1) ^ -(raw & 1) for raw in set(deltas.lstrip(deltas[:1])) | {deltas[0]}]
     return Walked(min(zigzag), max(zigzag), key == NULL)
 
 
@@ -163,7 +163,7 @@ def _check_columns(data: bytes, position: int, count: int, first: int, key: int)
         return None  # null, very long, or there are headers
     if column(value_at) != bytes((low,)) * count or (low >= 0x80 and column(value_at + 1) != bytes((high,)) * count):
         return None
-    return stop if not any(column(stride - 1)) else None
+    return stop if column(stride - 1) == bytes(count) else None
 
 
 def _after_bytes(data: bytes, position: int) -> int:
