@@ -31,10 +31,9 @@ def describe_topic_partitions(
     names = asked or {topic.name for topic in broker.catalog}
     start_name, start_index = "", 0
     if request.cursor is not None:
-        if request.cursor.partition_index < 0:
+        start_name, start_index = request.cursor.topic_name, request.cursor.partition_index
+        if start_index < 0 or (asked and start_name not in asked):  # not a page of this request
             return DescribeTopicPartitionsResponse(0, [_invalid(topic.name) for topic in request.topics], None)
-        if not asked or request.cursor.topic_name in asked:  # else it is not a page of this request, and is ignored
-            start_name, start_index = request.cursor.topic_name, request.cursor.partition_index
     left = max(1, min(request.response_partition_limit, MAX_PARTITIONS))
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     for name in sorted(name for name in names if name >= start_name):

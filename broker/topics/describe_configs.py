@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.call import Call
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
 
 _TYPES = {bool: BOOLEAN, str: STRING, int: LONG, float: DOUBLE}
 
@@ -47,6 +47,8 @@ def _describe(broker: Broker, resource: DescribeConfigsResource, synonyms: bool)
         if problem := name_problem(name):
             return _refusal(resource, ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
         return _refusal(resource, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+    if resource.resource_type == BROKER_LOGGER and name == str(broker.config.node_id):
+        return _shown(resource, [], synonyms, read_only=False)  # no logger can be set from outside
     if resource.resource_type == BROKER:
         if not name:
             return _shown(resource, [], synonyms, read_only=True)  # the cluster's dynamic defaults: there are none

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 READ_COMMITTED = 1
+UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 Answers = list[tuple[Wanted, PartitionData]]
 
 
@@ -67,6 +68,7 @@ class _Fetch:
         "_bytes",
         "_call",
         "_context",
+        "_has_unknown",
         "_is_follower",
         "_is_urgent",
         "_max_bytes",
@@ -82,7 +84,7 @@ class _Fetch:
         self._max_bytes = max(0, min(request.max_bytes, broker.config.fetch_max_bytes))
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._bytes = 0
-        self._is_urgent = False
+        self._is_urgent = self._has_unknown = False
         state = request.replica_state
         self._is_follower = request.replica_id >= 0 or (state is not None and state.replica_id >= 0)
 
@@ -134,13 +136,17 @@ class _Fetch:
         fetch = wanted.fetch
         partition = self._find(wanted)
         if partition is None:  # does not end the wait of the others, as with Kafka
+            self._has_unknown = True
             is_new = type(wanted.topic) is bytes and self._broker.catalog.by_id(wanted.topic) is None
-            error = ErrorCode.UNKNOWN_TOPIC_ID if is_new else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            # A session remembers the name of an id: when the topic goes, it is the partition that is missing.
+            unknown_id = is_new and not wanted.was_known
+            error = ErrorCode.UNKNOWN_TOPIC_ID if unknown_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return PartitionData(fetch.partition, error, -1)
+        wanted.was_known = True
         log = partition.log
         if self._is_follower:
             return self._refused(fetch, ErrorCode.NOT_LEADER_OR_FOLLOWER)  # one broker has none
-        if fetch.current_leader_epoch not in (-1, LEADER_EPOCH):
+        if fetch.current_leader_epoch >= 0 and fetch.current_leader_epoch != LEADER_EPOCH:
             return self._refused(fetch, epoch_error(fetch.current_leader_epoch))
         offset, end = fetch.fetch_offset, log.log_end_offset
         if not log.log_start_offset <= offset <= end:
@@ -180,6 +186,8 @@ class _Fetch:
         error, session_id, told = sessions.finish(self._context, answers, self._call.now)
         if error:
             _release(answers)
+        if self._has_unknown:  # they come last, as with Kafka
+            told.sort(key=lambda pair: pair[1].error_code in UNKNOWN)
         topics: list[FetchableTopicResponse] = []
         last: object = None
         for wanted, answer in told:

@@ -38,11 +38,12 @@ Key = tuple[TopicKey, int]
 class Wanted:
     """A partition that is fetched, and what its last answer in this session said."""
 
-    __slots__ = ("fetch", "high_watermark", "log_start_offset", "topic")
+    __slots__ = ("fetch", "high_watermark", "log_start_offset", "topic", "was_known")
 
     def __init__(self, topic: TopicKey, fetch: FetchPartition) -> None:
         self.topic = topic
         self.fetch = fetch
+        self.was_known = False
         self.high_watermark = -1
         self.log_start_offset = -1
 

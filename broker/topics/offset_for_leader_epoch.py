@@ -51,7 +51,9 @@ def _end_of(partition: Partition | None, asked: OffsetForLeaderPartition) -> Epo
         return EpochEndOffset(ErrorCode.KAFKA_STORAGE_ERROR, asked.partition)
     if asked.leader_epoch == LEADER_EPOCH:  # the present one, which may have written nothing yet
         return EpochEndOffset(0, asked.partition, LEADER_EPOCH, log.log_end_offset)
-    if asked.leader_epoch < 0:
+    if asked.leader_epoch == -1:
         return EpochEndOffset(0, asked.partition)
+    if asked.leader_epoch < -1:  # older than all: it ended where the log starts
+        return EpochEndOffset(0, asked.partition, asked.leader_epoch, log.log_start_offset)
     epoch, end = log.leader_epochs.end_offset_for(asked.leader_epoch, log.log_end_offset)
     return EpochEndOffset(0, asked.partition, epoch, end)

@@ -63,7 +63,8 @@ def produce(broker: Broker, request: ProduceRequest, call: Call) -> Any:
             if answer.error_code:
                 failed = True
             answers.append(answer)
-        topics.append(TopicProduceResponse(wanted.name, wanted.topic_id, answers))
+        if answers:
+            topics.append(TopicProduceResponse(wanted.name, wanted.topic_id, answers))
     if request.acks == 0:
         for log, _ in flushes:
             broker.flusher.sync(log)

@@ -73,7 +73,7 @@ def the_same_topic_described_twice_in_one_request(peer: Peer) -> None:
 
 @scenario(ApiKey.DESCRIBE_CONFIGS)
 def configs_of_the_broker_by_name(peer: Peer) -> None:
-    keys = ("log.retention.ms", "log.retention.hours", "num.partitions", "message.max.bytes", "log.cleanup.policy")
+    keys = ("log.retention.ms", "num.partitions", "message.max.bytes", "log.cleanup.policy")
     describe(peer, "1", *keys, kind=BROKER, synonyms=True, version=peer.version)
     describe(peer, "1", "group.initial.rebalance.delay.ms", "no.such.config", kind=BROKER, version=peer.version)
     describe(peer, "1", "offsets.topic.num.partitions", "auto.create.topics.enable", kind=BROKER, version=peer.version)

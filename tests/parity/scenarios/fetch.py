@@ -127,11 +127,17 @@ def size_bounds_give_at_least_one_batch(peer: Peer) -> None:
         (MB, whole + 1),
         (MB, 3 * whole),
         (MB, 3 * whole + 5),
-        (-1, MB),
-        (MB, -1),
     ):
         asked = [want(partition, 0, partition_bytes) for partition in (0, 1)]
         fetch(peer, topic_of(peer, topic, *asked), max_bytes=max_bytes)
+
+
+@scenario(ApiKey.FETCH, versions=(4, 12, 18))
+def negative_sizes_that_Kafka_stumbles_over(peer: Peer) -> None:
+    topic = peer.create()
+    peer.append(topic, batch(5))
+    fetch(peer, topic_of(peer, topic, want(0, 0, -1)))
+    fetch(peer, topic_of(peer, topic, want(0, 0)), max_bytes=-1)
 
 
 @scenario(ApiKey.FETCH)
@@ -181,8 +187,8 @@ def committed_reads_see_records_outside_transactions(peer: Peer) -> None:
         fetch(peer, topic_of(peer, topic, want(0, 0)), isolation_level=isolation_level)
 
 
-@scenario(ApiKey.FETCH)
-def unknown_isolation_levels(peer: Peer) -> None:
+@scenario(ApiKey.FETCH, versions=(4, 12, 18))
+def isolation_levels_that_Kafka_stumbles_over(peer: Peer) -> None:
     topic = peer.create()
     for isolation_level in (2, -1):
         fetch(peer, topic_of(peer, topic, want(0, 0)), isolation_level=isolation_level, min_bytes=0)

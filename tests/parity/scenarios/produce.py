@@ -181,10 +181,17 @@ def a_length_that_Kafka_stumbles_over(peer: Peer) -> None:
 def records_that_do_not_parse(peer: Peer) -> None:
     topic = peer.create()
     good = bytearray(batch(3))
-    for position, byte in ((61, 0), (61, 0x7F), (62, 1), (64, 0x7F), (len(good) - 1, 0x7F), (66, 0xFF)):
+    for position, byte in ((61, 0), (61, 0x7F), (62, 1), (len(good) - 1, 0x7F), (66, 0xFF)):
         bad = bytearray(good)
         bad[position] = byte
         produce(peer, topic, (0, changed(bytes(bad))))
+
+
+@scenario(ApiKey.PRODUCE, versions=NEWEST)
+def records_whose_offsets_are_not_in_order(peer: Peer) -> None:
+    bad = bytearray(batch(3))
+    bad[64] = 0x7F  # the first record's offset is -64 from the base
+    produce(peer, peer.create(), (0, changed(bytes(bad))))
 
 
 @scenario(ApiKey.PRODUCE, versions=NEWEST)
