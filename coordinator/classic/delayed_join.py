@@ -36,7 +36,9 @@ def prepare_rebalance(shard: ShardState, group: ClassicGroup, now: int, cause: s
     if group.state is COMPLETING_REBALANCE:
         for member in group.members.values():
             member.assignment = b""
-            answer_sync(member, ErrorCode.REBALANCE_IN_PROGRESS, out)
+            if member.awaiting_sync is not None:
+                answer_sync(member, ErrorCode.REBALANCE_IN_PROGRESS, out)
+                session.heard_from(shard, group, member, now)  # while it was parked, nobody watched it
     shard.purgatory.cancel(sync_key(group))
     group.pending_syncs.clear()
     was_empty = group.state is EMPTY

@@ -293,3 +293,18 @@ def test_the_end_of_a_session_in_the_first_wait_lets_the_others_go_on() -> None:
     assert a.joining is not None
     assert a.joining.error is UNKNOWN
     assert (call.error, call.answer.leader) == (NONE, call.answer.member_id)
+
+
+def test_a_parked_sync_that_ends_in_a_rebalance_starts_the_session_anew() -> None:
+    # Found by the simulation: a static member that died while it was parked was never missed.
+    host = Host()
+    leader = Member(host, name="a", session_timeout_ms=60_000)
+    silent = Member(host, name="b", instance_id="desk")
+    complete_joins(host, [leader, silent])
+    silent.sync()
+    host.advance(11_000)  # its session ends while it is parked: nobody minds
+    Member(host, name="c", session_timeout_ms=60_000).join()
+    host.advance(9_999)
+    assert {each.client_id for each in host.describe("g").members} == {"a", "b", "c"}
+    host.advance(1)
+    assert {each.client_id for each in host.describe("g").members} == {"a", "c"}
