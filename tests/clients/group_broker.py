@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from broker.client import Client
 from protocol.api_keys import ApiKey
+from protocol.error_codes import ErrorCode
 from protocol.messages.describe_groups import DescribeGroupsRequest
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from protocol.subscription import read_assignment
@@ -104,5 +105,7 @@ class GroupBroker:
         asked = OffsetFetchRequestGroup(group, None, -1, None)
         request = OffsetFetchRequest(groups=[asked], require_stable=True)
         (answer,) = self.client.send(ApiKey.OFFSET_FETCH, request, 8).groups
+        while answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            (answer,) = self.client.send(ApiKey.OFFSET_FETCH, request, 8).groups
         assert answer.error_code == 0, answer
         return {(t.name, p.partition_index): p.committed_offset for t in answer.topics for p in t.partitions}

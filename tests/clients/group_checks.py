@@ -2,7 +2,7 @@
 
 Members are processes (group_member.py says how they speak); one process may be a member of several groups, which then
 go through the same steps together. A producer writes numbered records to every partition all the time. A group has
-settled when the broker says that it is Stable, when every partition has exactly one owner, and when each member believes
+settled when the broker says that it is Stable, every partition has exactly one owner, and each member believes
 to own what the broker says. At the end every record must have been consumed at least once; more than once is counted.
 """
 
