@@ -1,6 +1,6 @@
 """What a request costs a broker: CPU time of its process per Produce, Fetch and new connection.
 
-    python -m benchmarks.broker [--seconds 2] [--address HOST:PORT --pid PID] [--peer HOST:PORT --peer-pid PID]
+    python -m benchmarks.broker [--address HOST:PORT --pid PID] [--peer HOST:PORT --peer-pid PID]
 
 Without an address it starts a Kohort of its own in a temporary folder. With a peer (a running Kafka, say) every figure
 is taken of both, in turns, and their ratio printed: that is the figure to compare, since the machine and what else it
@@ -43,7 +43,6 @@ RECORD_BYTES = 100
 FETCH_BYTES = 1_048_576
 FETCH_TOPIC_BYTES = 64 * FETCH_BYTES
 CONNECTIONS = 4
-ROUNDS = 3
 CONNECTS_AT_A_TIME = 50
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -281,10 +280,10 @@ def own_broker() -> Iterator[Broker]:
             process.wait()
 
 
-def report(brokers: list[Broker], seconds: float) -> None:
+def report(brokers: list[Broker], seconds: float, turns: int) -> None:
     for title, measure, goal in SCENARIOS:
         # In turns, and the best of each: whatever else the machine does only ever adds to a figure.
-        rounds = [[measure(broker, seconds) for broker in brokers] for _ in range(ROUNDS)]
+        rounds = [[measure(broker, seconds) for broker in brokers] for _ in range(turns)]
         figures = [min(column, key=lambda figure: figure.cpu_us) for column in zip(*rounds, strict=True)]
         print(title)
         for broker, figure in zip(brokers, figures, strict=True):
@@ -307,15 +306,16 @@ def main() -> None:
     parser.add_argument(
         "--seconds", type=float, default=2.0, help="per figure and round, after a warm-up of the same length"
     )
+    parser.add_argument("--rounds", type=int, default=3, help="how often each figure is taken; the best counts")
     options = parser.parse_args()
     if bool(options.address) != bool(options.pid) or bool(options.peer) != bool(options.peer_pid):
         parser.error("an address and a process go together")
     peers = [Broker("peer", options.peer, options.peer_pid)] if options.peer else []
     if options.address:
-        report([Broker("Kohort", options.address, options.pid), *peers], options.seconds)
+        report([Broker("Kohort", options.address, options.pid), *peers], options.seconds, options.rounds)
     else:
         with own_broker() as broker:
-            report([broker, *peers], options.seconds)
+            report([broker, *peers], options.seconds, options.rounds)
 
 
 if __name__ == "__main__":
