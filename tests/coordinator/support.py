@@ -118,6 +118,7 @@ class Disk:
         self.batches: dict[int, list[bytes]] = {}
         self.on_the_way: list[Write] = []
         self.is_slow = False
+        self.is_busy = False  # slow, and not even taking what is ready: it gathers in the runtime
 
     def keep(self, write: Write) -> None:
         log = self.batches.setdefault(write.shard.partition, [])
@@ -196,10 +197,9 @@ class Host:
         while True:
             for call, response in self.runtime.take_replies():
                 call.reply(response)  # type: ignore[attr-defined]
-            if not self.runtime.has_writes:
+            if not self.runtime.has_writes or self.disk.is_busy:
                 break
-            for write in self.runtime.take_writes(self.now):
-                self.disk.on_the_way.append(write)
+            self.disk.on_the_way += self.runtime.take_writes(self.now)
             if not self.disk.is_slow:
                 self._write_all()
         events, self.runtime.events = self.runtime.events, []
@@ -216,7 +216,7 @@ class Host:
         self.runtime.written(write)
 
     def disk_catches_up(self) -> None:
-        self.disk.is_slow = False
+        self.disk.is_slow = self.disk.is_busy = False
         self._write_all()
         self.settle()
 

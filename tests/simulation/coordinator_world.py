@@ -1,0 +1,317 @@
+"""A coordinator among consumers that come, go, hang and die, over a disk that is slow, fails and loses power.
+
+One seed decides everything: who acts next, how much time passes, what the disk does. Checked at every step:
+
+    a partition has one owner in a generation
+    generations never go back
+    an acknowledged offset is never lost and never moves back, over any crash and reload
+    a call is answered once, and always, unless its connection is gone (Call.reply refuses a second answer)
+    the members, waiting calls and deadlines of every group agree with its state
+    replaying a log twice, or upon itself, gives the same state, and what runs is what a replay gives
+
+At the end nothing goes wrong any more for a while: then every group must be stable with all partitions owned.
+
+Repeat a seed and see its story:    python -m tests.simulation.coordinator_world SEED [STEPS]
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from hashlib import sha256
+from random import Random
+from typing import Any
+
+from coordinator.classic.group import ClassicGroup
+from coordinator.classic.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
+from coordinator.runtime import Runtime
+from coordinator.shard import GROUP_METADATA, Shard, Status
+from coordinator.shard_state import ShardState
+from protocol.log_records import decode_key
+from protocol.record_batch import read_records
+from tests.coordinator.members import fetched
+from tests.coordinator.support import START, Call, Host
+from tests.simulation.group_client import COME_AGAIN, PARTITIONS, TOPIC, Client
+
+GROUPS = ("alpha", "beta", "gamma")
+CLIENTS = 9
+CALM_MS = 600_000  # longer than a new member may take to join
+
+
+class World:
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.trace: list[str] = []
+        self.host = Host(
+            seed=seed, partition_count=2, initial_rebalance_delay_ms=self.random.choice((0, 500, 3_000)),
+            max_size=self.random.choice((2, 4, 100)),
+        )  # fmt: skip
+        self.host.disk.is_slow = self.host.disk.is_busy = True
+        self.gone: set[int] = set()
+        self.gone_calls: list[Call] = []
+        self.clients = [self._client(n) for n in range(CLIENTS)]
+        self._sent: dict[tuple[str, int], int] = {}
+        self._acknowledged: dict[tuple[str, int], int] = {}
+        self._seen: dict[tuple[str, int], int] = {}
+        self._owners: dict[tuple[str, int, int, int], str] = {}
+        self._newest: dict[tuple[str, int], int] = {}  # generation that somebody was assigned in, by incarnation
+        self._tombstones: dict[int, tuple[int, Counter[str]]] = {}  # per partition: batches read, groups deleted
+        self.crashes = self.failures = self.assignments = 0
+
+    def _client(self, n: int) -> Client:
+        group = GROUPS[n % len(GROUPS)]
+        return Client(self, f"client{n}", group, f"desk{n}" if self.random.random() < 0.3 else None)
+
+    def tell(self, text: str) -> None:
+        self.trace.append(f"{self.host.now - START:8d}  {text}")
+
+    def digest(self) -> str:
+        return sha256("\n".join(self.trace).encode()).hexdigest()
+
+    # --- what happens
+
+    def run(self, steps: int) -> None:
+        chances: list[tuple[float, Callable[[], None]]] = [
+            (0.60, self._someone_acts),
+            (0.13, self._time_passes),
+            (0.20, self._disk_writes),
+            (0.04, self._shards_load),
+            (0.02, self._disk_fails),
+            (0.005, self._broker_crashes),
+            (0.005, self._retention_is_checked),
+        ]
+        weights, actions = zip(*chances, strict=True)
+        for _ in range(steps):
+            self.random.choices(actions, weights)[0]()
+            self._check()
+        self._calm_down()
+
+    def _someone_acts(self) -> None:
+        self.random.choice(self.clients).act()
+
+    def _time_passes(self) -> None:
+        self.host.advance(int(self.random.expovariate(1 / 400)))
+
+    def _disk_writes(self) -> None:
+        """It takes what has gathered, or finishes the oldest write that it has taken."""
+        if self.host.disk.on_the_way and self.random.random() < 0.5:
+            self.host.write_one()
+        else:
+            self.host.disk.on_the_way += self.host.runtime.take_writes(self.host.now)
+        self.host.settle()
+
+    def _disk_fails(self) -> None:
+        """For one shard: what of it is on the way is refused, though some of it may have arrived."""
+        on_the_way = self.host.disk.on_the_way
+        if not on_the_way:
+            return
+        partition = self.random.choice(on_the_way).shard.partition
+        mine = [write for write in on_the_way if write.shard.partition == partition]
+        self.host.disk.on_the_way = [write for write in on_the_way if write not in mine]
+        for write in mine[: self.random.randint(0, len(mine))]:
+            self.host.disk.keep(write)
+        for write in mine:
+            self.host.runtime.write_failed(write, self.random.choice(COME_AGAIN))
+        self.host.settle()
+        self.failures += 1
+        self.tell(f"disk of partition {partition} fails")
+
+    def _shards_load(self) -> None:
+        for shard in self.host.runtime.shards:
+            if shard.status is not Status.ACTIVE:
+                self._load(shard)
+        self.host.settle()
+
+    def _load(self, shard: Shard) -> None:
+        once = hard_state(self._replayed(shard.partition, 1))
+        assert hard_state(self._replayed(shard.partition, 2)) == once, "a log replayed upon itself"
+        self.host.load_shard(shard)
+        self.tell(f"partition {shard.partition} is loaded: {once}")
+
+    def _replayed(self, partition: int, times: int) -> ShardState:
+        shard = Runtime(self.host.config, self.host.topics, Random(0), self.host.partition_count).shards[partition]
+        for batch in self.host.disk.batches.get(partition, []) * times:
+            shard.load_chunk(batch, len(batch))
+        return shard.state
+
+    def _broker_crashes(self) -> None:
+        """What was on the way is lost, but for the first few writes: the page cache may have had them."""
+        on_the_way = self.host.disk.on_the_way
+        for write in on_the_way[: self.random.randint(0, len(on_the_way))]:
+            self.host.disk.keep(write)
+        for client in self.clients:
+            client.disconnect()
+        self.host.crash(load=False)
+        self.crashes += 1
+        self.tell("the broker crashes")
+
+    def _retention_is_checked(self) -> None:
+        if all(shard.status is Status.ACTIVE for shard in self.host.runtime.shards):
+            self.host.expire_offsets()
+
+    # --- what clients say
+
+    def next_offset(self, group_id: str, partition: int) -> int:
+        self._sent[group_id, partition] = self._sent.get((group_id, partition), 0) + 1
+        return self._sent[group_id, partition]
+
+    def acknowledged(self, group_id: str, partition: int, offset: int) -> None:
+        key = group_id, partition
+        self._acknowledged[key] = max(offset, self._acknowledged.get(key, 0))
+
+    def acknowledged_of(self, group_id: str) -> dict[int, int]:
+        """What a fetch that is sent now must at least find."""
+        known = {partition: self._acknowledged.get((group_id, partition), -1) for partition in range(PARTITIONS)}
+        return {partition: max(floor, self._seen.get((group_id, partition), -1)) for partition, floor in known.items()}
+
+    def fetched(self, client: Client, call: Call, floor: dict[int, int]) -> None:
+        answer = call.answer
+        errors = {p.error_code for topic in answer.topics for p in topic.partitions} if call.version < 8 else set()
+        errors |= {answer.error_code if call.version < 8 else answer.groups[0].error_code}
+        if errors != {0}:
+            assert errors <= {0, *COME_AGAIN}, errors
+            return
+        for (_, partition), found in fetched(call).items():
+            offset = found.committed_offset
+            assert offset >= floor[partition], (client.member.group_id, partition, offset, floor[partition])
+            key = client.member.group_id, partition
+            self._seen[key] = max(offset, self._seen.get(key, -1))
+
+    def _incarnation(self, group_id: str) -> int:
+        """A group that was deleted starts again from generation 0."""
+        partition = self.host.shard_of(group_id).partition
+        read, counts = self._tombstones.setdefault(partition, (0, Counter()))
+        batches = self.host.disk.batches.get(partition, [])
+        for batch in batches[read:]:
+            for record in read_records(batch):
+                assert record.key is not None
+                kind, key = decode_key(record.key)
+                if kind == GROUP_METADATA and record.value is None:
+                    counts[key.group] += 1
+        self._tombstones[partition] = len(batches), counts
+        return counts[group_id]
+
+    def joined(self, client: Client, answer: Any) -> None:
+        key = client.member.group_id, self._incarnation(client.member.group_id)
+        newest = self._newest.get(key, 0)
+        assert answer.generation_id >= newest, (client.name, answer.generation_id, newest)
+
+    def assigned(self, client: Client, owned: list[int]) -> None:
+        member = client.member
+        incarnation = self._incarnation(member.group_id)
+        newest = self._newest.get((member.group_id, incarnation), 0)
+        assert member.generation >= newest, (client.name, member.generation, newest)
+        self._newest[member.group_id, incarnation] = member.generation
+        who = member.instance_id or member.member_id
+        for partition in owned:
+            owner = self._owners.setdefault((member.group_id, incarnation, member.generation, partition), who)
+            assert owner == who, f"{partition} of {member.group_id} belongs to {owner} and {who}"
+        self.assignments += 1
+
+    # --- what must hold
+
+    def _check(self) -> None:
+        for shard in self.host.runtime.shards:
+            for group in shard.state.groups.values():
+                check_group(shard, group)
+
+    def _calm_down(self) -> None:
+        """Nothing goes wrong any more: everyone is answered, and every group that has members becomes stable."""
+        self.tell("calm")
+        self.host.disk_catches_up()
+        self.host.load()
+        for client in self.clients:
+            client.is_alive = True
+        until = self.host.now + CALM_MS
+        while self.host.now < until and not self._everyone_consumes():
+            for client in self.clients:
+                client.go_on()
+            self.host.advance(1_000)
+            self._check()
+        assert self._everyone_consumes(), [self.host.describe(group_id) for group_id in GROUPS]
+        open_calls = [call for call in self.host.open_calls if id(call) not in self.gone]
+        assert open_calls == [], "everyone is answered"
+        self._check_replay()
+
+    def _everyone_consumes(self) -> bool:
+        """All partitions are owned, nobody waits: who is no member was refused because the group is full."""
+        for group_id in GROUPS:
+            clients = [client for client in self.clients if client.member.group_id == group_id]
+            owned = sorted(partition for client in clients for partition in client.owned if client.is_stable)
+            consuming = sum(client.is_stable for client in clients)
+            if owned != list(range(PARTITIONS)) or consuming < min(len(clients), self.host.config.max_size):
+                return False
+            if self.host.state(group_id) != "Stable" or any(client.call is not None for client in clients):
+                return False
+        return True
+
+    def _check_replay(self) -> None:
+        live = [hard_state(shard.state) for shard in self.host.runtime.shards]
+        assert [hard_state(self._replayed(partition, 1)) for partition in range(len(live))] == live
+        self.host.crash()
+        for (group_id, partition), offset in self._acknowledged.items():
+            stored = self.host.state_of(group_id).offsets.get(group_id, TOPIC, partition)
+            assert stored is not None
+            assert offset <= stored.offset <= self._sent[group_id, partition]
+        self.tell(f"end: {live}")
+
+
+def check_group(shard: Shard, group: ClassicGroup) -> None:
+    """Members, waiting calls and deadlines agree with the state."""
+    members, purgatory = group.members, shard.state.purgatory
+    assert set(group.pending_syncs) <= set(members)
+    assert not set(group.pending_joins) & set(members)
+    assert {i: m.member_id for m in members.values() if (i := m.instance_id)} == group.static_members
+    assert group.leader_id is None or group.leader_id in members, group.leader_id
+    assert (group.leader_id is None) == (not members), group.leader_id
+    assert purgatory.is_watched(("join", group.group_id)) == (group.state is PREPARING_REBALANCE)
+    joining = [m for m in members.values() if m.awaiting_join is not None]
+    syncing = [m for m in members.values() if m.awaiting_sync is not None]
+    if group.state is EMPTY:
+        assert not members
+    if group.state is not PREPARING_REBALANCE:
+        assert not joining
+    if group.state is not COMPLETING_REBALANCE:
+        assert not syncing
+    if group.state in (STABLE, COMPLETING_REBALANCE):
+        assert members
+        assert group.protocol_name is not None
+    for member in members.values():
+        parked = member.awaiting_join is not None or member.awaiting_sync is not None
+        assert parked or purgatory.is_watched(("session", group.group_id, member.member_id)), member
+
+
+def hard_state(state: ShardState) -> Any:
+    """What a log can say: of groups with a generation in force, and of offsets."""
+    groups = {
+        group.group_id: (
+            group.state.value,
+            group.generation,
+            group.protocol_type,
+            group.protocol_name,
+            group.leader_id,
+            sorted((m.member_id, m.instance_id or "", m.assignment.hex()) for m in group.members.values()),
+        )
+        for group in state.groups.values()
+    }
+    return sorted(groups.items()), sorted((place, offset.offset) for place, offset in state.offsets.all_offsets())
+
+
+def play(seed: int, steps: int) -> World:
+    world = World(seed)
+    try:
+        world.run(steps)
+    except BaseException:
+        print("\n".join(world.trace[-60:]))
+        print(f"seed {seed} failed; again: python -m tests.simulation.coordinator_world {seed} {steps}")
+        raise
+    return world
+
+
+if __name__ == "__main__":
+    played = play(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1_000)
+    if sys.argv[-1] == "--digest":
+        print(played.digest())
+    else:
+        print("\n".join(played.trace))
