@@ -72,6 +72,11 @@ def list_groups(client: Client, states: Iterable[str] = (), types: Iterable[str]
     return sorted(answer.groups, key=lambda group: group.group_id)
 
 
+def find_group(client: Client, group_id: str) -> ListedGroup | None:
+    """As the list shows it: also groups of newer protocols, of which DescribeGroups knows nothing."""
+    return next((group for group in list_groups(client) if group.group_id == group_id), None)
+
+
 def describe(client: Client, group_id: str) -> DescribedGroup:
     """A group that nobody knows is Dead."""
     version = min(client.newest_version(ApiKey.DESCRIBE_GROUPS), CLASSIC_DESCRIBE)

@@ -77,6 +77,9 @@ def _describe(client: Client, options: argparse.Namespace) -> int:
 def _description(client: Client, name: str) -> dict[str, Any]:
     group_client.wait_for_coordinator(client, name)
     group = group_client.describe(client, name)
+    group_type = "classic"
+    if group.group_state == "Dead" and (other := group_client.find_group(client, name)):
+        group.group_state, group.protocol_type, group_type = other.group_state, other.protocol_type, other.group_type
     members = [
         {
             "member_id": member.member_id,
@@ -90,10 +93,11 @@ def _description(client: Client, name: str) -> dict[str, Any]:
     rows = [] if group.group_state == "Dead" else group_client.partition_rows(client, group)
     return {
         "group": name,
+        "type": group_type,
         "state": group.group_state,
         "protocol_type": group.protocol_type,
         "assignor": group.protocol_data,
-        "members": members,
+        "members": members if group_type == "classic" else None,  # null: not shown
         "partitions": [row._asdict() for row in rows],
     }
 
@@ -102,9 +106,11 @@ def _print_group(group: dict[str, Any], members: bool) -> None:
     if group["state"] == "Dead":
         return
     assignor = f", assignor {group['assignor']}" if group["assignor"] else ""
-    print(f"group {group['group']}: {group['state']}, {len(group['members'])} members{assignor}")
+    count = f"{len(group['members'])} members" if group["members"] is not None else "its members are not shown"
+    kind = f"{group['type']} group" if group["type"] != "classic" else "group"
+    print(f"{kind} {group['group']}: {group['state']}, {count}{assignor}")
     heads: tuple[str, ...]
-    if members:
+    if members and group["members"] is not None:
         heads = ("CONSUMER-ID", "INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "ASSIGNMENT")
         print(table(heads, [_member_row(member) for member in group["members"]]))
     else:

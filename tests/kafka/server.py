@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import shutil
 import socket
 import subprocess
 import time
@@ -10,11 +11,15 @@ import uuid
 from pathlib import Path
 from types import TracebackType
 
+from broker.client import Client
+from protocol.api_keys import ApiKey
+from protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.kafka.jars import kafka_jars
 
 START_TIMEOUT_S = 120
 STOP_TIMEOUT_S = 60
 POLL_S = 0.1
+OFFSETS_PARTITIONS = 50
 
 # What a single node needs, and nothing else: everything that is compared has Kafka's own defaults.
 PROPERTIES = """\
@@ -51,7 +56,7 @@ class KafkaServer:
         self._properties.write_text(text, encoding="utf-8")
         self._format()
         self.process = self._start()
-        self._wait_until_it_answers(port)
+        self._wait_until_it_answers()
 
     def _format(self) -> None:
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
@@ -65,17 +70,44 @@ class KafkaServer:
             command = [*_java("-Xms512m", "-Xmx1g"), "kafka.Kafka", str(self._properties)]
             return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=console, stderr=console)
 
-    def _wait_until_it_answers(self, port: int) -> None:
+    def _wait_until_it_answers(self) -> None:
+        host, port = self.address.split(":")
         deadline = time.monotonic() + START_TIMEOUT_S
         while self.process.poll() is None and time.monotonic() < deadline:
             try:
-                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                socket.create_connection((host, int(port)), timeout=1).close()
             except OSError:
                 time.sleep(POLL_S)
                 continue
             return
         self.stop()
         raise AssertionError(f"Kafka did not start:\n{self.console.read_text(errors='replace')[-4000:]}")
+
+    def take_over_offsets(self, folders: Path) -> None:
+        """Starts again with the __consumer_offsets-N of others, which hold only what their .log files say.
+
+        Kafka is to believe that it crashed: then it checks every batch and builds the indexes anew.
+        """
+        assert list(folders.glob("__consumer_offsets-*/*.log")), f"no logs in {folders}"
+        self._make_offsets_topic()
+        self.stop()
+        for own in self.data.glob("__consumer_offsets-*"):
+            for file in own.glob("[0-9]*"):
+                file.unlink()
+            for log in (folders / own.name).glob("*.log"):
+                shutil.copy(log, own)
+        (self.data / ".kafka_cleanshutdown").unlink()
+        self.process = self._start()
+        self._wait_until_it_answers()
+
+    def _make_offsets_topic(self) -> None:
+        """Asking for a coordinator makes it; its folders appear a little later."""
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while len(list(self.data.glob("__consumer_offsets-*/*.log"))) < OFFSETS_PARTITIONS:
+            assert time.monotonic() < deadline, "Kafka did not make __consumer_offsets"
+            with Client(self.address) as client:
+                client.send(ApiKey.FIND_COORDINATOR, FindCoordinatorRequest("", 0, ["any"]), 4)
+            time.sleep(POLL_S)
 
     def stop(self) -> None:
         self.process.terminate()
