@@ -31,6 +31,7 @@ def offset_fetch(
     shard: ShardState, group: OffsetFetchRequestGroup, require_stable: bool, version: int
 ) -> OffsetFetchResponseGroup:
     by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
+    require_stable = require_stable and shard.offsets.has_open_transactions  # mostly there are none to wait for
     group_id = group.group_id
     if group.topics is None:
         topics = _all_topics(shard, group_id, require_stable, by_id)
@@ -79,7 +80,12 @@ def _one_topic(
         committed = partitions.get(index)
         if committed is not None and by_id and committed.topic_id not in (NO_UUID, topic.topic_id):
             committed = None  # of an earlier topic of that name
-        answers.append(_answer(shard, group_id, name, index, committed, require_stable))
+        if require_stable or committed is None:
+            answers.append(_answer(shard, group_id, name, index, committed, require_stable))
+        else:  # as `_answer` would
+            answers.append(
+                OffsetFetchResponsePartitions(index, committed.offset, committed.leader_epoch, committed.metadata, 0)
+            )
     return OffsetFetchResponseTopics(name, topic.topic_id, answers)
 
 

@@ -58,6 +58,10 @@ class OffsetStore:
         partitions = topics.get(topic) if topics is not None else None
         return partitions.get(partition) if partitions is not None else None
 
+    @property
+    def has_open_transactions(self) -> bool:
+        return bool(self._pending)
+
     def has_pending(self, group_id: str, topic: str, partition: int) -> bool:
         place = (group_id, topic, partition)
         return bool(self._pending) and any(place in pending for pending in self._pending.values())
