@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from broker.cluster.find_coordinator import INVALID_REQUEST_TEXT
 from broker.config import INT32_MAX, Config
 from broker.topics.config_entries import DEFAULT, STATIC_BROKER, ConfigEntry, entries_of
-from broker.topics.topic_config import BOOLEAN, DOUBLE, INT, LONG, STRING
+from broker.topics.topic_config import BOOLEAN, DOUBLE, INT, LIST, LONG, STRING
 from broker.topics.topic_names import name_problem
 from protocol.error_codes import ErrorCode
 from protocol.messages.describe_configs import (
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
 
+_LISTS = ("advertised.listeners", "listeners", "log.cleanup.policy", "log.dirs")
 _TYPES = {bool: BOOLEAN, str: STRING, int: LONG, float: DOUBLE}
 
 
@@ -76,7 +77,8 @@ def broker_entries(config: Config) -> list[ConfigEntry]:
         if source == STATIC_BROKER:
             synonyms.append((name, _text(each.default), DEFAULT))
         small = type(value) is int and (each.metadata["high"] or 0) <= INT32_MAX
-        entries.append(ConfigEntry(name, _text(value), source, INT if small else _TYPES[type(value)], synonyms))
+        kind = LIST if name in _LISTS else INT if small else _TYPES[type(value)]
+        entries.append(ConfigEntry(name, _text(value), source, kind, synonyms))
     return entries
 
 

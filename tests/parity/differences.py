@@ -56,7 +56,6 @@ ALLOWED = [
     Allowed("*", "cluster_id", "random, made when the data folder is made"),
     Allowed("*", "*topic_id", "random, made with the topic; where both are known by name, the name is compared"),
     Allowed("*", "*error_message", "texts for people are our own; whether there is one is compared"),
-    Allowed("*", "*batch_index_error_message", "texts for people are our own"),
     Allowed("DescribeConfigs", "*documentation", "no such texts are kept", Kind.ANY),
     Allowed(
         "*",
@@ -64,6 +63,20 @@ ALLOWED = [
         "Kafka sets the default for the whole cluster where eligible leader replicas are tracked; we have one replica",
     ),
     Allowed("DescribeConfigs", "*(min.insync.replicas).synonyms.*", "the same", Kind.ANY),
+    Allowed(
+        "DescribeConfigs",
+        "*.read_only",
+        "no setting of the broker can be changed while it runs",
+        Kind.ANY,
+        "configs of the broker by name",
+    ),
+    Allowed(
+        "DescribeConfigs",
+        "*(log.retention.ms).*",
+        "null in Kafka, where the setting in hours has the default; we have this one alone and show it",
+        Kind.ANY,
+        "configs of the broker by name",
+    ),
     Allowed("*", "*", "settings that we would not honour are refused, not ignored", Kind.ANY, NOT_HONOURED),
     Allowed("CreateTopics", "*", "Kafka says that time is up and makes the topic all the same", Kind.ANY, NO_TIME),
     Allowed("*", "*", "Kafka stumbles: an exception of its own becomes UNKNOWN_SERVER_ERROR", Kind.ANY, STUMBLES),
