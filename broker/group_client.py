@@ -145,7 +145,7 @@ def partition_rows(client: Client, group: DescribedGroup) -> list[PartitionRow]:
     rows = []
     for place in places:
         offset, end, owner = committed.get(place), ends.get(place), owners.get(place)
-        lag = None if offset is None or end is None else max(0, end - offset)
+        lag = None if offset is None or end is None else end - offset  # below zero: committed beyond the end
         who = (None, None, None) if owner is None else (owner.member_id, owner.client_host, owner.client_id)
         rows.append(PartitionRow(*place, offset, end, lag, *who))
     return rows

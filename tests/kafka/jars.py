@@ -51,8 +51,9 @@ def dump_log(*arguments: str) -> tuple[str, str]:
     return done.stdout, "\n".join(complaints)
 
 
-def _run(arguments: Sequence[str], stdin: str | None, timeout_s: int) -> subprocess.CompletedProcess[str]:
-    command = [
+def java_command(*arguments: str) -> list[str]:
+    """Kafka's jars on the class path; for tools that run briefly."""
+    return [
         "java",
         "-Xmx1g",
         "-XX:+UseSerialGC",
@@ -63,6 +64,10 @@ def _run(arguments: Sequence[str], stdin: str | None, timeout_s: int) -> subproc
         f"{kafka_jars()}/*",
         *arguments,
     ]
+
+
+def _run(arguments: Sequence[str], stdin: str | None, timeout_s: int) -> subprocess.CompletedProcess[str]:
+    command = java_command(*arguments)
     done = subprocess.run(command, input=stdin, capture_output=True, text=True, encoding="utf-8", timeout=timeout_s)
     assert done.returncode == 0, done.stderr[-4000:]
     return done

@@ -118,11 +118,8 @@ def test_kafka_shows_what_kohort_shows(tmp_path: Path) -> None:
         work(kohort.address)
     with KohortProcess(tmp_path / "kohort", **settings) as kohort:  # again: a rebalance in progress is not in the log
         ours = shown_by(kohort.address)
-    assert [len(ours[name][1]["members"]) for name in ("kohort stable", "kohort static", "kohort completing")] == [
-        2,
-        1,
-        0,
-    ]
+    names = ("kohort stable", "kohort static", "kohort completing")
+    assert [len(ours[name][1]["members"]) for name in names] == [2, 1, 0]
     assert (ours["modern-two"][1]["type"], ours["java-modern"][1]["type"]) == ("classic", "consumer")
     assert not {"kohort deleted", "classic-two", "modern-static-left"} & set(ours)
     with KafkaServer(tmp_path / "kafka") as kafka:
