@@ -72,6 +72,7 @@ func newMember(bootstrap, topic string, session time.Duration, spec []string) *m
 	options := []kgo.Opt{
 		kgo.SeedBrokers(bootstrap),
 		kgo.ClientID("franz-go"),
+		kgo.WithLogger(kgo.BasicLogger(os.Stderr, kgo.LogLevelInfo, nil)),
 		kgo.ConsumerGroup(m.group),
 		kgo.ConsumeTopics(topic),
 		kgo.Balancers(balancers[spec[1]]),
