@@ -11,7 +11,7 @@ Requests and answers go through the real codecs, so that a field that a version 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
 
@@ -51,8 +51,9 @@ KEY_OF_NAME = {api.name: api.key for api in APIS.values()}
 class Call:
     """A request of a test, and its answer once it has come."""
 
-    def __init__(self, host: Host, api_key: int, version: int, client_id: str) -> None:
+    def __init__(self, host: Host, api_key: int, version: int, client_id: str, request: Any = None) -> None:
         self.host = host
+        self.request = request
         self.api_key = api_key
         self.version = version
         self.client_id = client_id
@@ -66,6 +67,8 @@ class Call:
         self.answered_at = self.host.now
         raw = response_encoder(self.api_key, self.version)(response)
         self._answer = response_decoder(self.api_key, self.version)(raw if type(raw) is bytes else b"".join(raw))
+        if self.host.on_reply is not None:
+            self.host.on_reply(self)
 
     @property
     def is_answered(self) -> bool:
@@ -147,6 +150,7 @@ class Host:
         self.partition_count = partition_count
         self.events: list[Any] = []
         self.open_calls: list[Call] = []
+        self.on_reply: Callable[[Call], None] | None = None
         self.runtime = self._new_runtime()
         if load:
             self.load()
@@ -166,7 +170,7 @@ class Host:
         version = api.max_version if version is None else version
         raw = request_encoder(api.key, version)(request)
         request = request_decoder(api.key, version)(raw if type(raw) is bytes else b"".join(raw))
-        call = Call(self, api.key, version, client_id)
+        call = Call(self, api.key, version, client_id, request)
         self.open_calls.append(call)
         broker: Any = self
         served: Any = SERVED[api.key]

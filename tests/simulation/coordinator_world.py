@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 from random import Random
 from typing import Any
@@ -28,9 +28,11 @@ from coordinator.classic.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REB
 from coordinator.runtime import Runtime
 from coordinator.shard import GROUP_METADATA, Shard, Status
 from coordinator.shard_state import ShardState
+from protocol.api_keys import ApiKey
 from protocol.log_records import decode_key
 from protocol.record_batch import read_records
-from tests.coordinator.members import fetched
+from protocol.subscription import read_assignment
+from tests.coordinator.members import fetched, subscription
 from tests.coordinator.support import START, Call, Host
 from tests.simulation.group_client import COME_AGAIN, PARTITIONS, TOPIC, Client
 
@@ -48,6 +50,7 @@ class World:
             max_size=self.random.choice((2, 4, 100)),
         )  # fmt: skip
         self.host.disk.is_slow = self.host.disk.is_busy = True
+        self.host.on_reply = self._heard
         self.gone: set[int] = set()
         self.gone_calls: list[Call] = []
         self.clients = [self._client(n) for n in range(CLIENTS)]
@@ -150,7 +153,7 @@ class World:
         if all(shard.status is Status.ACTIVE for shard in self.host.runtime.shards):
             self.host.expire_offsets()
 
-    # --- what clients say
+    # --- what clients say, and ask
 
     def next_offset(self, group_id: str, partition: int) -> int:
         self._sent[group_id, partition] = self._sent.get((group_id, partition), 0) + 1
@@ -178,36 +181,52 @@ class World:
             key = client.member.group_id, partition
             self._seen[key] = max(offset, self._seen.get(key, -1))
 
-    def _incarnation(self, group_id: str) -> int:
-        """A group that was deleted starts again from generation 0."""
-        partition = self.host.shard_of(group_id).partition
-        read, counts = self._tombstones.setdefault(partition, (0, Counter()))
-        batches = self.host.disk.batches.get(partition, [])
-        for batch in batches[read:]:
-            for record in read_records(batch):
-                assert record.key is not None
-                kind, key = decode_key(record.key)
-                if kind == GROUP_METADATA and record.value is None:
-                    counts[key.group] += 1
-        self._tombstones[partition] = len(batches), counts
-        return counts[group_id]
+    # --- what they hear
 
-    def joined(self, client: Client, answer: Any) -> None:
-        key = client.member.group_id, self._incarnation(client.member.group_id)
-        newest = self._newest.get(key, 0)
-        assert answer.generation_id >= newest, (client.name, answer.generation_id, newest)
+    def _heard(self, call: Call) -> None:
+        if call.api_key not in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP) or call.answer.error_code:
+            return
+        if call.api_key == ApiKey.JOIN_GROUP:
+            self._joined(call.request.group_id, call.answer.generation_id)
+        else:
+            request, assigned = call.request, call.answer.assignment
+            topics = read_assignment(assigned).assigned_partitions if assigned else ()
+            owned = [partition for topic in topics for partition in topic.partitions]
+            who = request.group_instance_id or request.member_id
+            self._assigned(request.group_id, request.generation_id, who, owned)
 
-    def assigned(self, client: Client, owned: list[int]) -> None:
-        member = client.member
-        incarnation = self._incarnation(member.group_id)
-        newest = self._newest.get((member.group_id, incarnation), 0)
-        assert member.generation >= newest, (client.name, member.generation, newest)
-        self._newest[member.group_id, incarnation] = member.generation
-        who = member.instance_id or member.member_id
+    def _joined(self, group_id: str, generation: int) -> None:
+        durable, on_the_way = self._deletions(group_id)
+        if not on_the_way:
+            newest = self._newest.get((group_id, durable), 0)
+            assert generation >= newest, (group_id, generation, newest)
+
+    def _assigned(self, group_id: str, generation: int, who: str, owned: list[int]) -> None:
+        incarnation, on_the_way = self._deletions(group_id)
+        if on_the_way:
+            return  # it is being deleted: not a member's answer, and it will come to nothing
+        newest = self._newest.get((group_id, incarnation), 0)
+        assert generation >= newest, (group_id, who, generation, newest)
+        self._newest[group_id, incarnation] = generation
         for partition in owned:
-            owner = self._owners.setdefault((member.group_id, incarnation, member.generation, partition), who)
-            assert owner == who, f"{partition} of {member.group_id} belongs to {owner} and {who}"
+            owner = self._owners.setdefault((group_id, incarnation, generation, partition), who)
+            assert owner == who, f"{partition} of {group_id} belongs to {owner} and {who}"
         self.assignments += 1
+
+    def _deletions(self, group_id: str) -> tuple[int, bool]:
+        """How often the group was deleted, by the log; and whether that is about to happen once more.
+
+        A group that was deleted starts again from generation 0.
+        """
+        shard = self.host.shard_of(group_id)
+        read, counts = self._tombstones.setdefault(shard.partition, (0, Counter()))
+        batches = self.host.disk.batches.get(shard.partition, [])
+        for batch in batches[read:]:
+            counts.update(deleted_groups(batch))
+        self._tombstones[shard.partition] = len(batches), counts
+        ready = (each.key.group for each in shard.unwritten if each.type == GROUP_METADATA and each.value is None)
+        writing = (group for write in shard.in_flight for batch in write.batches for group in deleted_groups(batch))
+        return counts[group_id], group_id in ready or group_id in writing
 
     # --- what must hold
 
@@ -223,6 +242,8 @@ class World:
         self.host.load()
         for client in self.clients:
             client.is_alive = True
+            # A loaded group knows only the protocol it had chosen: who does not list it cannot come back.
+            client.member.protocols = [(name, subscription(TOPIC)) for name in ("range", "sticky")]
         until = self.host.now + CALM_MS
         while self.host.now < until and not self._everyone_consumes():
             for client in self.clients:
@@ -255,6 +276,14 @@ class World:
             assert stored is not None
             assert offset <= stored.offset <= self._sent[group_id, partition]
         self.tell(f"end: {live}")
+
+
+def deleted_groups(batch: bytes) -> Iterator[str]:
+    for record in read_records(batch):
+        assert record.key is not None
+        kind, key = decode_key(record.key)
+        if kind == GROUP_METADATA and record.value is None:
+            yield key.group
 
 
 def check_group(shard: Shard, group: ClassicGroup) -> None:

@@ -169,7 +169,6 @@ class Client:
         if call.error is ErrorCode.MEMBER_ID_REQUIRED:
             self.member.member_id = answer.member_id
         elif call.error is ErrorCode.NONE:
-            self.world.joined(self, answer)
             self.member.learn()
             self.joined = call
         else:
@@ -183,7 +182,6 @@ class Client:
         assigned = call.answer.assignment
         topics = read_assignment(assigned).assigned_partitions if assigned else ()
         self.owned = [partition for topic in topics for partition in topic.partitions]
-        self.world.assigned(self, self.owned)
         self.is_stable = True
 
     def _committed(self, call: Call, partition: int, offset: int) -> None:
