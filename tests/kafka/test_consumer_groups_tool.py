@@ -32,6 +32,7 @@ pytestmark = pytest.mark.kafka
 TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 DONE = "\x1fdone\n"
 ORDERS, OTHER = "orders", "other"
+LONG_MS = 1_800_000  # sessions: members send no heartbeats while the tool looks at them
 
 
 class Tool:
@@ -88,11 +89,11 @@ class Groups:
         story = self.story = Story(self.peer, ApiKey.OFFSET_COMMIT)
         protocols = (("range", subscription(ORDERS)),)
         a, b = story.member("active", instance="one"), story.member("active")
-        a.join(protocols)
+        a.join(protocols, session_ms=LONG_MS)
         a.sync()
-        b.send_enter(protocols)
+        b.send_enter(protocols, session_ms=LONG_MS)
         story.until("PreparingRebalance", 2, "active")
-        a.join(protocols)
+        a.join(protocols, session_ms=LONG_MS)
         b.take()
         b.send_sync()
         a.sync(assignments={a.id: assignment(0, 1), b.id: assignment(2)})
@@ -132,7 +133,6 @@ def moment(ms: int) -> str:
 
 def questions(csv: Path) -> list[list[str]]:
     """One word per argument. What changes something is followed by a look at it."""
-    show_empty = ["--describe --group empty"]
     reset = "--reset-offsets --group empty"
     looks = [
         "--list",
@@ -193,9 +193,11 @@ def questions(csv: Path) -> list[list[str]]:
         f"{reset} --topic orders:0 --to-datetime {moment(START_MS + 2_500)} --execute",
         f"{reset} --all-topics --to-earliest --execute",
         f"{reset} --all-topics --to-latest --execute",
-        "--reset-offsets --group active --topic orders --to-earliest --execute",
         "--delete-offsets --group empty --topic orders:0",
         "--delete-offsets --group empty --topic orders --topic other",
+    ]
+    refused = [
+        "--reset-offsets --group active --topic orders --to-earliest --execute",
         "--delete-offsets --group active --topic orders",
         "--delete-offsets --group active --topic other",
         "--delete-offsets --group unknown --topic orders",
@@ -213,7 +215,9 @@ def questions(csv: Path) -> list[list[str]]:
         "--delete --all-groups",
         "--list --state",
     ]
-    texts = looks + dry + [each for change in changes for each in (change, *show_empty)] + after
+    texts = (
+        looks + dry + [each for change in changes for each in (change, "--describe --group empty")] + refused + after
+    )
     return [text.split(" ") for text in texts]
 
 
@@ -244,7 +248,7 @@ def test_the_tool_prints_about_kohort_what_it_prints_about_kafka(tool: Tool, koh
         groups.story.close()
     for question, answer in theirs.items():
         assert ours[question] == answer, question
-    assert len(ours) == len(theirs) > 80
+    assert len(ours) == len(theirs) > 70
     assert "empty orders 0 5" in ours[next(question for question in ours if "--to-offset 5 --execute" in question)]
 
 
