@@ -1,4 +1,4 @@
-"""Groups that a log holds and Kohort does not coordinate: KIP-848 consumer groups and share groups that Kafka wrote.
+"""Groups that a log holds and Kohort does not coordinate: Kafka's KIP-848 consumer groups, share and streams groups.
 
 Nothing of them may be lost or overwritten. They are listed with their type and the state that Kafka would show, their
 offsets can be read, and nothing of theirs expires. What needs no coordination works as in Kafka: an empty consumer
@@ -16,15 +16,29 @@ from typing import Any
 from coordinator.outcome import Record
 from protocol.error_codes import ErrorCode
 
-CONSUMER, SHARE = "consumer", "share"
+CONSUMER, SHARE, STREAMS = "consumer", "share", "streams"
 
 CONSUMER_GROUP, CONSUMER_MEMBER, CONSUMER_TARGET, CONSUMER_CURRENT = 3, 5, 6, 8
 SHARE_MEMBER, SHARE_GROUP = 10, 11
-GROUP_EPOCHS = frozenset((CONSUMER_GROUP, SHARE_GROUP))
+STREAMS_GROUP, STREAMS_MEMBER = 17, 19
+GROUP_EPOCHS = frozenset((CONSUMER_GROUP, SHARE_GROUP, STREAMS_GROUP))
+MEMBERS = frozenset((CONSUMER_MEMBER, SHARE_MEMBER, STREAMS_MEMBER))
 CONSUMER_TYPES = frozenset((3, 4, 5, 6, 7, 8, 16))
 SHARE_TYPES = frozenset((10, 11, 12, 13, 14, 15))
-FOREIGN_TYPES = CONSUMER_TYPES | SHARE_TYPES
+STREAMS_TYPES = frozenset((17, 19, 20, 21, 22, 23))
+FOREIGN_TYPES = CONSUMER_TYPES | SHARE_TYPES | STREAMS_TYPES
 STABLE_MEMBER = 0  # of the states of a KIP-848 member
+
+
+class StreamsKey:
+    """The key of a record of a streams group (KIP-1071): the group is all that is read of it."""
+
+    __slots__ = ("group_id", "raw")
+
+    def __init__(self, raw: bytes) -> None:
+        length = int.from_bytes(raw[2:4], "big")
+        self.group_id = raw[4 : 4 + length].decode(errors="replace")
+        self.raw = raw
 
 
 class ForeignGroup:
@@ -44,7 +58,7 @@ class ForeignGroup:
 
     @property
     def has_members(self) -> bool:
-        return any(place[0] in (CONSUMER_MEMBER, SHARE_MEMBER) for place in self._in_force)
+        return any(place[0] in MEMBERS for place in self._in_force)
 
     @property
     def state(self) -> str:
@@ -53,6 +67,8 @@ class ForeignGroup:
             return "Empty"
         if self.type == SHARE:
             return "Stable"
+        if self.type == STREAMS:
+            return "Unknown"  # its records are not read, only counted
         group, target = self._value(CONSUMER_GROUP), self._value(CONSUMER_TARGET)
         assigned = target.assignment_epoch if target is not None else 0
         if group is not None and group.epoch > assigned:
@@ -68,7 +84,7 @@ class ForeignGroup:
 
     @property
     def can_be_replaced(self) -> bool:
-        """A share group has more state elsewhere, which only its own coordinator may remove."""
+        """Share and streams groups have more state elsewhere, which only their own coordinators may remove."""
         return self.type == CONSUMER and not self.has_members
 
     def tombstones(self) -> list[Record]:
@@ -94,6 +110,6 @@ def replay(foreign: dict[str, ForeignGroup], record_type: int, key: Any, value: 
     elif group is not None:
         group.replay(record_type, key, value)
     elif value is not None:
-        group_type = CONSUMER if record_type in CONSUMER_TYPES else SHARE
+        group_type = CONSUMER if record_type in CONSUMER_TYPES else SHARE if record_type in SHARE_TYPES else STREAMS
         group = foreign[key.group_id] = ForeignGroup(key.group_id, group_type)
         group.replay(record_type, key, value)

@@ -109,6 +109,10 @@ class Shard:
 
     def _load_record(self, raw_key: bytes, raw_value: bytes | None, offset: int, producer_id: int) -> None:
         record_type, key = decode_key(raw_key)
+        if record_type in foreign.STREAMS_TYPES:
+            self._bulk.forget()
+            self._replay_foreign(record_type, foreign.StreamsKey(raw_key), raw_value)
+            return
         if isinstance(key, UnknownRecord):
             if record_type not in self.skipped_types:
                 self.skipped_types.add(record_type)

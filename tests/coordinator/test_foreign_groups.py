@@ -5,9 +5,13 @@ from typing import Any
 
 import pytest
 
+from coordinator.partitioner import partition_of
 from protocol.error_codes import ErrorCode
+from protocol.log_records import encode_value
+from protocol.messages.log_offset_commit import OffsetCommitValue
+from protocol.record_batch import build_batch
 from tests.coordinator.members import Member, commit, delete_offsets, errors_of, fetch, stable
-from tests.coordinator.support import Host
+from tests.coordinator.support import START, FakeTopics, Host
 from tests.coordinator.test_kafka_archives import ARCHIVES, load
 
 A_YEAR_MS = 365 * 86_400_000
@@ -83,6 +87,29 @@ def test_offsets_are_deleted_only_while_nobody_consumes(host: Host) -> None:
     (done,) = delete_offsets(host, EMPTY, place).answer.topics[0].partitions
     assert done.error_code == ErrorCode.NONE
     assert place not in fetch(host, EMPTY)
+
+
+def test_a_streams_group_is_kept_too() -> None:
+    host = Host(topics=FakeTopics(orders=12), load=False)
+    group = b"\0\x05gamma"
+    records = [
+        (b"\0\1" + group + b"\0\x06orders" + bytes(4), offset_value(55)),
+        (b"\0\x11" + group, b"\0\0anything"),
+        (b"\0\x13" + group + b"\0\1m", b"\0\0anything"),
+    ]
+    host.disk.batches[partition_of("gamma", 50)] = [build_batch(records, timestamp=START)]
+    host.load()
+    assert shown(host) == {"gamma": ("streams", "Unknown", "streams")}
+    assert fetch(host, "gamma") == {("orders", 0): 55}
+    assert Member(host, "gamma").ask_to_join().error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    host.advance(A_YEAR_MS)
+    host.expire_offsets()
+    assert fetch(host, "gamma") == {("orders", 0): 55}
+    assert host.delete("gamma") == {"gamma": ErrorCode.NON_EMPTY_GROUP}
+
+
+def offset_value(offset: int) -> bytes:
+    return encode_value(1, OffsetCommitValue(offset, -1, "", START))
 
 
 def test_an_empty_consumer_group_is_deleted_with_all_its_records(host: Host) -> None:
