@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
 from enum import Enum
 from typing import Any
 
@@ -18,8 +17,7 @@ from protocol.errors import MalformedMessage
 from protocol.log_records import UnknownRecord, decode_key, decode_value
 from protocol.messages.log_legacy_offset_commit import LegacyOffsetCommitKey, LegacyOffsetCommitValue
 from protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
-from protocol.record_batch import CONTROL, TRANSACTIONAL, BatchHeader, parse_marker, scan_records
-from protocol.record_batch import Record as LogRecord
+from protocol.record_batch import CONTROL, TRANSACTIONAL, parse_marker, scan_records
 
 logger = logging.getLogger(__name__)
 
@@ -78,21 +76,8 @@ class Shard:
 
     # --- replay
 
-    def load(self, header: BatchHeader, records: Iterable[LogRecord], end_transaction: bool | None) -> None:
-        """One batch of the log. `end_transaction`: of a control batch, whether it commits."""
-        self.next_offset = header.base_offset + header.last_offset_delta + 1
-        if header.is_control:
-            if end_transaction is not None:
-                for group_id in self.state.offsets.end_transaction(header.producer_id, end_transaction):
-                    self._group_of_offsets(group_id)
-            return
-        producer_id = header.producer_id if header.is_transactional else -1
-        for record in records:
-            if record.key is not None:
-                self._load_record(record.key, record.value, record.offset, producer_id)
-
     def load_chunk(self, chunk: bytes, size: int) -> None:
-        """Whole batches of the log, as many as a chunk of it holds: the fast way to load."""
+        """Whole batches of the log, as many as a chunk of it holds."""
         for header, offset, _, raw_key, raw_value, _ in scan_records(chunk, 0, size, with_headers=False):
             if header.attributes & CONTROL:
                 self._bulk.forget()
