@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 
 def offset_for_leader_epoch(
-    broker: Broker, request: OffsetForLeaderEpochRequest, call: Call  # noqa: ARG001
+    broker: Broker,
+    request: OffsetForLeaderEpochRequest,
+    call: Call,  # noqa: ARG001
 ) -> OffsetForLeaderEpochResponse:
     return OffsetForLeaderEpochResponse(
         0,
