@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: ignore[attr-defined]
 
+from tests.clients import group_programs as programs
 from tests.clients.group_broker import GroupBroker, Rebalance
 
 PARTITIONS = 4
@@ -96,6 +98,18 @@ def members(broker: GroupBroker, request: pytest.FixtureRequest) -> Iterator[Mem
     members.close()
 
 
+@contextmanager
+def member_process(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """A member that has been assigned something; killed at the end."""
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert b"assigned" in process.stdout.readline()
+            yield process
+        finally:
+            process.kill()
+
+
 def partitions(*topics: str, count: int = PARTITIONS) -> set[tuple[str, int]]:
     return {(topic, partition) for topic in topics for partition in range(count)}
 
@@ -127,14 +141,9 @@ def test_a_member_crashes(broker: GroupBroker, members: Members) -> None:
     create(broker, "crashes")
     arguments = [broker.address, "crashes", "6000", f"{members.group}=range"]
     command = [sys.executable, "-m", "tests.clients.group_member_confluent", *arguments]
-    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        try:
-            assert other.stdout is not None
-            other.stdout.readline()  # it is assigned everything
-            members.join("crashes")
-            members.until(lambda: len(members.consumers[0].assignment()) == PARTITIONS // 2)
-        finally:
-            other.kill()
+    with member_process(command):
+        members.join("crashes")
+        members.until(lambda: len(members.consumers[0].assignment()) == PARTITIONS // 2)
     rebalance, *_ = members.until_each_owns_its_share(partitions("crashes"))
     assert rebalance.cause == "session expired"
     assert rebalance.trigger.startswith("confluent-")
@@ -151,6 +160,22 @@ def test_a_member_polls_too_slowly(broker: GroupBroker, members: Members) -> Non
     assert rebalance.cause.startswith("member left")
     assert rebalance.trigger.startswith(f"{members.group}-0-")
     slow.close()
+
+
+@pytest.mark.kafka
+def test_a_java_member_polls_too_slowly(broker: GroupBroker, members: Members) -> None:
+    """Newer clients say why they leave."""
+    create(broker, "numbers")
+    java, *arguments = programs.java(broker.address, [f"{members.group}=range"])
+    with member_process([java, "-Dkafka.max.poll.interval.ms=6000", *arguments]) as slow:
+        members.join("numbers")
+        members.until(lambda: len(members.consumers[0].assignment()) == PARTITIONS // 2)
+        assert slow.stdin is not None
+        slow.stdin.write(b"stall\n")
+        slow.stdin.flush()
+        rebalance, *_ = members.until_each_owns_its_share(partitions("numbers"))
+    assert rebalance.cause == "member left: consumer poll timeout has expired."
+    assert rebalance.trigger.startswith("java-")
 
 
 def test_a_subscription_changes(broker: GroupBroker, members: Members) -> None:

@@ -8,6 +8,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.TreeMap;
+import java.util.concurrent.locks.ReadWriteLock;
+import java.util.concurrent.locks.ReentrantReadWriteLock;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -17,13 +19,17 @@ import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
-/** A member of each of its groups with Kafka's own client; arguments and lines as in group_member.py. */
+/**
+ * A member of each of its groups with Kafka's own client; arguments and lines as in group_member.py. A property
+ * -Dkafka.NAME=VALUE is a setting of the consumers. When standard input says `stall`, nobody polls any more.
+ */
 public class GroupMember implements Runnable, ConsumerRebalanceListener {
     static final Map<String, String> ASSIGNORS = Map.of(
             "range", "RangeAssignor",
             "roundrobin", "RoundRobinAssignor",
             "sticky", "StickyAssignor",
             "cooperative-sticky", "CooperativeStickyAssignor");
+    static final ReadWriteLock POLLING = new ReentrantReadWriteLock(); // who writes keeps everyone from polling
     static volatile boolean closing;
 
     final String topic;
@@ -49,6 +55,11 @@ public class GroupMember implements Runnable, ConsumerRebalanceListener {
         settings.put("metadata.recovery.strategy", "none");
         settings.put("key.deserializer", StringDeserializer.class);
         settings.put("value.deserializer", StringDeserializer.class);
+        System.getProperties().forEach((name, value) -> {
+            if (name.toString().startsWith("kafka.")) {
+                settings.put(name.toString().substring("kafka.".length()), value);
+            }
+        });
         if (spec.length > 2) {
             settings.put("group.instance.id", spec[2]);
         }
@@ -61,7 +72,10 @@ public class GroupMember implements Runnable, ConsumerRebalanceListener {
         }
         threads.forEach(Thread::start);
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
-        for (String line = input.readLine(); line != null && !line.equals("close"); line = input.readLine()) {
+        if ("stall".equals(input.readLine())) {
+            POLLING.writeLock().lock();
+            input.readLine();
+            POLLING.writeLock().unlock();
         }
         closing = true;
         for (Thread thread : threads) {
@@ -74,7 +88,12 @@ public class GroupMember implements Runnable, ConsumerRebalanceListener {
         try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(settings)) {
             consumer.subscribe(List.of(topic), this);
             while (!closing) {
-                consume(consumer);
+                POLLING.readLock().lock();
+                try {
+                    consume(consumer);
+                } finally {
+                    POLLING.readLock().unlock();
+                }
                 commit(consumer);
             }
         } catch (Exception problem) {
