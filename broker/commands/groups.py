@@ -8,7 +8,8 @@ import sys
 from typing import Any
 
 from broker import group_client
-from broker.client import Client, ClientError
+from broker.client import Client
+from broker.commands.common import broker_options, with_broker
 from broker.commands.reset_offsets import add_reset_arguments, reset_offsets
 from broker.group_client import PartitionRow
 from broker.terminal import table
@@ -17,35 +18,21 @@ from protocol.messages.delete_groups import DeleteGroupsRequest
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--bootstrap-server", default="localhost:9092", metavar="HOST:PORT")
-    common.add_argument("--json", action="store_true", help="for machines")
+    common = broker_options()
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     listed = actions.add_parser("list", parents=[common], help="all groups, with state and type")
     listed.add_argument("--state", action="append", default=[], help="only groups in this state")
-    listed.set_defaults(run=_guarded(_list))
+    listed.set_defaults(run=with_broker(_list))
     described = actions.add_parser("describe", parents=[common], help="state, members, offsets and lag")
     described.add_argument("group", nargs="*", help="default: all")
     described.add_argument("--members", action="store_true", help="who is in it, and what they own")
-    described.set_defaults(run=_guarded(_describe))
+    described.set_defaults(run=with_broker(_describe))
     deleted = actions.add_parser("delete", parents=[common], help="groups without members, with their offsets")
     deleted.add_argument("group", nargs="+")
-    deleted.set_defaults(run=_guarded(_delete))
+    deleted.set_defaults(run=with_broker(_delete))
     reset = actions.add_parser("reset-offsets", parents=[common], help="where a group will go on")
     add_reset_arguments(reset)
-    reset.set_defaults(run=_guarded(reset_offsets))
-
-
-def _guarded(action: Any) -> Any:
-    def run(options: argparse.Namespace) -> int:
-        try:
-            with Client(options.bootstrap_server) as client:
-                return int(action(client, options))
-        except ClientError as problem:
-            print(f"kohort: {problem}", file=sys.stderr)
-            return 1
-
-    return run
+    reset.set_defaults(run=with_broker(reset_offsets))
 
 
 def _list(client: Client, options: argparse.Namespace) -> int:

@@ -9,10 +9,11 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from broker.client import Client, ClientError
+from broker.client import Client
+from broker.commands.common import broker_options, with_broker
+from broker.group_client import error_name
 from broker.terminal import table
 from protocol.api_keys import ApiKey
-from protocol.error_codes import ErrorCode
 from protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -26,37 +27,21 @@ SET_ON_THE_TOPIC = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--bootstrap-server", default="localhost:9092", metavar="HOST:PORT")
-    common.add_argument("--json", action="store_true", help="for machines")
+    common = broker_options()
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     listed = actions.add_parser("list", parents=[common], help="the names of all topics")
-    listed.set_defaults(run=_guarded(_list))
+    listed.set_defaults(run=with_broker(_list))
     created = actions.add_parser("create", parents=[common], help="a new topic")
     created.add_argument("topic")
     created.add_argument("--partitions", type=int, default=-1, help="default: the broker's num.partitions")
     created.add_argument("--config", action="append", default=[], metavar="KEY=VALUE")
-    created.set_defaults(run=_guarded(_create))
+    created.set_defaults(run=with_broker(_create))
     described = actions.add_parser("describe", parents=[common], help="partitions, offsets and settings")
     described.add_argument("topic", nargs="*")
-    described.set_defaults(run=_guarded(_describe))
+    described.set_defaults(run=with_broker(_describe))
     deleted = actions.add_parser("delete", parents=[common], help="a topic, with its records")
     deleted.add_argument("topic", nargs="+")
-    deleted.set_defaults(run=_guarded(_delete))
-
-
-def _guarded(action: Any) -> Any:
-    """What goes wrong between us and the broker is one line for people."""
-
-    def run(options: argparse.Namespace) -> int:
-        try:
-            with Client(options.bootstrap_server) as client:
-                return int(action(client, options))
-        except ClientError as problem:
-            print(f"kohort: {problem}", file=sys.stderr)
-            return 1
-
-    return run
+    deleted.set_defaults(run=with_broker(_delete))
 
 
 def _list(client: Client, options: argparse.Namespace) -> int:
@@ -140,7 +125,3 @@ def _report(results: Sequence[tuple[str | None, int, str | None]], done: str, op
         elif not options.json:
             print(f"{done} {name}")
     return 1 if any(code for _, code, _ in results) else 0
-
-
-def error_name(code: int) -> str:
-    return ErrorCode(code).name if code in ErrorCode.__members__.values() else str(code)
