@@ -66,6 +66,7 @@ bench: install  ## figures for docs/performance.md; PEER="--peer HOST:PORT --pee
 	$(BIN)/python -m benchmarks.codec
 	$(BIN)/python -m benchmarks.storage
 	$(BIN)/python -m benchmarks.broker $(PEER)
+	$(BIN)/python -m benchmarks.groups $(PEER)
 
 fuzz: install  ## decode 10 million mutated frames (10 minutes on 2 cores)
 	$(BIN)/python -m benchmarks.fuzz --frames 10000000

@@ -17,7 +17,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -71,6 +71,10 @@ class Figure(NamedTuple):
     @property
     def cpu_us(self) -> float:
         return self.cpu_s / self.requests * 1e6
+
+
+# A title, how to measure it, and the goal: at most this part of the peer's CPU.
+Scenario = tuple[str, Callable[["Broker", float], Figure], float | None]
 
 
 def frame(api_key: ApiKey, version: int, request: object) -> bytes:
@@ -266,10 +270,11 @@ SCENARIOS = (
 
 
 @contextmanager
-def own_broker() -> Iterator[Broker]:
+def own_broker(overrides: Iterable[str] = ()) -> Iterator[Broker]:
     with tempfile.TemporaryDirectory() as folder:
         command = [str(Path(sys.executable).with_name("kohort")), "serve", "--log-level", "error"]
-        command += ["--override", "listeners=PLAINTEXT://127.0.0.1:0", "--override", f"log.dirs={folder}/data"]
+        for setting in ("listeners=PLAINTEXT://127.0.0.1:0", f"log.dirs={folder}/data", *overrides):
+            command += ["--override", setting]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         try:
             assert process.stdout is not None
@@ -280,8 +285,8 @@ def own_broker() -> Iterator[Broker]:
             process.wait()
 
 
-def report(brokers: list[Broker], seconds: float, turns: int) -> None:
-    for title, measure, goal in SCENARIOS:
+def report(scenarios: Iterable[Scenario], brokers: list[Broker], seconds: float, turns: int) -> None:
+    for title, measure, goal in scenarios:
         # In turns, and the best of each: whatever else the machine does only ever adds to a figure.
         rounds = [[measure(broker, seconds) for broker in brokers] for _ in range(turns)]
         figures = [min(column, key=lambda figure: figure.cpu_us) for column in zip(*rounds, strict=True)]
@@ -297,7 +302,8 @@ def report(brokers: list[Broker], seconds: float, turns: int) -> None:
             print(f"  ratio    {figures[0].cpu_us / figures[1].cpu_us:8.2f}{told}")
 
 
-def main() -> None:
+def run_report(scenarios: Iterable[Scenario], overrides: Iterable[str] = ()) -> None:
+    """The command line of a benchmark of brokers. `overrides`: settings of the Kohort that it starts."""
     parser = argparse.ArgumentParser(description="CPU per request of a broker, and of another one beside it.")
     parser.add_argument("--address", metavar="HOST:PORT", help="a running Kohort; otherwise one is started")
     parser.add_argument("--pid", type=int, help="its process")
@@ -312,11 +318,12 @@ def main() -> None:
         parser.error("an address and a process go together")
     peers = [Broker("peer", options.peer, options.peer_pid)] if options.peer else []
     if options.address:
-        report([Broker("Kohort", options.address, options.pid), *peers], options.seconds, options.rounds)
+        brokers = [Broker("Kohort", options.address, options.pid), *peers]
+        report(scenarios, brokers, options.seconds, options.rounds)
     else:
-        with own_broker() as broker:
-            report([broker, *peers], options.seconds, options.rounds)
+        with own_broker(overrides) as broker:
+            report(scenarios, [broker, *peers], options.seconds, options.rounds)
 
 
 if __name__ == "__main__":
-    main()
+    run_report(SCENARIOS)

@@ -1,0 +1,130 @@
+"""What a group's requests cost the coordinator: CPU time of its process per Heartbeat, OffsetCommit and OffsetFetch.
+
+    python -m benchmarks.groups [--seconds 2] [--peer HOST:PORT --peer-pid PID]
+
+As benchmarks.broker, with 50 connections. Commits are answered from the page cache, as Kafka does it, so that the same
+work is compared (kohort.offsets.sync.before.reply=false). The peer should have group.initial.rebalance.delay.ms=0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from time import time
+from typing import NamedTuple
+
+from benchmarks.broker import Broker, Figure, Loop, frame, run_report
+from broker.client import Client
+from protocol.api_keys import ApiKey
+from protocol.codec import response_decoder
+from protocol.error_codes import ErrorCode
+from protocol.headers import read_response_header
+from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from protocol.messages.delete_topics import DeleteTopicsRequest
+from protocol.messages.find_coordinator import FindCoordinatorRequest
+from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+
+CONNECTIONS = 50
+PARTITIONS = 100
+SESSION_MS = 300_000
+OVERRIDES = ("group.initial.rebalance.delay.ms=0", "kohort.offsets.sync.before.reply=false")
+
+
+class Member(NamedTuple):
+    group: str
+    member_id: str
+    generation: int
+    topic: str
+
+
+@contextmanager
+def stable_group(broker: Broker) -> Iterator[Member]:
+    """A group with one member, and a topic for its offsets."""
+    name = f"bench-group-{int(time() * 1000)}"
+    with Client(broker.address) as client:
+        client.send(ApiKey.CREATE_TOPICS, CreateTopicsRequest([CreatableTopic(name, PARTITIONS, 1)], 10_000), 5)
+        while client.send(ApiKey.FIND_COORDINATOR, FindCoordinatorRequest(name, 0), 2).error_code:
+            pass
+        protocols = [JoinGroupRequestProtocol("range", bytes(10))]
+        joining = JoinGroupRequest(name, SESSION_MS, SESSION_MS, "", None, "consumer", protocols)
+        joined = client.send(ApiKey.JOIN_GROUP, joining, 3)  # version 3 needs no second try with an id
+        while joined.error_code in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR):
+            joined = client.send(ApiKey.JOIN_GROUP, joining, 3)
+        member = Member(name, joined.member_id, joined.generation_id, name)
+        assignment = [SyncGroupRequestAssignment(member.member_id, bytes(100))]
+        synced = client.send(
+            ApiKey.SYNC_GROUP, SyncGroupRequest(name, member.generation, member.member_id, assignments=assignment), 3
+        )
+        assert synced.error_code == 0, synced
+        try:
+            yield member
+        finally:
+            client.send(ApiKey.DELETE_TOPICS, DeleteTopicsRequest([], [name], 10_000), 5)
+
+
+def commit_request(member: Member, partitions: int) -> OffsetCommitRequest:
+    rows = [OffsetCommitRequestPartition(index, 1_000_000_000 + index, 0, "") for index in range(partitions)]
+    topic = OffsetCommitRequestTopic(member.topic, partitions=rows)
+    return OffsetCommitRequest(member.group, member.generation, member.member_id, None, -1, [topic])
+
+
+def measure_heartbeat(broker: Broker, seconds: float) -> Figure:
+    def check(data: bytes, size: int) -> None:  # noqa: ARG001
+        assert _decoded(data, ApiKey.HEARTBEAT, 4).error_code == 0
+
+    with stable_group(broker) as member:
+        request = HeartbeatRequest(member.group, member.generation, member.member_id, None)
+        return _measure(broker, frame(ApiKey.HEARTBEAT, 4, request), check, seconds)
+
+
+def measure_commit(partitions: int, broker: Broker, seconds: float) -> Figure:
+    def check(data: bytes, size: int) -> None:  # noqa: ARG001
+        answer = _decoded(data, ApiKey.OFFSET_COMMIT, 9)
+        assert not any(p.error_code for topic in answer.topics for p in topic.partitions), answer
+
+    with stable_group(broker) as member:
+        return _measure(broker, frame(ApiKey.OFFSET_COMMIT, 9, commit_request(member, partitions)), check, seconds)
+
+
+def measure_fetch(partitions: int, broker: Broker, seconds: float) -> Figure:
+    def check(data: bytes, size: int) -> None:  # noqa: ARG001
+        rows = _decoded(data, ApiKey.OFFSET_FETCH, 9).groups[0].topics[0].partitions
+        assert [row.committed_offset for row in rows] == [1_000_000_000 + i for i in range(partitions)]
+
+    with stable_group(broker) as member:
+        with Client(broker.address) as client:
+            client.send(ApiKey.OFFSET_COMMIT, commit_request(member, partitions), 9)
+        topics = [OffsetFetchRequestTopics(member.topic, partition_indexes=list(range(partitions)))]
+        groups = [OffsetFetchRequestGroup(member.group, member.member_id, member.generation, topics)]
+        request = OffsetFetchRequest(groups=groups, require_stable=True)
+        return _measure(broker, frame(ApiKey.OFFSET_FETCH, 9, request), check, seconds)
+
+
+def _measure(broker: Broker, sent: bytes, check: Callable[[bytes, int], None], seconds: float) -> Figure:
+    return Loop(broker, [sent], check, CONNECTIONS).measure(seconds, seconds)
+
+
+def _decoded(data: bytes, api_key: ApiKey, version: int):  # type: ignore[no-untyped-def]
+    _, pos = read_response_header(data, api_key, version)
+    return response_decoder(api_key, version)(data, pos)
+
+
+SCENARIOS = (
+    ("Heartbeat", measure_heartbeat, 0.35),
+    ("OffsetCommit, 1 partition", partial(measure_commit, 1), 0.6),
+    ("OffsetCommit, 10 partitions", partial(measure_commit, 10), 0.6),
+    ("OffsetFetch, 10 partitions", partial(measure_fetch, 10), 0.8),
+)
+
+
+if __name__ == "__main__":
+    run_report(SCENARIOS, OVERRIDES)
