@@ -240,6 +240,7 @@ def test_the_tool_prints_about_kohort_what_it_prints_about_kafka(tool: Tool, koh
     csv.write_text("orders,0,3\norders,1,9\nother,0,2\n")
     groups = Groups(kohort)
     compare_with_our_own(tool, kohort)
+    compare_resets(tool, kohort, csv)
     ours = answers(tool, kohort, csv)
     groups.story.close()
     with KafkaServer(tmp_path / "kafka", {"auto.create.topics.enable": "false"}) as kafka:
@@ -260,6 +261,31 @@ def compare_with_our_own(tool: Tool, address: str) -> None:
         if shown["members"]:
             printed = tool_rows(tool.run(address, "--describe", "--group", group, "--members"))
             assert {row[1] for row in printed} == {member["member_id"] for member in shown["members"]}
+
+
+def compare_resets(tool: Tool, address: str, csv: Path) -> None:
+    """`kohort groups reset-offsets` plans the same."""
+    for options in (
+        "--all-topics --to-earliest",
+        "--all-topics --to-latest",
+        "--all-topics --to-current",
+        "--all-topics --shift-by 1",
+        "--topic orders --to-earliest",
+        "--topic orders:0,1 --to-offset 7",
+        "--topic orders:0,1 --to-offset 1000",
+        "--topic orders:0,1 --shift-by -100",
+        f"--topic orders --to-datetime {moment(START_MS + 2_500)}",
+        f"--topic orders --to-datetime {moment(START_MS + 7_200_000)}",
+        "--topic orders --by-duration P1D",
+        "--topic orders --by-duration PT1S",
+        "--topic orders:1 --topic other --to-earliest",
+        f"--from-file {csv}",
+    ):
+        arguments = options.split(" ")
+        ours = kohort_groups(address, "reset-offsets", "empty", *arguments)
+        printed = tool.run(address, "--reset-offsets", "--group", "empty", "--dry-run", *arguments)
+        planned = {(row["group"], row["topic"], str(row["partition"]), str(row["new_offset"])) for row in ours}
+        assert planned == tool_rows(printed), options
 
 
 def offset_rows(shown: dict[str, Any]) -> set[tuple[str, ...]]:
