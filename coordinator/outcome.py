@@ -27,6 +27,21 @@ class Record(NamedTuple):
     value_version: int | None = None  # None: the one that Kafka writes
 
 
+class CommitRecord:
+    """An OffsetCommit record in a lighter form, since nearly all are that; `committed` is what the store keeps."""
+
+    __slots__ = ("committed", "group", "headers", "partition", "topic")
+
+    def __init__(
+        self, group: str, topic: str, partition: int, committed: Any, headers: tuple[tuple[bytes, bytes | None], ...]
+    ) -> None:
+        self.group = group
+        self.topic = topic
+        self.partition = partition
+        self.committed = committed
+        self.headers = headers
+
+
 class Reply(NamedTuple):
     call: Call
     response: Any
@@ -37,8 +52,8 @@ class Outcome:
 
     __slots__ = ("at_once", "events", "records", "replies")
 
-    def __init__(self, records: Iterable[Record] = (), replies: Iterable[Reply] = ()) -> None:
-        self.records: list[Record] = list(records)
+    def __init__(self, records: Iterable[Record | CommitRecord] = (), replies: Iterable[Reply] = ()) -> None:
+        self.records: list[Record | CommitRecord] = list(records)
         self.replies: list[Reply] = list(replies)
         self.at_once: list[Reply] = []  # replies that do not rest on the records
         self.events: list[Any] = []  # for the host's log and metrics

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from struct import Struct
 
-from coordinator.outcome import Record
+from coordinator.offsets.store import CommittedOffset
+from coordinator.outcome import CommitRecord, Record
 from protocol.log_records import encode_key, encode_value
-from protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
+from protocol.messages.log_offset_commit import OffsetCommitKey
 from protocol.record_batch import build_encoded, encode_headers, encode_record
 from protocol.wire import NO_UUID, uvarint
 
@@ -29,7 +30,7 @@ _TOPIC_ID_TAG = b"\x01\x00\x10"  # one tagged field, number 0, 16 bytes
 _prefixes: dict[tuple[str, str], bytes] = {}
 
 
-def batches(records: Iterable[Record], first_offset: int, now: int) -> list[bytes]:
+def batches(records: Iterable[Record | CommitRecord], first_offset: int, now: int) -> list[bytes]:
     """More than one batch only if the records do not fit into one."""
     made: list[bytes] = []
     body: list[bytes] = []
@@ -40,12 +41,18 @@ def batches(records: Iterable[Record], first_offset: int, now: int) -> list[byte
         if record.headers is not headers:  # those of one commit share theirs
             headers = record.headers
             packed_headers = encode_headers(record.headers)
-        packed = encode_record(len(body), *_key_and_value(record), packed_headers)
+        if type(record) is CommitRecord:
+            key = _key_prefix(record.group, record.topic) + _int32(record.partition)
+            value: bytes | None = _pack_committed(record.committed)
+        else:
+            assert type(record) is Record
+            key, value = _key_and_value(record)
+        packed = encode_record(len(body), key, value, packed_headers)
         if body and size + len(packed) > MAX_BATCH_BYTES:
             made.append(_build(body, first_offset, now))
             first_offset += len(body)
             body, size = [], 0
-            packed = encode_record(0, *_key_and_value(record), packed_headers)
+            packed = encode_record(0, key, value, packed_headers)
         body.append(packed)
         size += len(packed)
     if body:
@@ -60,32 +67,24 @@ def _build(body: list[bytes], base_offset: int, now: int) -> bytes:
 
 def _key_and_value(record: Record) -> tuple[bytes, bytes | None]:
     kind, key, value, _, version = record
-    if kind == OFFSET_COMMIT:
-        packed_key = _pack_offset_key(key)
-        if value is None:
-            return packed_key, None
-        if version is None:
-            return packed_key, _pack_offset_value(value)
-        return packed_key, encode_value(kind, value, version)
     return encode_key(kind, key), None if value is None else encode_value(kind, value, version)
 
 
-def _pack_offset_key(key: OffsetCommitKey) -> bytes:
-    place = (key.group, key.topic)
-    prefix = _prefixes.get(place)
+def _key_prefix(group: str, topic: str) -> bytes:
+    prefix = _prefixes.get((group, topic))
     if prefix is None:
         if len(_prefixes) >= MAX_CACHED_PREFIXES:
             _prefixes.clear()
-        prefix = _prefixes[place] = encode_key(OFFSET_COMMIT, OffsetCommitKey(key.group, key.topic, 0))[:-4]
-    return prefix + _int32(key.partition)
+        prefix = _prefixes[group, topic] = encode_key(OFFSET_COMMIT, OffsetCommitKey(group, topic, 0))[:-4]
+    return prefix
 
 
-def _pack_offset_value(value: OffsetCommitValue) -> bytes:
-    if value.metadata == "" and value.topic_id != NO_UUID:
+def _pack_committed(committed: CommittedOffset) -> bytes:
+    if not committed.metadata and committed.topic_id != NO_UUID:
         return _without_metadata(
-            4, value.offset, value.leader_epoch, 1, value.commit_timestamp, 1, 0, 16, value.topic_id
+            4, committed.offset, committed.leader_epoch, 1, committed.commit_timestamp, 1, 0, 16, committed.topic_id
         )
-    metadata = value.metadata.encode()
-    tags = _TOPIC_ID_TAG + value.topic_id if value.topic_id != NO_UUID else b"\0"
-    start = _version_offset_epoch(4, value.offset, value.leader_epoch)
-    return start + uvarint(len(metadata) + 1) + metadata + _int64(value.commit_timestamp) + tags
+    metadata = committed.metadata.encode()
+    tags = _TOPIC_ID_TAG + committed.topic_id if committed.topic_id != NO_UUID else b"\0"
+    start = _version_offset_epoch(4, committed.offset, committed.leader_epoch)
+    return start + uvarint(len(metadata) + 1) + metadata + _int64(committed.commit_timestamp) + tags

@@ -14,7 +14,8 @@ from typing import Any
 from coordinator.classic import session
 from coordinator.classic.state import COMPLETING_REBALANCE, EMPTY
 from coordinator.offsets.answers import merged
-from coordinator.outcome import Call, Outcome, Record
+from coordinator.offsets.store import NO_EXPIRY, CommittedOffset
+from coordinator.outcome import Call, CommitRecord, Outcome, Record
 from coordinator.shard_state import ShardState
 from protocol.error_codes import ErrorCode
 from protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
@@ -150,11 +151,13 @@ def _audit_headers(request: OffsetCommitRequest) -> tuple[tuple[bytes, bytes | N
 def _record(
     request: OffsetCommitRequest, name: str, topic_id: bytes, partition: OffsetCommitRequestPartition,
     headers: tuple[tuple[bytes, bytes | None], ...], now: int,
-) -> Record:  # fmt: skip
-    key = OffsetCommitKey(request.group_id, name, partition.partition_index)
+) -> Record | CommitRecord:  # fmt: skip
     metadata = partition.committed_metadata or ""
     if request.retention_time_ms != NO_RETENTION:  # only v2-4 can say so
+        key = OffsetCommitKey(request.group_id, name, partition.partition_index)
         value = OffsetCommitValue(partition.committed_offset, -1, metadata, now, now + request.retention_time_ms)
         return Record(OFFSET_COMMIT, key, value, headers, WITH_EXPIRY_VERSION)
-    value = OffsetCommitValue(partition.committed_offset, partition.committed_leader_epoch, metadata, now, -1, topic_id)
-    return Record(OFFSET_COMMIT, key, value, headers)
+    committed = CommittedOffset(
+        partition.committed_offset, partition.committed_leader_epoch, metadata, now, NO_EXPIRY, topic_id, -1
+    )
+    return CommitRecord(request.group_id, name, partition.partition_index, committed, headers)

@@ -25,6 +25,7 @@ from typing import Any
 
 from coordinator.classic.group import ClassicGroup
 from coordinator.classic.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
+from coordinator.outcome import Record
 from coordinator.runtime import Runtime
 from coordinator.shard import GROUP_METADATA, Shard, Status
 from coordinator.shard_state import ShardState
@@ -224,7 +225,11 @@ class World:
         for batch in batches[read:]:
             counts.update(deleted_groups(batch))
         self._tombstones[shard.partition] = len(batches), counts
-        ready = (each.key.group for each in shard.unwritten if each.type == GROUP_METADATA and each.value is None)
+        ready = (
+            each.key.group
+            for each in shard.unwritten
+            if isinstance(each, Record) and each.type == GROUP_METADATA and each.value is None
+        )
         writing = (group for write in shard.in_flight for batch in write.batches for group in deleted_groups(batch))
         return counts[group_id], group_id in ready or group_id in writing
 
