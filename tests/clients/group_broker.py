@@ -17,6 +17,7 @@ from protocol.subscription import read_assignment
 from tests.clients.kohort import KohortProcess
 
 REBALANCED = re.compile(r"rebalanced group=(\S+) generation=(\d+) cause=(['\"])(.*?)\3 trigger=(['\"])(.*?)\5 ")
+COMPLAINT = re.compile(r"^.*(?: ERROR |Traceback).*$", re.MULTILINE)
 
 
 class Rebalance(NamedTuple):
@@ -72,6 +73,9 @@ class GroupBroker:
     ) -> None:
         self._forget_client()
         self.process.__exit__(kind, problem, trace)
+        if kind is None:
+            complaints = COMPLAINT.findall(self.process.log.read_text(encoding="utf-8", errors="replace"))
+            assert complaints == [], "\n".join(complaints)
 
     # --- questions
 
