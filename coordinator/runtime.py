@@ -74,7 +74,8 @@ class Runtime:
 
     def commit(self, shard: Shard, out: Outcome) -> None:
         self._replies += shard.commit(out)
-        self.events += out.events
+        if not out.records:
+            self.events += out.events
         if shard.unwritten:
             self._dirty[shard.partition] = shard
         if shard.state.purgatory.changed:
@@ -107,8 +108,9 @@ class Runtime:
     def _take(self, shard: Shard, now: int) -> Write:
         records, shard.unwritten = shard.unwritten, []
         replies, shard.waiting = shard.waiting, []
+        events, shard.events = shard.events, []
         first_offset = shard.next_offset - len(records)
-        write = Write(shard, first_offset, batches(records, first_offset, now), replies)
+        write = Write(shard, first_offset, batches(records, first_offset, now), replies, events)
         shard.in_flight.append(write)
         return write
 
@@ -118,6 +120,7 @@ class Runtime:
         if write in shard.in_flight:  # else the shard has failed meanwhile, and everyone was told
             shard.in_flight.remove(write)
             self._replies += write.replies
+            self.events += write.events
 
     def write_failed(self, write: Write, error: ErrorCode) -> None:
         """The shard's memory is ahead of its log: tell everyone to come again, and start over from the log."""

@@ -32,15 +32,18 @@ class Status(Enum):
 
 
 class Write:
-    """Batches of one shard for its log, and who waits for them."""
+    """Batches of one shard for its log, who waits for them, and what there is to tell when they are durable."""
 
-    __slots__ = ("batches", "first_offset", "replies", "shard")
+    __slots__ = ("batches", "events", "first_offset", "replies", "shard")
 
-    def __init__(self, shard: Shard, first_offset: int, batches: list[bytes], replies: list[Reply]) -> None:
+    def __init__(
+        self, shard: Shard, first_offset: int, batches: list[bytes], replies: list[Reply], events: list[Any]
+    ) -> None:
         self.shard = shard
         self.first_offset = first_offset
         self.batches = batches
         self.replies = replies
+        self.events = events
 
 
 class Shard:
@@ -50,6 +53,7 @@ class Shard:
         self.next_offset = 0  # of the log
         self.unwritten: list[Record | CommitRecord] = []
         self.waiting: list[Reply] = []  # for `unwritten`
+        self.events: list[Any] = []  # for `unwritten`
         self.in_flight: list[Write] = []  # handed to the host, oldest first
         self.skipped_types: set[int] = set()
         self._bulk = BulkReplay(state.offsets)
@@ -80,6 +84,7 @@ class Shard:
         if out.records:
             self.unwritten += out.records
             self.waiting += out.replies
+            self.events += out.events
             return out.at_once
         return out.at_once + out.replies
 

@@ -257,6 +257,22 @@ def test_each_rebalance_is_told_with_its_cause_and_the_slowest_member() -> None:
     assert (second.slowest, second.duration_ms) == (a.member_id, 1_250)
 
 
+def test_a_rebalance_is_told_when_its_record_is_durable_and_never_if_the_disk_refuses_it() -> None:
+    host = Host()
+    (a,) = joined(host, "a")
+    host.disk.is_slow = True
+    a.sync(assign([a]))
+    assert host.events == []
+    host.disk_fails()
+    assert host.events == []
+    host.load()
+    (b,) = joined(host, "b")
+    host.disk.is_slow = True
+    b.sync(assign([b]))
+    host.disk_catches_up()
+    assert [event.members for event in host.events] == [1]
+
+
 def test_causes_are_named() -> None:
     host = Host()
     a, b = stable(host, "a", "b")
