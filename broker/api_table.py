@@ -1,7 +1,8 @@
 """Which APIs are served, by whom, and how a request of each version is read and answered.
 
-A handler is a function `(broker, request, call) -> response`, in a module named after its API, or named behind a
-colon. Modules are imported when the first such request comes: start-up pays for none of them.
+A handler is a function `(broker, request, call) -> response` (a message, or its bytes where they are at hand), in a
+module named after its API, or named behind a colon. Modules are imported when the first such request comes: start-up
+pays for none of them.
 """
 
 from __future__ import annotations

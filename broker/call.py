@@ -40,7 +40,7 @@ class Call:
     @property
     def client_host(self) -> str:
         """As Kafka shows it: /127.0.0.1."""
-        return "/" + self._connection.peer_host
+        return "/" + self._connection.peer[0]
 
     @property
     def listener_index(self) -> int:

@@ -41,6 +41,7 @@ class Connection(asyncio.Protocol):
         "_client_id",
         "_frame_started",
         "_parked",
+        "_peer",
         "_pumping",
         "_raw_client_id",
         "_reading",
@@ -52,8 +53,6 @@ class Connection(asyncio.Protocol):
         "is_closed",
         "last_active",
         "listener_index",
-        "peer_host",
-        "peer_port",
     )
 
     def __init__(self, server: Server, listener_index: int) -> None:
@@ -67,17 +66,24 @@ class Connection(asyncio.Protocol):
         self._sending = False  # a part of an answer waits for room in the socket
         self._client_id = ""
         self._raw_client_id = b""
+        self._peer: tuple[str, int] | None = None
         self._frame_started = 0.0
         self.listener_index = listener_index
         self.last_active = server.loop.time()
         self.is_closed = False
 
+    @property
+    def peer(self) -> tuple[str, int]:
+        """The client's address; looked up when somebody wants to know, since most connections nobody asks about."""
+        if self._peer is None:
+            found = self._transport.get_extra_info("peername") or ("?", 0)
+            self._peer = str(found[0]), int(found[1])
+        return self._peer
+
     # --- what the event loop tells us
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport: asyncio.Transport = transport  # type: ignore[assignment]
-        peer = transport.get_extra_info("peername") or ("?", 0)
-        self.peer_host, self.peer_port = str(peer[0]), int(peer[1])
         if refusal := self._server.connected(self):
             self.close(refusal)
 
@@ -196,7 +202,7 @@ class Connection(asyncio.Protocol):
             self._measure(call, route, response)
         if response is NO_ANSWER:
             return
-        body = route.encode(response)
+        body = response if type(response) is bytes else route.encode(response)
         if type(body) is list:
             size = sum(map(len, body))
             if size >= MIN_BYTES:
@@ -211,7 +217,7 @@ class Connection(asyncio.Protocol):
     def _measure(self, call: Call, route: Route, response: Any) -> None:
         from broker.metrics import holds_error
 
-        failed = response is not NO_ANSWER and holds_error(response)
+        failed = response is not NO_ANSWER and type(response) is not bytes and holds_error(response)
         self._server.metrics.api(route.name).answered(self._server.loop.time() - call.started, failed)
 
     def _send_parts(self, correlation_id: int, tagged: bool, parts: list[Any], size: int) -> None:
@@ -267,7 +273,7 @@ class Connection(asyncio.Protocol):
 
     def __str__(self) -> str:
         client = f" (client id {self._client_id!r})" if self._client_id else ""
-        return f"{self.peer_host}:{self.peer_port}{client}"
+        return f"{self.peer[0]}:{self.peer[1]}{client}"
 
 
 def _too_short() -> tuple[int, int, int, int]:

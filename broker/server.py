@@ -16,7 +16,7 @@ from time import time
 from typing import Any
 
 from broker.broker import Broker
-from broker.config import Config, Listener, parse_listeners
+from broker.config import INT32_MAX, Config, Listener, parse_listeners
 from broker.connection import Connection
 from storage.disk import RealDisk
 
@@ -104,18 +104,18 @@ class Server:
         """Counts it; the reason if it must go again."""
         config = self.broker.config
         self._connections.add(connection)
-        self._per_ip[connection.peer_host] += 1
         if len(self._connections) > config.max_connections:
             return f"max.connections={config.max_connections} reached"
-        if self._per_ip[connection.peer_host] > config.max_connections_per_ip:
-            return f"max.connections.per.ip={config.max_connections_per_ip} reached"
+        if config.max_connections_per_ip < INT32_MAX:
+            self._per_ip[connection.peer[0]] += 1
+            if self._per_ip[connection.peer[0]] > config.max_connections_per_ip:
+                return f"max.connections.per.ip={config.max_connections_per_ip} reached"
         return None
 
     def disconnected(self, connection: Connection) -> None:
         self._connections.discard(connection)
-        self._per_ip[connection.peer_host] -= 1
-        if not self._per_ip[connection.peer_host]:
-            del self._per_ip[connection.peer_host]
+        if self._per_ip:
+            self._per_ip -= Counter((connection.peer[0],))  # which drops those that are down to 0
 
     @property
     def connection_count(self) -> int:

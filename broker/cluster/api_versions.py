@@ -8,6 +8,7 @@ An unknown version is answered in the format of v0 with the versions of ApiVersi
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from protocol.api_keys import APIS, ApiKey
@@ -28,19 +29,30 @@ if TYPE_CHECKING:
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-def api_versions(broker: Broker, request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse:
-    if call.version >= 3 and not (
-        _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
-    ):
+def api_versions(broker: Broker, request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse | bytes:
+    """Every client on every connection asks, and gets the same: it is made and encoded once per version."""
+    if call.version >= 3 and not _is_software(request.client_software_name, request.client_software_version):
         return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
+    known: dict[int, bytes] = broker.extra.setdefault("api_versions", {})
+    if call.version not in known:
+        known[call.version] = bytes(encode_response[call.version](_answer(broker, call.version)))
+    return known[call.version]
+
+
+@lru_cache(maxsize=1000)
+def _is_software(name: str, version: str) -> bool:
+    return bool(_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version))
+
+
+def _answer(broker: Broker, version: int) -> ApiVersionsResponse:
     keys = [ApiVersion(*each) for each in broker.apis.announced()]
-    if call.version < 3:
+    if version < 3:
         return ApiVersionsResponse(0, keys)
     features = broker.features
     supported = [
         SupportedFeatureKey(name, low, high)
         for name, (low, high) in features.items()
-        if low > 0 or call.version >= 4  # v3 clients cannot read a lowest level of 0
+        if low > 0 or version >= 4  # v3 clients cannot read a lowest level of 0
     ]
     finalized = [FinalizedFeatureKey(name, high, high) for name, (_, high) in features.items()]
     return ApiVersionsResponse(0, keys, 0, supported, 0 if finalized else -1, finalized)

@@ -34,7 +34,7 @@ def find_coordinator(broker: Broker, request: FindCoordinatorRequest, call: Call
             text = found.error_message or INVALID_REQUEST_TEXT
         return FindCoordinatorResponse(0, found.error_code, text, found.node_id, found.host, found.port)
     coordinators = [_find(broker, key, request.key_type, call) for key in request.coordinator_keys]
-    return FindCoordinatorResponse(coordinators=coordinators)
+    return FindCoordinatorResponse(0, 0, "", 0, "", 0, coordinators)
 
 
 def _find(broker: Broker, key: str, key_type: int, call: Call) -> Coordinator:

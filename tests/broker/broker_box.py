@@ -42,7 +42,7 @@ class Timer:
 class FakeConnection:
     """A client's connection, as far as a call needs one."""
 
-    peer_host = "127.0.0.1"
+    peer = ("127.0.0.1", 50_000)
     listener_index = 0
     last_active = 0.0
 
