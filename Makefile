@@ -61,7 +61,9 @@ clean:  ## remove the environment and caches
 vectors: install  ## make tests/data/message_vectors.xz anew (needs Java and Maven)
 	$(BIN)/python -m tests.kafka.make_message_vectors
 
-bench: install  ## figures for docs/performance.md; PEER="--peer HOST:PORT --peer-pid PID" adds ratios against Kafka
+PEER ?= --kafka
+
+bench: install  ## figures for docs/performance.md, with ratios against Apache Kafka if Java and Maven are here
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.codec
 	$(BIN)/python -m benchmarks.storage

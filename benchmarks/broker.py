@@ -2,7 +2,7 @@
 
     python -m benchmarks.broker [--address HOST:PORT --pid PID] [--peer HOST:PORT --peer-pid PID]
 
-Without an address it starts a Kohort of its own in a temporary folder. With a peer (a running Kafka, say) every figure
+Without an address it starts a Kohort of its own in a temporary folder. With a peer (--kafka starts one) every figure
 is taken of both, in turns, and their ratio printed: that is the figure to compare, since the machine and what else it
 does are the same. CPU time comes from /proc, so both brokers must run on this machine, on Linux. A JVM
 needs its warm-up: let the first run pass and read the second.
@@ -13,12 +13,13 @@ from __future__ import annotations
 import argparse
 import os
 import selectors
+import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from struct import Struct
@@ -44,6 +45,7 @@ FETCH_BYTES = 1_048_576
 FETCH_TOPIC_BYTES = 64 * FETCH_BYTES
 CONNECTIONS = 4
 CONNECTS_AT_A_TIME = 8
+WARM_UP_S = 4.0
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 _length = Struct(">i")
@@ -285,6 +287,22 @@ def own_broker(overrides: Iterable[str] = ()) -> Iterator[Broker]:
             process.wait()
 
 
+@contextmanager
+def warm_kafka(scenarios: Iterable[Scenario]) -> Iterator[list[Broker]]:
+    """Apache Kafka from Maven, after each scenario was played to it once: a JVM's first seconds cost far more."""
+    if not (shutil.which("java") and shutil.which("mvn")):
+        print("no Java or Maven on the PATH: Kohort alone")
+        yield []
+        return
+    from tests.kafka.server import KafkaServer
+
+    with tempfile.TemporaryDirectory() as folder, KafkaServer(Path(folder)) as kafka:
+        broker = Broker("Kafka", kafka.address, kafka.process.pid)
+        for _, measure, _ in scenarios:
+            measure(broker, WARM_UP_S)
+        yield [broker]
+
+
 def report(scenarios: Iterable[Scenario], brokers: list[Broker], seconds: float, turns: int) -> None:
     for title, measure, goal in scenarios:
         # In turns, and the best of each: whatever else the machine does only ever adds to a figure.
@@ -310,19 +328,24 @@ def run_report(scenarios: Iterable[Scenario], overrides: Iterable[str] = ()) -> 
     parser.add_argument("--peer", metavar="HOST:PORT", help="a broker to compare with")
     parser.add_argument("--peer-pid", type=int, help="its process")
     parser.add_argument(
+        "--kafka", action="store_true", help="start Apache Kafka as the peer, if Java and Maven are here"
+    )
+    parser.add_argument(
         "--seconds", type=float, default=2.0, help="per figure and round, after a warm-up of the same length"
     )
     parser.add_argument("--rounds", type=int, default=3, help="how often each figure is taken; the best counts")
     options = parser.parse_args()
     if bool(options.address) != bool(options.pid) or bool(options.peer) != bool(options.peer_pid):
         parser.error("an address and a process go together")
-    peers = [Broker("peer", options.peer, options.peer_pid)] if options.peer else []
-    if options.address:
-        brokers = [Broker("Kohort", options.address, options.pid), *peers]
-        report(scenarios, brokers, options.seconds, options.rounds)
-    else:
-        with own_broker(overrides) as broker:
-            report(scenarios, [broker, *peers], options.seconds, options.rounds)
+    with ExitStack() as started:
+        peers = [Broker("peer", options.peer, options.peer_pid)] if options.peer else []
+        if options.kafka and not peers:
+            peers = list(started.enter_context(warm_kafka(scenarios)))
+        if options.address:
+            broker = Broker("Kohort", options.address, options.pid)
+        else:
+            broker = started.enter_context(own_broker(overrides))
+        report(scenarios, [broker, *peers], options.seconds, options.rounds)
 
 
 if __name__ == "__main__":

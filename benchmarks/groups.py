@@ -1,6 +1,6 @@
 """What a group's requests cost the coordinator: CPU time of its process per Heartbeat, OffsetCommit and OffsetFetch.
 
-    python -m benchmarks.groups [--seconds 2] [--peer HOST:PORT --peer-pid PID]
+    python -m benchmarks.groups [--seconds 2] [--kafka | --peer HOST:PORT --peer-pid PID]
 
 As benchmarks.broker, with 50 connections. Commits are answered from the page cache, as Kafka does it, so that the same
 work is compared (kohort.offsets.sync.before.reply=false). The peer should have group.initial.rebalance.delay.ms=0.
@@ -25,6 +25,7 @@ from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -32,6 +33,7 @@ from protocol.messages.offset_commit import (
 )
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from protocol.wire import NO_UUID
 
 CONNECTIONS = 50
 PARTITIONS = 100
@@ -52,6 +54,9 @@ def stable_group(broker: Broker) -> Iterator[Member]:
     name = f"bench-group-{int(time() * 1000)}"
     with Client(broker.address) as client:
         client.send(ApiKey.CREATE_TOPICS, CreateTopicsRequest([CreatableTopic(name, PARTITIONS, 1)], 10_000), 5)
+        asked = MetadataRequest([MetadataRequestTopic(NO_UUID, name)], False)
+        while len(client.send(ApiKey.METADATA, asked, 9).topics[0].partitions) < PARTITIONS:
+            pass  # a new topic may take a moment to be known
         while client.send(ApiKey.FIND_COORDINATOR, FindCoordinatorRequest(name, 0), 2).error_code:
             pass
         protocols = [JoinGroupRequestProtocol("range", bytes(10))]
