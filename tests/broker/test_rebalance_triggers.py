@@ -202,6 +202,7 @@ def test_a_pattern_matches_a_new_topic(broker: GroupBroker, members: Members) ->
 def test_partitions_are_added(broker: GroupBroker, members: Members) -> None:
     create(broker, "grows")
     members.join("grows")
+    members.until_each_owns_its_share(partitions("grows"))  # alone first: so this one leads
     members.join("grows")
     members.until_each_owns_its_share(partitions("grows"))
     admin = AdminClient({"bootstrap.servers": broker.address})
