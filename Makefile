@@ -50,7 +50,7 @@ lock: install  ## resolve the dependencies anew into the lock files
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
 		--python-version 3.11 --custom-compile-command "make lock" pyproject.toml -o requirements.lock
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
-		--python-version 3.11 --custom-compile-command "make lock" --group dev pyproject.toml -o requirements-dev.lock
+		--python-version 3.11 --custom-compile-command "make lock" --extra audit --group dev pyproject.toml -o requirements-dev.lock
 
 rewrite: install  ## play the scenes in tests/transcripts and write down what is said now
 	$(BIN)/python -m tests.transcripts
