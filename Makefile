@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	"$$p" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null && echo "$$p" && break; done)
 UV_VERSION := 0.13.7
 BIN := .venv/bin
-PACKAGES := broker coordinator protocol storage
+PACKAGES := audit broker coordinator protocol storage
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help

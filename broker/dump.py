@@ -20,7 +20,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO, NamedTuple, TextIO
 
-from broker.record_json import key_and_value, to_text
 from protocol.errors import MalformedMessage
 from protocol.log_records import UnknownRecord
 from protocol.record_batch import (
@@ -33,6 +32,7 @@ from protocol.record_batch import (
     read_records,
     verify_crc,
 )
+from protocol.record_json import key_and_value, to_text
 from storage.layout import LOG, parse_partition_folder, parse_segment_file
 
 OFFSETS_TOPIC = "__consumer_offsets"

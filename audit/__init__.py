@@ -1,0 +1,16 @@
+"""Questions the history in `__consumer_offsets`: who owned what when, who committed what, and what went wrong.
+
+How it works, from the bottom up:
+
+decode/     log files -> Arrow, vectorised; knows nothing of Spark
+source.py   the Spark data source "kohort_log", batch and streaming, around decode/
+tables.py   every table: its columns, their types, what they mean
+derive/     base tables -> ownership, rebalances, facts about partitions
+assignors/  range, roundrobin, sticky, cooperative-sticky as pure functions, for the what-if
+checks/     one file per rule: tables -> findings
+report/     tables -> one HTML file
+run.py      an audit from the paths to the report
+cli.py      `kohort audit`
+
+A group lives in one partition of the log, so everything about a group can be worked out where that partition is read.
+"""
