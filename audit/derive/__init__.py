@@ -1,0 +1,1 @@
+"""Base tables -> ownership, rebalances, facts about partitions."""

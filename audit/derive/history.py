@@ -1,0 +1,319 @@
+"""One group's records in the order of the log, walked to who owned what when and what each rebalance did.
+
+Classic groups: a record of type 2 is a generation with everybody's partitions, so it says who owns what from its time
+on. One without members ends all ownership, a tombstone too. A record that repeats the generation before, with the same
+partitions for the same owners, is no rebalance: a static member came back with a new id and went on.
+
+Consumer groups (KIP-848): members move one by one. What a member has by its current assignment (type 8) it owns,
+and what it is still to revoke it owns as well, until the record in which that is gone. A static member that is away
+for a while (member epoch -2) owns nothing, though the coordinator keeps its partitions for it. A rebalance is a new
+target assignment (type 6), compared with the target before it.
+
+If two members own a partition at a time, both intervals are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from audit.derive.moves import count_moves
+from audit.derive.records import (
+    CLASSIC,
+    CLASSIC_GENERATION,
+    CONSUMER,
+    CURRENT,
+    GROUP_EPOCH,
+    MEMBER,
+    TARGET,
+    TARGET_EPOCH,
+    GroupLog,
+    GroupRecord,
+    Member,
+    MemberRecord,
+    Place,
+)
+
+MOVED, UNASSIGNED, LEFT, EMPTIED, DELETED = "moved", "unassigned", "left", "emptied", "deleted"
+AWAY = -2  # member epoch of a static member that will come back
+
+
+@dataclass(slots=True)
+class Interval:
+    """A row of ownership_intervals, without the columns that all of the group share."""
+
+    group_type: str
+    topic: str
+    partition: int
+    member_id: str
+    instance_id: str | None
+    client_id: str | None
+    client_host: str | None
+    first_generation: int | None
+    last_generation: int | None
+    start_ms: int
+    start_log_offset: int
+    end_ms: int | None = None
+    end_log_offset: int | None = None
+    ended_by: str | None = None
+
+
+class Rebalance(NamedTuple):
+    """A row of rebalances, likewise. The counts of partitions are None if an assignment is not readable."""
+
+    group_type: str
+    generation: int | None
+    previous_generation: int | None
+    log_offset: int
+    time_ms: int
+    protocol: str | None
+    leader: str | None
+    cause: str | None
+    trigger: str | None
+    join_start_ms: int | None
+    join_ms: int | None
+    sync_ms: int | None
+    duration_ms: int | None
+    timeout_ms: int | None
+    member_count: int
+    joined: list[str]
+    left: list[str]
+    partition_count: int | None
+    moved: int | None
+    forced_moves: int | None
+    avoidable_moves: int | None
+    max_load: int | None
+    min_load: int | None
+    idle_members: int | None
+
+
+class History(NamedTuple):
+    intervals: list[Interval]
+    rebalances: list[Rebalance]
+
+
+def walk(log: GroupLog) -> History:
+    """`log`: the records of one group, ordered by log offset."""
+    group = _Group()
+    for record in log:
+        if isinstance(record, MemberRecord):
+            group.member_record(record)
+        elif record.record_type == CLASSIC_GENERATION:
+            group.classic_record(record)
+        else:
+            group.epoch_record(record)
+    group.holdings.confirm_open()
+    return History(group.holdings.intervals, group.rebalances)
+
+
+class _Holdings:
+    """Who holds what; what ends becomes an interval with an end."""
+
+    def __init__(self) -> None:
+        self.intervals: list[Interval] = []
+        self._held: dict[str, dict[Place, Interval]] = {}  # by member id
+        self._confirmed: dict[str, int | None] = {}  # the generation in which a member's partitions were last seen
+
+    def of(self, member_id: str) -> Iterable[Place]:
+        return self._held.get(member_id, {})
+
+    def member_ids(self) -> list[str]:
+        return list(self._held)
+
+    def elsewhere(self, member_id: str) -> set[Place]:
+        return {place for other, held in self._held.items() if other != member_id for place in held}
+
+    def hold(self, kind: str, member: Member, places: Iterable[Place], by: GroupRecord | MemberRecord) -> None:
+        """From this record on the member holds these too, and what it holds already is confirmed."""
+        held = self._held.setdefault(member.member_id, {})
+        self._confirmed[member.member_id] = by.generation
+        for place in places:
+            if place not in held:
+                held[place] = interval = Interval(
+                    kind, place[0], place[1], member.member_id, member.instance_id, member.client_id,
+                    member.client_host, by.generation, by.generation, by.time_ms, by.log_offset,
+                )  # fmt: skip
+                self.intervals.append(interval)
+
+    def end(self, member_id: str, place: Place, by: GroupRecord | MemberRecord, why: str) -> None:
+        interval = self._held[member_id].pop(place)
+        interval.last_generation = self._confirmed[member_id]
+        interval.end_ms, interval.end_log_offset, interval.ended_by = by.time_ms, by.log_offset, why
+
+    def end_all(self, member_id: str, by: GroupRecord | MemberRecord, why: str) -> None:
+        for place in list(self.of(member_id)):
+            self.end(member_id, place, by, why)
+        self._held.pop(member_id, None)
+
+    def end_everything(self, by: GroupRecord | MemberRecord, why: str) -> None:
+        for member_id in self.member_ids():
+            self.end_all(member_id, by, why)
+
+    def confirm_open(self) -> None:
+        for member_id, held in self._held.items():
+            for interval in held.values():
+                interval.last_generation = self._confirmed[member_id]
+
+
+class _Group:
+    def __init__(self) -> None:
+        self.holdings = _Holdings()
+        self.rebalances: list[Rebalance] = []
+        self._forget()
+
+    def _forget(self) -> None:
+        """As if the group had never been, except for what it owned."""
+        self._kind: str | None = None
+        self._generation: int | None = None  # of the last classic record or target epoch
+        self._members: dict[str, Member] = {}  # of the generation or target before
+        self._last_owner: dict[Place, str] = {}  # by identity, since the group was last empty
+        self._present: dict[str, Member] = {}  # consumer groups: who is a member now,
+        self._assignors: dict[str, str | None] = {}  # which assignor each asks for,
+        self._targets: dict[str, Sequence[Place]] = {}  # what each is to get,
+        self._bump: GroupRecord | None = None  # and the last epoch of the group
+
+    def _is(self, kind: str, by: GroupRecord | MemberRecord) -> None:
+        """A group that changes its type begins anew; its tombstone may be gone by compaction."""
+        if self._kind not in (None, kind):
+            self._delete(by)
+        self._kind = kind
+
+    def _delete(self, by: GroupRecord | MemberRecord) -> None:
+        self.holdings.end_everything(by, DELETED)
+        self._forget()
+
+    # --- classic groups
+
+    def classic_record(self, record: GroupRecord) -> None:
+        if record.tombstone:
+            if self._kind != CONSUMER:  # a group that was converted has its old tombstone behind it
+                self._delete(record)
+            return
+        self._is(CLASSIC, record)
+        if not record.members:
+            self.holdings.end_everything(record, EMPTIED)
+            self._last_owner.clear()
+        elif record.generation != self._generation or self._changes_owners(record):
+            self._rebalanced(record, record.members, record.protocol, record)
+        self._own(record)
+        self._generation = record.generation
+        self._members = {member.member_id: member for member in record.members}
+
+    def _changes_owners(self, record: GroupRecord) -> bool:
+        before = {member.identity: set(member.assigned or ()) for member in self._members.values()}
+        return before != {member.identity: set(member.assigned or ()) for member in record.members}
+
+    def _own(self, record: GroupRecord) -> None:
+        members = {member.member_id: member for member in record.members}
+        assigned: set[Place] | None = None
+        for member_id in self.holdings.member_ids():
+            member = members.get(member_id)
+            if member is None:
+                self.holdings.end_all(member_id, record, LEFT)
+            elif gone := set(self.holdings.of(member_id)).difference(member.assigned or ()):
+                if assigned is None:
+                    assigned = {place for each in record.members for place in each.assigned or ()}
+                for place in sorted(gone):
+                    self.holdings.end(member_id, place, record, MOVED if place in assigned else UNASSIGNED)
+        for member in record.members:
+            self.holdings.hold(CLASSIC, member, member.assigned or (), record)
+
+    # --- consumer groups
+
+    def epoch_record(self, record: GroupRecord) -> None:
+        if record.tombstone:
+            if record.record_type == GROUP_EPOCH and self._kind != CLASSIC:
+                self._delete(record)
+            return
+        self._is(CONSUMER, record)
+        if record.record_type == GROUP_EPOCH:
+            self._bump = record
+        elif record.record_type == TARGET_EPOCH:
+            self._targeted(record)
+
+    def _targeted(self, record: GroupRecord) -> None:
+        members = [
+            member._replace(assigned=self._targets.get(member_id, ())) for member_id, member in self._present.items()
+        ]
+        asked = {self._assignors.get(member.member_id) for member in members}
+        protocol = asked.pop() if len(asked) == 1 else None
+        if members:
+            self._rebalanced(record, members, protocol, self._bump or record)
+        else:
+            self._last_owner.clear()
+        self._generation = record.generation
+        self._members = {member.member_id: member for member in members}
+
+    def member_record(self, record: MemberRecord) -> None:
+        if record.tombstone and self._kind == CLASSIC:
+            return
+        self._is(CONSUMER, record)
+        member_id = record.member.member_id
+        if record.record_type == MEMBER:
+            self._present.pop(member_id, None)
+            if not record.tombstone:
+                self._present[member_id] = record.member
+                self._assignors[member_id] = record.server_assignor
+        elif record.record_type == TARGET:
+            self._targets[member_id] = () if record.tombstone else record.member.assigned or ()
+        elif record.record_type == CURRENT:
+            self._current(record)
+
+    def _current(self, record: MemberRecord) -> None:
+        member_id = record.member.member_id
+        if record.tombstone or record.generation == AWAY:
+            self.holdings.end_all(member_id, record, LEFT)
+            return
+        own = {*(record.member.assigned or ()), *record.revoking}
+        gone = set(self.holdings.of(member_id)) - own
+        if gone:
+            wanted = self._wanted_elsewhere(member_id)
+            for place in sorted(gone):
+                self.holdings.end(member_id, place, record, MOVED if place in wanted else UNASSIGNED)
+        self.holdings.hold(CONSUMER, self._present.get(member_id, record.member), sorted(own), record)
+
+    def _wanted_elsewhere(self, member_id: str) -> set[Place]:
+        """What others are to get, or have got already."""
+        wanted = {place for other, places in self._targets.items() if other != member_id for place in places}
+        return wanted | self.holdings.elsewhere(member_id)
+
+    # --- both
+
+    def _rebalanced(
+        self, record: GroupRecord, members: Sequence[Member], protocol: str | None, told: GroupRecord
+    ) -> None:
+        """`told`: the record whose headers say why."""
+        ids = {member.member_id for member in members}
+        timeouts = [each.rebalance_timeout_ms for each in members if each.rebalance_timeout_ms is not None]
+        self.rebalances.append(
+            Rebalance(
+                CLASSIC if record.record_type == CLASSIC_GENERATION else CONSUMER,
+                record.generation, self._generation, record.log_offset, record.time_ms, protocol, record.leader,
+                told.cause, told.trigger, told.join_start_ms,
+                _passed(told.join_start_ms, record.state_ms),
+                _passed(record.state_ms, record.time_ms),
+                _passed(told.join_start_ms, record.time_ms),
+                max(timeouts, default=None),
+                len(members),
+                [member.member_id for member in members if member.member_id not in self._members],
+                [member_id for member_id in self._members if member_id not in ids],
+                *self._balance(members),
+            )
+        )  # fmt: skip
+
+    def _balance(self, members: Sequence[Member]) -> tuple[int | None, ...]:
+        """partition_count, moved, forced_moves, avoidable_moves, max_load, min_load, idle_members."""
+        loads = [len(member.assigned) for member in members if member.assigned is not None]
+        if len(loads) != len(members):
+            return (None,) * 7
+        moves = count_moves(self._last_owner, members)
+        self._last_owner.update(moves.owners)
+        return (
+            len(moves.owners), moves.moved, moves.forced, moves.avoidable, max(loads), min(loads), loads.count(0),
+        )  # fmt: skip
+
+
+def _passed(start_ms: int | None, end_ms: int | None) -> int | None:
+    """None also if the clock was set back in between."""
+    return end_ms - start_ms if start_ms is not None and end_ms is not None and end_ms >= start_ms else None

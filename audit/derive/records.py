@@ -1,0 +1,240 @@
+"""What the log says about one group, record by record: the input of a walk through its history.
+
+Times are Kafka's, in milliseconds. A place is a topic and a partition of it. Everything comes from Arrow columns of
+the base tables; reading them column by column, with one object per distinct place or subscription, is what makes
+200,000 members of 20,000 generations affordable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Place = tuple[str, int]
+
+CLASSIC_GENERATION, GROUP_EPOCH, MEMBER, TARGET_EPOCH, TARGET, CURRENT = 2, 3, 5, 6, 7, 8  # types of keys
+CLASSIC, CONSUMER = "classic", "consumer"
+WALKED = (CLASSIC, CONSUMER)
+
+
+class Member(NamedTuple):
+    """A member as one record has it."""
+
+    member_id: str
+    instance_id: str | None = None
+    client_id: str | None = None
+    client_host: str | None = None
+    rebalance_timeout_ms: int | None = None
+    topics: frozenset[str] | None = None  # None: the log does not say, or it is a pattern
+    assigned: Sequence[Place] | None = ()  # None: not readable
+    owned: Sequence[Place] | None = None  # classic: what it said that it owned when it joined
+
+    @property
+    def identity(self) -> str:
+        """Who it is across member ids: a static member that comes back with a new id is the same owner."""
+        return self.member_id if self.instance_id is None else f"static {self.instance_id}"
+
+
+class GroupRecord(NamedTuple):
+    """A classic generation with its members, or an epoch of a consumer group (types 2, 3, 6)."""
+
+    record_type: int
+    log_offset: int
+    time_ms: int
+    tombstone: bool = False
+    generation: int | None = None
+    protocol: str | None = None
+    leader: str | None = None
+    state_ms: int | None = None
+    join_start_ms: int | None = None
+    cause: str | None = None
+    trigger: str | None = None
+    members: Sequence[Member] = ()
+
+
+class MemberRecord(NamedTuple):
+    """A record about one member of a consumer group (types 5, 7, 8)."""
+
+    record_type: int
+    log_offset: int
+    time_ms: int
+    member: Member
+    tombstone: bool = False
+    generation: int | None = None  # the member's epoch (8)
+    revoking: Sequence[Place] = ()
+    server_assignor: str | None = None
+
+
+GroupLog = list[GroupRecord | MemberRecord]
+
+
+def group_logs(generations: pa.Table, assignments: pa.Table) -> Iterator[tuple[str, GroupLog]]:
+    """Each classic or consumer group of one log partition with its records in the order of the log."""
+    members = _sorted(assignments)
+    groups = _sorted(generations)
+    told = _MemberColumns(members)
+    about = _GroupColumns(groups)
+    spans_of_members = _spans(members)
+    spans_of_groups = _spans(groups)
+    for group_id in sorted(spans_of_groups.keys() | spans_of_members.keys()):
+        member_rows = spans_of_members.get(group_id, range(0))
+        yield group_id, _merged(about, spans_of_groups.get(group_id, range(0)), told, member_rows)
+
+
+def _sorted(table: pa.Table) -> pa.Table:
+    """Groups together, each in the order of the log; share groups have no owners and are left out."""
+    walked = table.filter(pc.is_in(table["group_type"], pa.array(WALKED)))
+    return walked.sort_by([("group_id", "ascending"), ("log_offset", "ascending")]).combine_chunks()
+
+
+def _spans(table: pa.Table) -> dict[str, range]:
+    if not len(table):
+        return {}
+    codes, groups = _encoded(table["group_id"])
+    starts = np.flatnonzero(np.diff(codes, prepend=-1))
+    ends = np.append(starts[1:], len(codes))
+    return {groups[codes[a]]: range(a, b) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)}
+
+
+def _merged(about: _GroupColumns, group_rows: range, told: _MemberColumns, member_rows: range) -> GroupLog:
+    """Members of a classic generation go into it; records about one member stand between those about the group."""
+    log: GroupLog = []
+    classic: dict[int, list[Member]] = {}
+    for row in member_rows:
+        if told.record_type[row] == CLASSIC_GENERATION:
+            classic.setdefault(told.log_offset[row], []).append(told.member(row))
+        else:
+            log.append(told.record(row))
+    log += [about.record(row, classic.get(about.log_offset[row], ())) for row in group_rows]
+    log.sort(key=lambda record: record.log_offset)
+    return log
+
+
+# --- columns --------------------------------------------------------------------------------------
+
+
+class _GroupColumns:
+    def __init__(self, table: pa.Table) -> None:
+        self.log_offset: list[int] = table["log_offset"].to_pylist()
+        texts = [_texts(table[name]) for name in ("protocol", "leader", "cause", "trigger")]
+        times = [_ms(table[name]) for name in ("record_time", "state_time", "join_start")]
+        self._rows = list(
+            zip(
+                table["record_type"].to_pylist(), self.log_offset, times[0], _flags(table["tombstone"]),
+                table["generation"].to_pylist(), texts[0], texts[1], times[1], times[2], texts[2], texts[3],
+                strict=True,
+            )
+        )  # fmt: skip
+
+    def record(self, row: int, members: Sequence[Member]) -> GroupRecord:
+        return GroupRecord(*self._rows[row])._replace(members=members)
+
+
+class _MemberColumns:
+    def __init__(self, table: pa.Table) -> None:
+        self.record_type: list[int] = table["record_type"].to_pylist()
+        self.log_offset: list[int] = table["log_offset"].to_pylist()
+        self._time = _ms(table["record_time"])
+        self._tombstone = _flags(table["tombstone"])
+        self._generation = table["generation"].to_pylist()
+        self._assignor = _texts(table["server_assignor"])
+        self._revoking = _places(table["revoking"])
+        readable = table["readable"].to_pylist()
+        assigned = _places(table["assigned"])
+        self._members = list(
+            map(
+                Member, _texts(table["member_id"]), _texts(table["instance_id"]), _texts(table["client_id"]),
+                _texts(table["client_host"]), table["rebalance_timeout_ms"].to_pylist(), _topics(table),
+                [() if places is None and ok else places for places, ok in zip(assigned, readable, strict=True)],
+                _places(table["owned"]),
+            )
+        )  # fmt: skip
+
+    def member(self, row: int) -> Member:
+        return self._members[row]
+
+    def record(self, row: int) -> MemberRecord:
+        return MemberRecord(
+            self.record_type[row], self.log_offset[row], self._time[row], self._members[row], self._tombstone[row],
+            self._generation[row], self._revoking[row] or (), self._assignor[row],
+        )  # fmt: skip
+
+
+def _ms(column: pa.ChunkedArray) -> list[Any]:
+    """Milliseconds since 1970, whatever unit and zone the column has."""
+    listed: list[Any] = column.cast(pa.timestamp("ms"), safe=False).cast(pa.int64()).to_pylist()
+    return listed
+
+
+def _flags(column: pa.ChunkedArray) -> list[bool]:
+    return [bool(flag) for flag in column.to_pylist()]
+
+
+def _encoded(column: pa.ChunkedArray) -> tuple[Any, list[Any]]:
+    """Codes (-1 for null) and what they stand for."""
+    array = _one_array(column)
+    if not pa.types.is_dictionary(array.type):
+        array = array.dictionary_encode()
+    codes = array.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    return codes, array.dictionary.to_pylist()
+
+
+def _texts(column: pa.ChunkedArray) -> list[Any]:
+    """One string object per distinct text."""
+    codes, values = _encoded(column)
+    values.append(None)  # what -1 finds
+    return [values[code] for code in codes.tolist()]
+
+
+def _one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    if isinstance(column, pa.Array):
+        return column
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+
+def _slices(column: pa.ChunkedArray, items: list[Any], kind: type) -> list[Any]:
+    """Rows of a list column, given its flattened items; None for null."""
+    array = _one_array(column)
+    offsets = (array.offsets.to_numpy() - array.offsets[0].as_py()).tolist() if len(array) else [0]
+    valid = array.is_valid().to_pylist()
+    return [
+        kind(items[start:end]) if ok else None
+        for start, end, ok in zip(offsets, offsets[1:], valid, strict=False)
+    ]  # fmt: skip
+
+
+def _places(column: pa.ChunkedArray) -> list[list[Place] | None]:
+    array = _one_array(column)
+    if array.null_count == len(array):
+        return [None] * len(array)
+    items = _one_array(_list_items(array))
+    topics = items.field("topic")
+    if items.type.get_field_index("topic_id") >= 0:  # a topic of which nobody knows the name goes by its id
+        topics = pc.coalesce(topics, items.field("topic_id"))
+    codes, names = _encoded(topics)
+    numbers = items.field("partition").to_numpy(zero_copy_only=False)
+    distinct, which = np.unique(codes.astype(np.int64) << 32 | numbers.astype(np.int64), return_inverse=True)
+    places = [(names[code >> 32], code & 0xFFFFFFFF) for code in distinct.tolist()]
+    return _slices(array, [places[code] for code in which.tolist()], list)
+
+
+def _list_items(array: pa.Array) -> pa.Array:
+    """The items of all rows, those of a sliced array only."""
+    first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
+    return array.values.slice(first, last - first)
+
+
+def _topics(table: pa.Table) -> list[frozenset[str] | None]:
+    """What a member consumes; None if it is unknown or a pattern, which may match anything."""
+    array = _one_array(table["subscribed_topics"])
+    if array.null_count == len(array):
+        return [None] * len(array)
+    as_set = cache(frozenset[str])  # one object for all who want the same
+    patterns = _texts(table["subscribed_regex"])
+    rows = _slices(array, _texts(_list_items(array)), tuple)
+    return [None if names is None or pattern else as_set(names) for names, pattern in zip(rows, patterns, strict=True)]
