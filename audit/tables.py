@@ -55,7 +55,12 @@ LOG_BATCHES = Table(
     producer_id      bigint     -1 unless idempotent or transactional
     producer_epoch   int        -1 likewise
     transactional    boolean    written in a transaction
-    marker           string     COMMIT or ABORT for a control batch, else null
+    marker           string     COMMIT or ABORT for a control batch (UNKNOWN: another kind), else null
+    coordinator_epoch int       of the transaction coordinator that wrote the marker, else null
+    base_sequence    int        sequence number of its first record, -1 without
+    time_type        string     create: its records have their own times; append: the time at which the broker took them
+    delete_horizon   timestamp  when compaction may drop its tombstones and markers; null before it saw them
+    crc              bigint     the checksum that it claims to have
     problem          string     null, or: crc (sum does not match), torn (the file ends within it), garbage (no batch header), undecodable (its records cannot be read)
     detail           string     the problem in words
     """),
@@ -108,6 +113,7 @@ GROUP_GENERATIONS = Table(
     cause            string     why there was a rebalance (Kohort's header, else null)
     trigger          string     the member that caused it (Kohort's header, else null)
     value_version    int        version of the value, null in tombstones
+    rest             string     fields of the value that no column holds, in JSON as kafka-dump-log names them; null if none
     """),
 )
 
@@ -140,6 +146,7 @@ MEMBER_ASSIGNMENTS = Table(
     state            int        8, 14: 0 stable, 1 unrevoked, 2 unreleased
     readable         boolean    false: subscription or assignment bytes are not ConsumerProtocol's (another protocol type, or damaged)
     value_version    int        version of the value, null in tombstones
+    rest             string     fields of the value that no column holds, in JSON as kafka-dump-log names them; null if none
     """),
 )
 

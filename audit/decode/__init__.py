@@ -1,0 +1,39 @@
+"""Reads log folders into Arrow, as the base tables of audit/tables.py; knows nothing of Spark.
+
+folders.py   finds the folders in what a user names
+files.py     local files and other addresses
+walk.py      the bytes of a file -> batches, and what is wrong with them
+rows.py      records about groups and members -> rows
+schemas.py   the tables' types
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from audit.decode.folders import LogFolder
+from audit.decode.scan import Wanted, scan
+from audit.decode.schemas import schema
+
+__all__ = ["read_table", "schema"]
+
+
+def read_table(
+    folder: LogFolder,
+    table: str,
+    *,
+    group: str | None = None,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+    from_offset: int | None = None,
+    until_offset: int | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a base table in a folder; those of one group, of record times in [since, until), of log offsets in
+    [from, until).
+
+    Rows of log_batches have no group; they are taken if any of their records could be.
+    """
+    wanted = Wanted(group, since_ms, until_ms, from_offset, until_offset)
+    return scan(folder, table, wanted)

@@ -1,0 +1,135 @@
+"""Where log files are read from: a folder of this machine, or an address such as s3://bucket/backup/broker-1.
+
+Addresses are pyarrow.fs's (file, s3, gs, hdfs, abfs), and fsspec's where that package is installed. Folders of this
+machine are read without either, since most are.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from typing import Any, NamedTuple, Protocol
+
+
+class Entry(NamedTuple):
+    """A file or folder in a folder."""
+
+    is_folder: bool
+    size_bytes: int
+
+
+class Files(Protocol):
+    """What is asked of a file system. All raise OSError."""
+
+    def scan(self, folder: str) -> dict[str, Entry]: ...
+
+    def read(self, path: str, start: int = 0, size_bytes: int | None = None) -> bytes: ...
+
+
+class LocalFiles:
+    """This machine's."""
+
+    def scan(self, folder: str) -> dict[str, Entry]:
+        found = {}
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                try:
+                    found[entry.name] = Entry(entry.is_dir(), entry.stat().st_size)
+                except FileNotFoundError:
+                    continue  # removed meanwhile
+        return found
+
+    def read(self, path: str, start: int = 0, size_bytes: int | None = None) -> bytes:
+        with open(path, "rb") as file:
+            file.seek(start)
+            return file.read() if size_bytes is None else file.read(size_bytes)
+
+
+class ArrowFiles:
+    """A file system of pyarrow.fs."""
+
+    def __init__(self, filesystem: Any) -> None:
+        self._filesystem = filesystem
+
+    def scan(self, folder: str) -> dict[str, Entry]:
+        from pyarrow.fs import FileSelector, FileType
+
+        infos = self._filesystem.get_file_info(FileSelector(folder))
+        return {info.base_name: Entry(info.type == FileType.Directory, info.size or 0) for info in infos}
+
+    def read(self, path: str, start: int = 0, size_bytes: int | None = None) -> bytes:
+        with self._filesystem.open_input_file(path) as file:
+            file.seek(min(start, file.size()))
+            data: bytes = file.read() if size_bytes is None else file.read(size_bytes)
+            return data
+
+
+def join(address: str, name: str) -> str:
+    """The address of `name` in a folder; what follows a question mark configures the file system and stays last."""
+    if not is_address(address):
+        return os.path.join(address, name)
+    path, mark, options = address.partition("?")
+    return f"{path.rstrip('/')}/{name}{mark}{options}"
+
+
+def parent(address: str) -> str:
+    if not is_address(address):
+        return os.path.dirname(os.path.abspath(address))
+    path, mark, options = address.partition("?")
+    return f"{path.rstrip('/').rpartition('/')[0]}{mark}{options}"
+
+
+def base_name(address: str) -> str:
+    if not is_address(address):
+        return os.path.basename(os.path.abspath(address))
+    return address.partition("?")[0].rstrip("/").rpartition("/")[2]
+
+
+def is_address(path: str) -> bool:
+    return "://" in path
+
+
+_LOCAL = LocalFiles()
+
+
+def scan(address: str) -> dict[str, Entry]:
+    """What is in a folder, by name."""
+    files, path = _folder_at(address)
+    return files.scan(path)
+
+
+def read(address: str, start: int = 0, size_bytes: int | None = None) -> bytes:
+    """The content of a file, from byte `start` on; less than asked for where it ends."""
+    files, folder = _folder_at(parent(address))
+    return files.read(f"{folder}/{base_name(address)}", start, size_bytes)
+
+
+def _folder_at(address: str) -> tuple[Files, str]:
+    return _connect(address) if is_address(address) else (_LOCAL, address)
+
+
+@lru_cache(maxsize=256)
+def _connect(folder: str) -> tuple[Files, str]:
+    """The file system of an address, and its path there."""
+    from pyarrow import ArrowException
+    from pyarrow.fs import FileSystem
+
+    try:
+        filesystem, path = FileSystem.from_uri(folder)
+    except ArrowException as error:
+        scheme, _, path = folder.partition("?")[0].partition("://")
+        filesystem = _from_fsspec(scheme, error)
+    return ArrowFiles(filesystem), path
+
+
+def _from_fsspec(scheme: str, problem: Exception) -> Any:
+    from pyarrow.fs import FSSpecHandler, PyFileSystem
+
+    try:
+        import fsspec
+    except ImportError:
+        raise OSError(f"{problem} (fsspec, which may know how to read {scheme}://, is not installed)") from problem
+    try:
+        return PyFileSystem(FSSpecHandler(fsspec.filesystem(scheme)))
+    except (ImportError, ValueError) as error:
+        raise OSError(f"{scheme}://: {error}") from error

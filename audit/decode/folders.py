@@ -1,0 +1,182 @@
+"""Finds the folders of `__consumer_offsets` in what a user names, and what can be said of them without decoding them.
+
+A folder may belong to a running broker, and is read several times: once per table. So that all of them see the same
+log, a `LogFolder` remembers where its last segment ended when it was found. Older segments may be rewritten by
+compaction meanwhile; that changes what is in them, never which offsets they cover.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from audit.decode import files
+from audit.decode.walk import end_of, first_offset_in
+from storage.layout import (
+    CLEANED,
+    CLEANER_FILE,
+    INDEX,
+    LOG,
+    RECOVERY_POINTS_FILE,
+    SWAP,
+    CorruptCheckpoint,
+    parse_offsets,
+    parse_partition_folder,
+    parse_segment_file,
+    segment_file,
+)
+
+TOPIC = "__consumer_offsets"
+
+
+class Problem(NamedTuple):
+    """Something that could not be read, in one line for people."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}"
+
+
+class SegmentFile(NamedTuple):
+    base_offset: int
+    path: str
+    size_bytes: int  # when the folder was listed
+
+
+@dataclass(frozen=True, slots=True)
+class LogFolder:
+    """A partition of `__consumer_offsets` as it was when found."""
+
+    path: str
+    log_partition: int
+    first_offset: int | None  # of the first batch that is there; None in an empty log
+    end_offset: int  # after the last batch
+    cleaned_to: int | None  # compaction has run below this offset; 0: it never ran; None: nobody knows
+    active_base: int  # the segment that was written to
+    active_bytes: int  # and how long it was
+    size_bytes: int  # of all segments
+
+    def segments(self) -> list[SegmentFile]:
+        """The files that make up this log now, in order, as far as it went when it was found."""
+        found = list_segments(self.path)
+        return [
+            segment._replace(size_bytes=min(segment.size_bytes, self.active_bytes))
+            if segment.base_offset == self.active_base
+            else segment
+            for segment in found
+            if segment.base_offset <= self.active_base
+        ]
+
+
+def find_logs(paths: Sequence[str]) -> tuple[list[LogFolder], list[Problem]]:
+    """The log folders in `paths` (log folders, or folders that hold some), in order of their log partition.
+
+    Of several copies of one log partition, such as replicas of several brokers, the one that goes furthest is taken.
+    """
+    found: dict[int, LogFolder] = {}
+    problems = []
+    for path in paths:
+        try:
+            places = _log_folders(path)
+        except OSError as error:
+            problems.append(Problem(path, _in_words(error)))
+            continue
+        if not places:
+            problems.append(Problem(path, f"no folder of {TOPIC} and none in it"))
+        for place, log_partition, checkpoints in places:
+            try:
+                folder, remarks = _look_at(place, log_partition, checkpoints)
+            except OSError as error:
+                problems.append(Problem(place, _in_words(error)))
+                continue
+            problems += remarks
+            if folder is not None:
+                problems += _keep_longest(found, folder)
+    return [found[number] for number in sorted(found)], problems
+
+
+def list_segments(folder: str) -> list[SegmentFile]:
+    """The segments of a log as a broker would find them at its start, in order.
+
+    What compaction was writing (.cleaned) and what waits for removal (.deleted) is not part of the log. Finished output
+    of compaction (.swap) is, in the place of what it was made from, unless a part of the output is missing.
+    """
+    names = files.scan(folder)
+    logs: dict[str, dict[int, SegmentFile]] = {}
+    for name, entry in names.items():
+        parts = parse_segment_file(name)
+        if parts and parts[1] == LOG and not entry.is_folder:
+            logs.setdefault(parts[2], {})[parts[0]] = SegmentFile(parts[0], files.join(folder, name), entry.size_bytes)
+    current, cleaned = logs.get("", {}), logs.get(CLEANED, {})
+    for base, output in sorted(logs.get(SWAP, {}).items()):
+        if cleaned and base >= min(cleaned):
+            continue
+        end = max(base + 1, end_of(output.path, output.size_bytes, None) or 0)
+        current = {other: segment for other, segment in current.items() if not base <= other < end}
+        current[base] = output
+    return [current[base] for base in sorted(current)]
+
+
+def _log_folders(path: str) -> list[tuple[str, int, dict[int, int] | None]]:
+    """(path, log partition, cleaner's checkpoints) of each log folder in `path`, or of `path` itself."""
+    own = parse_partition_folder(files.base_name(path))
+    names = files.scan(path)
+    if own and own[0] == TOPIC:
+        return [(path, own[1], _cleaner_checkpoints(files.parent(path), None))]
+    places = [(place[1], name) for name, entry in names.items() if (place := _is_log(name)) and entry.is_folder]
+    checkpoints = _cleaner_checkpoints(path, names) if places else None
+    return [(files.join(path, name), number, checkpoints) for number, name in sorted(places)]
+
+
+def _is_log(name: str) -> tuple[str, int] | None:
+    place = parse_partition_folder(name)
+    return place if place and place[0] == TOPIC else None
+
+
+def _cleaner_checkpoints(data_folder: str, names: Iterable[str] | None) -> dict[int, int] | None:
+    """Up to where each log partition is compacted. None if the folder is no broker's, just a place for copies."""
+    try:
+        names = files.scan(data_folder) if names is None else names
+        if CLEANER_FILE not in names:
+            return {} if RECOVERY_POINTS_FILE in names else None
+        offsets = parse_offsets(files.read(files.join(data_folder, CLEANER_FILE)), CLEANER_FILE)
+    except (OSError, CorruptCheckpoint):
+        return None
+    return {partition: offset for (topic, partition), offset in offsets.items() if topic == TOPIC}
+
+
+def _look_at(
+    path: str, log_partition: int, checkpoints: dict[int, int] | None
+) -> tuple[LogFolder | None, list[Problem]]:
+    segments = list_segments(path)
+    if not segments:
+        return None, [Problem(path, "no segment file (*.log) in it")]
+    active = segments[-1]
+    index = files.join(path, segment_file(active.base_offset, INDEX))
+    end = end_of(active.path, active.size_bytes, index)
+    cleaned_to = None if checkpoints is None else checkpoints.get(log_partition, 0)
+    first = next((offset for one in segments if (offset := first_offset_in(one.path)) is not None), None)
+    end_offset = active.base_offset if end is None else end
+    size_bytes = sum(one.size_bytes for one in segments)
+    folder = LogFolder(
+        path, log_partition, first, end_offset, cleaned_to, active.base_offset, active.size_bytes, size_bytes
+    )
+    return folder, []
+
+
+def _keep_longest(found: dict[int, LogFolder], folder: LogFolder) -> list[Problem]:
+    other = found.setdefault(folder.log_partition, folder)
+    if other is folder:
+        return []
+    kept, passed_over = (other, folder) if other.end_offset >= folder.end_offset else (folder, other)
+    found[folder.log_partition] = kept
+    return [
+        Problem(passed_over.path, f"passed over: {kept.path} has the same log partition and goes as far or further")
+    ]
+
+
+def _in_words(error: OSError) -> str:
+    return error.strerror or str(error)

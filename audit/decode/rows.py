@@ -1,0 +1,314 @@
+"""Records about groups and members as rows of the tables: one record at a time, by the generated codecs.
+
+Committed offsets, which are nearly all records of a log, go another way (see commits.py), and come here only if
+there is something unusual about them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+from audit.decode.consumer_protocol import assignment_of, subscription_of
+from audit.decode.schemas import micros, uuid_text
+from protocol.errors import MalformedMessage
+from protocol.log_records import RECORD_TYPES, UnknownRecord, decode_key, decode_value
+from protocol.messages.log_consumer_group_member_metadata import ClassicMemberMetadata
+from protocol.record_batch import Headers
+from protocol.record_json import as_json, key_and_value, to_text
+from protocol.wire import NO_UUID
+
+Row: TypeAlias = tuple[Any, ...]
+
+COMMIT_TYPES = (0, 1)
+GENERATION_TYPES = {2: "classic", 3: "consumer", 6: "consumer", 11: "share", 12: "share"}
+MEMBER_TYPES = {5: "consumer", 7: "consumer", 8: "consumer", 10: "share", 13: "share", 14: "share"}
+LAST_OF_A_GROUP = (2, 3, 11)  # their tombstones say that the group is gone
+
+
+class RawRecord(NamedTuple):
+    """A record before it is understood."""
+
+    log_partition: int
+    log_offset: int
+    time_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    producer_id: int
+    transaction: str
+
+
+class Rows:
+    """Rows per table, and what the records said about topics' names."""
+
+    def __init__(self) -> None:
+        self.offset_commits: list[Row] = []
+        self.group_generations: list[Row] = []
+        self.member_assignments: list[Row] = []
+        self.other_records: list[Row] = []
+        self.topics: dict[bytes, str] = {}
+
+    def add(self, record: RawRecord) -> None:
+        """Whatever the record is, it becomes at least one row."""
+        if record.key is None:
+            self._other(record, None, None, "no key", "a record without a key says nothing about any group")
+            return
+        group_id = None
+        record_type = int.from_bytes(record.key[:2], "big", signed=True) if len(record.key) >= 2 else None
+        try:
+            record_type, key = decode_key(record.key)
+            if isinstance(key, UnknownRecord):
+                detail = f"record type {key.type}, which a newer Kafka has introduced"
+                self._other(record, record_type, None, "unknown", detail)
+                return
+            group_id = key.group if record_type in (0, 1, 2) else key.group_id
+            value = None if record.value is None else decode_value(record_type, record.value)
+            self._known(record, record_type, key, value)
+        except MalformedMessage as problem:
+            named = RECORD_TYPES.get(record_type) if record_type is not None else None
+            detail = f"{named.name}: {problem}" if named else str(problem)
+            self._other(record, record_type, group_id, "undecodable", detail)
+
+    def _known(self, record: RawRecord, record_type: int, key: Any, value: Any) -> None:
+        if record_type in COMMIT_TYPES:
+            self._commit(record, record_type, key, value)
+        elif record_type in GENERATION_TYPES:
+            self._generation(record, record_type, key, value)
+        elif record_type in MEMBER_TYPES:
+            self._member(record, record_type, key, value)
+        else:
+            self._metadata(record, record_type, key, value)
+
+    # --- offset_commits -------------------------------------------------------------------------------------------
+
+    def _commit(self, record: RawRecord, record_type: int, key: Any, value: Any) -> None:
+        headers = dict(record.headers)
+        topic_id = getattr(value, "topic_id", NO_UUID)
+        if topic_id != NO_UUID:
+            self.topics[topic_id] = key.topic
+        told = (
+            (None,) * 6
+            if value is None
+            else (
+                value.offset,
+                getattr(value, "leader_epoch", -1),
+                value.metadata,
+                micros(value.commit_timestamp),
+                micros(getattr(value, "expire_timestamp", -1)),
+                None if topic_id == NO_UUID else uuid_text(topic_id),
+            )
+        )
+        self.offset_commits.append(
+            (
+                record.log_partition, record.log_offset, micros(record.time_ms), key.group, key.topic, key.partition,
+                value is None, *told, _text(headers.get(b"kohort.member")), _int32(headers.get(b"kohort.generation")),
+                record.producer_id, record.transaction, record_type, _version(record.value),
+            )
+        )  # fmt: skip
+
+    # --- group_generations ----------------------------------------------------------------------------------------
+
+    def _generation(self, record: RawRecord, record_type: int, key: Any, value: Any) -> None:
+        kind = GENERATION_TYPES[record_type]
+        group_id = key.group if record_type == 2 else key.group_id
+        told: Row = (None,) * 6
+        rest = None
+        if value is not None and record_type == 2:
+            told = (
+                value.generation, value.protocol_type, value.protocol, value.leader,
+                micros(value.current_state_timestamp), len(value.members),
+            )  # fmt: skip
+            self._classic_members(record, group_id, value)
+        elif value is not None:
+            told = (value.assignment_epoch if record_type in (6, 12) else value.epoch, *(None,) * 5)
+            rest = _rest(value, ("epoch", "assignmentEpoch"))
+        headers = dict(record.headers)
+        self.group_generations.append(
+            (
+                record.log_partition, record.log_offset, micros(record.time_ms), group_id, kind, record_type,
+                value is None, *told, micros(_int64(headers.get(b"kohort.join.start.ms"))),
+                _text(headers.get(b"kohort.cause")), _text(headers.get(b"kohort.trigger")),
+                _version(record.value), rest,
+            )
+        )  # fmt: skip
+
+    def _classic_members(self, record: RawRecord, group_id: str, value: Any) -> None:
+        start = (
+            record.log_partition, record.log_offset, micros(record.time_ms), group_id, "classic", 2,
+            False, value.generation, None,
+        )  # fmt: skip
+        version = _version(record.value)
+        of_consumers = value.protocol_type == "consumer"
+        for member in value.members:
+            subscription = subscription_of(member.subscription, of_consumers)
+            assignment = assignment_of(member.assignment, of_consumers)
+            self.member_assignments.append(
+                (
+                    *start, member.member_id, member.group_instance_id, None, member.client_id, member.client_host,
+                    member.rebalance_timeout, member.session_timeout, subscription.topics, None, None,
+                    subscription.owned, assignment.assigned, None, None,
+                    subscription.readable and assignment.readable, version,
+                    _joined(subscription.rest, assignment.rest),
+                )
+            )  # fmt: skip
+
+    # --- member_assignments ---------------------------------------------------------------------------------------
+
+    def _member(self, record: RawRecord, record_type: int, key: Any, value: Any) -> None:
+        told: Mapping[str, Any] = {} if value is None else _TOLD[record_type](value)
+        get = told.get
+        self.member_assignments.append(
+            (
+                record.log_partition, record.log_offset, micros(record.time_ms), key.group_id,
+                MEMBER_TYPES[record_type], record_type, value is None, get("generation"), get("previous"),
+                key.member_id, get("instance_id"), get("rack_id"), get("client_id"), get("client_host"),
+                get("rebalance_timeout_ms"), None, get("topics"), get("regex"), get("assignor"), None,
+                get("assigned"), get("revoking"), get("state"), True, _version(record.value), get("rest"),
+            )
+        )  # fmt: skip
+
+    # --- other_records --------------------------------------------------------------------------------------------
+
+    def _metadata(self, record: RawRecord, record_type: int, key: Any, value: Any) -> None:
+        """Types 4 and 15 know topics by id and by name."""
+        for field in ("topics", "initializing_topics", "initialized_topics", "deleting_topics"):
+            for topic in getattr(value, field, ()):
+                if hasattr(topic, "topic_name"):
+                    self.topics[topic.topic_id] = topic.topic_name
+        assert record.key is not None
+        shown_key, shown_value = key_and_value(record.key, record.value)
+        self.other_records.append(
+            (
+                record.log_partition, record.log_offset, micros(record.time_ms), record_type, key.group_id,
+                value is None, to_text(shown_key), None if shown_value is None else to_text(shown_value), None, None,
+            )
+        )  # fmt: skip
+
+    def _other(
+        self, record: RawRecord, record_type: int | None, group_id: str | None, problem: str, detail: str
+    ) -> None:
+        key, value = (None if raw is None else raw.hex() for raw in (record.key, record.value))
+        self.other_records.append(
+            (
+                record.log_partition, record.log_offset, micros(record.time_ms), record_type, group_id,
+                record.value is None, key, value, problem, detail,
+            )
+        )  # fmt: skip
+
+
+# --- what records about members of consumer and share groups tell ---------------------------------------------------
+
+
+def _who_in_consumer_group(value: Any) -> dict[str, Any]:
+    classic = value.classic_member_metadata
+    return {
+        "instance_id": value.instance_id,
+        "rack_id": value.rack_id,
+        "client_id": value.client_id,
+        "client_host": value.client_host,
+        "topics": list(value.subscribed_topic_names),
+        "regex": value.subscribed_topic_regex or None,
+        "rebalance_timeout_ms": value.rebalance_timeout_ms,
+        "assignor": value.server_assignor,
+        "rest": None
+        if classic == ClassicMemberMetadata()
+        else to_text({"classicMemberMetadata": None if classic is None else as_json(classic, 0)}),
+    }
+
+
+def _who_in_share_group(value: Any) -> dict[str, Any]:
+    return {
+        "rack_id": value.rack_id,
+        "client_id": value.client_id,
+        "client_host": value.client_host,
+        "topics": list(value.subscribed_topic_names),
+    }
+
+
+def _target(value: Any) -> dict[str, Any]:
+    return {"assigned": _by_id(value.topic_partitions)}
+
+
+def _current_in_consumer_group(value: Any) -> dict[str, Any]:
+    epochs = {
+        name: [list(topic.assignment_epochs) if topic.assignment_epochs is not None else None for topic in topics]
+        for name, topics in (
+            ("assignedPartitions", value.assigned_partitions),
+            ("partitionsPendingRevocation", value.partitions_pending_revocation),
+        )
+        if any(topic.assignment_epochs is None or len(topic.assignment_epochs) for topic in topics)
+    }
+    return {
+        **_current_in_share_group(value),
+        "revoking": _by_id(value.partitions_pending_revocation),
+        "rest": to_text({"assignmentEpochs": epochs}) if epochs else None,
+    }
+
+
+def _current_in_share_group(value: Any) -> dict[str, Any]:
+    return {
+        "generation": value.member_epoch,
+        "previous": value.previous_member_epoch,
+        "state": value.state,
+        "assigned": _by_id(value.assigned_partitions),
+    }
+
+
+_TOLD: dict[int, Callable[[Any], dict[str, Any]]] = {
+    5: _who_in_consumer_group,
+    7: _target,
+    8: _current_in_consumer_group,
+    10: _who_in_share_group,
+    13: _target,
+    14: _current_in_share_group,
+}
+
+
+def _by_id(topics: Any) -> list[tuple[str | None, str, int]]:
+    """Names come later, when the whole log has been asked for them."""
+    return [(None, uuid_text(topic.topic_id), partition) for topic in topics for partition in topic.partitions]
+
+
+# --- small things ---------------------------------------------------------------------------------------------------
+
+
+def _rest(value: Any, known: tuple[str, ...]) -> str | None:
+    fields = {name: field for name, field in as_json(value, 0).items() if name not in known}
+    return to_text(fields) if fields else None
+
+
+def _joined(subscription: str | None, assignment: str | None) -> str | None:
+    """Both are inner parts of a JSON object."""
+    parts = [part for part in (subscription, assignment) if part]
+    return "{" + ",".join(parts) + "}" if parts else None
+
+
+def _version(value: bytes | None) -> int | None:
+    return None if value is None else int.from_bytes(value[:2], "big", signed=True)
+
+
+def _text(raw: bytes | None) -> str | None:
+    return None if raw is None else raw.decode("utf-8", "java")
+
+
+def _int64(raw: bytes | None) -> int | None:
+    """A number that a header says in digits; None if it says something else."""
+    digits = (raw or b"").removeprefix(b"-")
+    if raw is None or not digits.isdigit() or len(digits) > 18:
+        return None
+    return int(raw)
+
+
+def _int32(raw: bytes | None) -> int | None:
+    number = _int64(raw)
+    return number if number is not None and -(2**31) <= number < 2**31 else None
+
+
+def resolved(row: Row, names: Mapping[str, str], columns: tuple[int, ...]) -> Row:
+    """The row with names for the topics of which it knows the ids only."""
+    changed = list(row)
+    for column in columns:
+        if row[column]:
+            changed[column] = [(topic or names.get(id_), id_, partition) for topic, id_, partition in row[column]]
+    return tuple(changed)
