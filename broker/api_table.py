@@ -51,6 +51,10 @@ HANDLERS: dict[ApiKey, str] = {
 }
 
 
+# Requests that a client sends again and again without changing a byte.
+REPEATED = frozenset({ApiKey.HEARTBEAT})
+
+
 class UnsupportedRequest(Exception):
     """An API that is not served, or not in that version."""
 
@@ -58,7 +62,7 @@ class UnsupportedRequest(Exception):
 class Route:
     """How requests of one API and version are read, handled and answered."""
 
-    __slots__ = ("api_key", "decode", "encode", "flexible", "handler", "name", "tagged", "version")
+    __slots__ = ("api_key", "decode", "encode", "flexible", "handler", "name", "repeats", "tagged", "version")
 
     def __init__(self, api_key: int, version: int, handler: Handler) -> None:
         self.api_key = api_key
@@ -69,12 +73,13 @@ class Route:
         self.encode = response_encoder(api_key, version)
         self.flexible = is_flexible(api_key, version)
         self.tagged = has_response_tags(api_key, version)
+        self.repeats = api_key in REPEATED
 
 
 class ApiTable:
     def __init__(self, handlers: dict[ApiKey, str] | None = None) -> None:
         self._handlers = HANDLERS if handlers is None else handlers
-        self._routes: dict[int, Route] = {}
+        self.routes: dict[int, Route] = {}  # those asked for so far, by api key << 16 | version
 
     def announced(self) -> list[tuple[int, int, int]]:
         """(key, lowest, highest version) of everything that is served, in the order of keys."""
@@ -83,7 +88,7 @@ class ApiTable:
     def route(self, api_key: int, version: int) -> Route:
         """UnsupportedRequest if there is none."""
         try:
-            return self._routes[api_key << 16 | version]
+            return self.routes[api_key << 16 | version]
         except KeyError:
             return self._find(api_key, version)
 
@@ -97,7 +102,7 @@ class ApiTable:
             )
         module, _, function = self._handlers[api.key].partition(":")
         handler: Handler = getattr(import_module(module), function or module.rpartition(".")[2])
-        route = self._routes[api_key << 16 | version] = Route(api_key, version, handler)
+        route = self.routes[api_key << 16 | version] = Route(api_key, version, handler)
         return route
 
     def failure_response(self, route: Route) -> Any | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from coordinator.outcome import PARKED  # not yet: the handler keeps the call, and `call.reply` comes later
 
 if TYPE_CHECKING:
+    from broker.api_table import Route
     from broker.connection import Connection
 
 
@@ -24,18 +25,17 @@ NO_ANSWER = _NoAnswer()  # never: Produce with acks=0
 class Call:
     """Handed to a handler with its request. A handler that cannot answer yet keeps it and returns PARKED."""
 
-    __slots__ = ("_connection", "_route", "client_id", "correlation_id", "now", "started", "version")
+    __slots__ = ("_connection", "client_id", "correlation_id", "now", "route", "started", "version")
 
-    def __init__(
-        self, connection: Connection, route: Any, version: int, correlation_id: int, client_id: str, now: int
-    ) -> None:
+    def __init__(self, connection: Connection) -> None:
+        """The connection fills in the rest, and uses the call of a request that was answered at once for the next."""
         self._connection = connection
-        self._route = route
-        self.version = version
-        self.correlation_id = correlation_id
-        self.client_id = client_id
-        self.now = now  # wall clock, milliseconds since 1970
-        self.started = connection.last_active  # the event loop's clock
+        self.route: Route
+        self.version: int
+        self.correlation_id: int
+        self.client_id: str
+        self.now: int  # wall clock, milliseconds since 1970
+        self.started: float  # the event loop's clock
 
     @property
     def client_host(self) -> str:
@@ -53,7 +53,7 @@ class Call:
 
     def reply(self, response: Any) -> None:
         """Answer a parked request."""
-        self._connection.answer_parked(self, self._route, response)
+        self._connection.answer_parked(self, response)
 
     def hang_up(self, reason: str) -> None:
         """Close the client's connection: the only way to tell a producer with acks=0 that something is wrong."""

@@ -20,7 +20,7 @@ from broker.call import NO_ANSWER, PARKED, Call
 from broker.sending import MIN_BYTES, CutShort, FileSender, read_parts
 from protocol.api_keys import ApiKey
 from protocol.errors import MalformedMessage
-from protocol.frames import FrameSplitter
+from protocol.frames import FrameSplitter, check_length
 from protocol.wire import skip_tags
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ logger = logging.getLogger(__name__)
 
 READ_AHEAD_BYTES = 65_536
 
+HEADER_BYTES = 10  # api key, version, correlation id, length of the client id
+
+_framed_header = Struct(">ihhih").unpack_from  # with the frame's length before it
 _request_header = Struct(">hhih").unpack_from
 _answer_header = Struct(">ii").pack
 _answer_header_tagged = Struct(">iix").pack
@@ -37,9 +40,13 @@ _answer_header_tagged = Struct(">iix").pack
 
 class Connection(asyncio.Protocol):
     __slots__ = (
+        "_call",
         "_choked",
         "_client_id",
         "_frame_started",
+        "_last_frame",
+        "_last_request",
+        "_last_route",
         "_parked",
         "_peer",
         "_pumping",
@@ -57,8 +64,12 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, server: Server, listener_index: int) -> None:
         self._server = server
-        self._splitter = FrameSplitter(server.broker.config.socket_request_max_bytes)
+        self._splitter = FrameSplitter(server.max_request_bytes)
         self._parked: Call | None = None
+        self._call: Call | None = None  # of the last request, if nobody has kept it
+        self._last_route: Route | None = None  # the last request that may come again unchanged
+        self._last_frame = b""
+        self._last_request: Any = None
         self._pumping = False
         self._choked = False
         self._reading = True
@@ -69,7 +80,7 @@ class Connection(asyncio.Protocol):
         self._peer: tuple[str, int] | None = None
         self._frame_started = 0.0
         self.listener_index = listener_index
-        self.last_active = server.loop.time()
+        self.last_active = server.time()
         self.is_closed = False
 
     @property
@@ -94,19 +105,32 @@ class Connection(asyncio.Protocol):
         self._server.disconnected(self)
 
     def data_received(self, data: bytes) -> None:
-        self.last_active = self._server.loop.time()
+        server = self._server
+        self.last_active = server.time()
+        try:
+            if not (self._splitter.rest or self._parked or self._choked or self._sending) and len(data) >= 14:
+                length, api_key, version, correlation_id, client_id_bytes = _framed_header(data)
+                if length + 4 == len(data):  # one whole frame, as nearly always
+                    check_length(length, server.max_request_bytes)
+                    self._handle(data, 14, api_key, version, correlation_id, client_id_bytes)
+                    return
+            self._collect(data)
+        except (MalformedMessage, UnsupportedRequest) as problem:
+            self._refuse(problem)
+        except Exception:
+            logger.exception("a request of %s could not be read; this is a bug", self)
+            self.close("a bug in reading its request")
+
+    def _collect(self, data: bytes) -> None:
+        """Part of a frame, or several, or bytes that have to wait their turn."""
         splitter = self._splitter
-        if not splitter.pending_bytes:
+        if not splitter.rest:
             self._frame_started = self.last_active
+        splitter.feed(data)
         if self._parked is None:
-            self._pump(data)
-        else:
-            splitter.feed(data)
-        if (
-            self._reading
-            and splitter.pending_bytes > READ_AHEAD_BYTES
-            and (self._parked or self._choked or self._sending)
-        ):
+            self._pump()
+        waiting = self._parked or self._choked or self._sending
+        if self._reading and waiting and len(splitter.rest) > READ_AHEAD_BYTES:
             self._reading = False
             self._transport.pause_reading()
 
@@ -119,96 +143,135 @@ class Connection(asyncio.Protocol):
 
     # --- frames
 
-    def _pump(self, data: bytes | None = None) -> None:
-        """Handle the frames that are there, and what `data` adds, until one is parked or the client stops reading."""
-        if self._pumping:  # then `data` is None: nothing is received while a handler runs
+    def _pump(self) -> None:
+        """Handle the frames that are there, until one is parked or the client stops reading."""
+        if self._pumping:
             return  # a handler answered an earlier request of this connection; the loop below goes on by itself
         self._pumping = True
         splitter = self._splitter
         try:
-            if data is not None:
-                if not (self._choked or self._sending) and splitter.is_whole_frame(data):
-                    self._handle(data, 4)
-                    return
-                splitter.feed(data)
-            while self._parked is None and not (self._choked or self._sending) and not self.is_closed:
+            while not (self._parked or self._choked or self._sending or self.is_closed):
                 frame = splitter.next_frame()
                 if frame is None:
                     self._read_on()
                     return
                 self._frame_started = self.last_active
-                self._handle(frame, 0)
+                if len(frame) < HEADER_BYTES:
+                    raise MalformedMessage("a request header of less than 10 bytes")
+                self._handle(frame, HEADER_BYTES, *_request_header(frame))
         except (MalformedMessage, UnsupportedRequest) as problem:
-            if self._server.metrics is not None:
-                self._server.metrics.refused_requests += 1
-            self.close(str(problem))
+            self._refuse(problem)
         except Exception:
             logger.exception("a request of %s could not be read; this is a bug", self)
             self.close("a bug in reading its request")
         finally:
             self._pumping = False
 
+    def _refuse(self, problem: Exception) -> None:
+        if self._server.metrics is not None:
+            self._server.metrics.refused_requests += 1
+        self.close(str(problem))
+
     def _read_on(self) -> None:
         if not self._reading:
             self._reading = True
             self._transport.resume_reading()
 
-    def _handle(self, frame: bytes, start: int) -> None:
-        # As protocol.headers.read_request_header, without making an object.
-        pos = start + 10
-        api_key, version, correlation_id, length = _request_header(frame, start) if len(frame) >= pos else _too_short()
-        if length > 0:
-            raw_client_id = frame[pos : pos + length]
-            pos += length
-            if raw_client_id != self._raw_client_id:
-                self._raw_client_id = raw_client_id
-                self._client_id = self._raw_client_id.decode("utf-8", "java")
-        elif self._raw_client_id:
-            self._raw_client_id, self._client_id = b"", ""
+    def _handle(
+        self, frame: bytes, pos: int, api_key: int, version: int, correlation_id: int, client_id_bytes: int
+    ) -> None:
+        """`pos` is behind the numbers of the request's header, where the client id begins."""
+        server = self._server
+        route = server.routes.get(api_key << 16 | version)
+        if route is None:
+            route = self._find_route(api_key, version, correlation_id)
+            if route is None:
+                return
+        if route.repeats:
+            request = self._read_again(route, frame, pos, client_id_bytes)
+        else:
+            request = self._read(route, frame, pos, client_id_bytes)
+        call = self._call
+        if call is None:
+            call = self._call = Call(self)
+        self._parked = call
+        call.route = route
+        call.version = version
+        call.correlation_id = correlation_id
+        call.client_id = self._client_id
+        call.now = int(time() * 1000)
+        call.started = self.last_active
         try:
-            route = self._server.broker.apis.route(api_key, version)
-        except UnsupportedRequest:
-            if api_key != ApiKey.API_VERSIONS:
-                raise
-            self._answer_unknown_api_versions(correlation_id)
-            return
-        if route.flexible:
-            pos = _after_tags(frame, pos)
-        request = route.decode(frame, pos)
-        call = self._parked = Call(self, route, version, correlation_id, self._client_id, int(time() * 1000))
-        try:
-            response = route.handler(self._server.broker, request, call)
+            response = route.handler(server.broker, request, call)
         except Exception:
             logger.exception("%s v%d of %s failed; this is a bug", route.name, version, self)
-            self._parked = None
+            self._parked = self._call = None
             self._answer_failure(call, route)
             return
+        if response is PARKED or response is NO_ANSWER:  # then somebody may have kept the call
+            self._call = None
         if response is not PARKED:
             self._parked = None
             self._answer(call, route, response)
 
+    def _find_route(self, api_key: int, version: int, correlation_id: int) -> Route | None:
+        """The first request of its kind. None: it was an unknown ApiVersions, and is answered."""
+        try:
+            return self._server.broker.apis.route(api_key, version)
+        except UnsupportedRequest:
+            if api_key != ApiKey.API_VERSIONS:
+                raise
+            self._answer_unknown_api_versions(correlation_id)
+            return None
+
+    def _read(self, route: Route, frame: bytes, pos: int, client_id_bytes: int) -> Any:
+        """The request behind its header (of which protocol.headers.read_request_header would make an object)."""
+        if client_id_bytes > 0:
+            raw_client_id = frame[pos : pos + client_id_bytes]
+            pos += client_id_bytes
+            if raw_client_id != self._raw_client_id:
+                self._raw_client_id = raw_client_id
+                self._client_id = raw_client_id.decode("utf-8", "java")
+        elif self._raw_client_id:
+            self._raw_client_id, self._client_id = b"", ""
+        if route.flexible:
+            pos = _after_tags(frame, pos)
+        return route.decode(frame, pos)
+
+    def _read_again(self, route: Route, frame: bytes, pos: int, client_id_bytes: int) -> Any:
+        """A member's heartbeats are the same bytes each time: read once, as long as its client says nothing else."""
+        rest = frame[pos - 2 :]
+        if route is not self._last_route or rest != self._last_frame:
+            self._last_request = self._read(route, frame, pos, client_id_bytes)
+            self._last_route, self._last_frame = route, rest
+        return self._last_request
+
     # --- answers
 
-    def answer_parked(self, call: Call, route: Route, response: Any) -> None:
+    def answer_parked(self, call: Call, response: Any) -> None:
         if self._parked is not call:
-            raise RuntimeError(f"{route.name} was answered twice")
+            raise RuntimeError(f"{call.route.name} was answered twice")
         self._parked = None
         if not self.is_closed:
-            self._answer(call, route, response)
-            self._pump()
+            self._answer(call, call.route, response)
+            if self._splitter.rest or not self._reading:
+                self._pump()
 
     def _answer(self, call: Call, route: Route, response: Any) -> None:
         if self._server.metrics is not None:
             self._measure(call, route, response)
-        if response is NO_ANSWER:
+        if type(response) is bytes:
+            body = response
+        elif response is NO_ANSWER:
             return
-        body = response if type(response) is bytes else route.encode(response)
-        if type(body) is list:
-            size = sum(map(len, body))
-            if size >= MIN_BYTES:
-                self._send_parts(call.correlation_id, route.tagged, body, size)
-                return
-            body = read_parts(body)
+        else:
+            body = route.encode(response)
+            if type(body) is list:
+                size = sum(map(len, body))
+                if size >= MIN_BYTES:
+                    self._send_parts(call.correlation_id, route.tagged, body, size)
+                    return
+                body = read_parts(body)
         if route.tagged:
             self._transport.write(_answer_header_tagged(len(body) + 5, call.correlation_id) + body)
         else:
@@ -256,7 +319,7 @@ class Connection(asyncio.Protocol):
 
     def half_frame_since(self) -> float | None:
         """When the unfinished frame began, if there is one and we are waiting for the rest."""
-        waiting = self._splitter.pending_bytes and self._parked is None and not self._choked and not self._sending
+        waiting = bool(self._splitter.rest) and self._parked is None and not self._choked and not self._sending
         return self._frame_started if waiting else None
 
     def close(self, reason: str) -> None:
@@ -274,10 +337,6 @@ class Connection(asyncio.Protocol):
     def __str__(self) -> str:
         client = f" (client id {self._client_id!r})" if self._client_id else ""
         return f"{self.peer[0]}:{self.peer[1]}{client}"
-
-
-def _too_short() -> tuple[int, int, int, int]:
-    raise MalformedMessage("a request header of less than 10 bytes")
 
 
 def _after_tags(frame: bytes, pos: int) -> int:

@@ -27,6 +27,7 @@ from protocol.error_codes import ErrorCode
 from protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.heartbeat import encode_response as encode_heartbeat_response
 from protocol.messages.join_group import JoinGroupRequest
 from protocol.messages.leave_group import LeaveGroupRequest
 from protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from broker.broker import Broker
 
 FIRST_FETCH_OF_SEVERAL = 8
+GO_ON_BYTES = {version: bytes(encode(heartbeats.GO_ON)) for version, encode in encode_heartbeat_response.items()}
 
 
 def join_group(broker: Broker, request: JoinGroupRequest, call: Call) -> Any:
@@ -58,7 +60,8 @@ def sync_group(broker: Broker, request: SyncGroupRequest, call: Call) -> Any:
 
 
 def heartbeat(broker: Broker, request: HeartbeatRequest, call: Call) -> Any:
-    return broker.coordinator.submit(request.group_id, heartbeats.heartbeat, request, call)
+    answer = broker.coordinator.submit(request.group_id, heartbeats.heartbeat, request, call)
+    return GO_ON_BYTES[call.version] if answer is heartbeats.GO_ON else answer
 
 
 def leave_group(broker: Broker, request: LeaveGroupRequest, call: Call) -> Any:

@@ -35,6 +35,9 @@ class Server:
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.loop = asyncio.get_running_loop()
+        self.time = self.loop.time
+        self.routes = broker.apis.routes
+        self.max_request_bytes = broker.config.socket_request_max_bytes
         self.addresses: list[tuple[str, int]] = []
         self._connections: set[Connection] = set()
         self._per_ip: Counter[str] = Counter()

@@ -28,6 +28,7 @@ __all__ = ["Handler", "Runtime", "Write"]
 
 Handler = Callable[[ShardState, Any, Call], Any]
 
+ACTIVE = Status.ACTIVE
 MAX_CACHED_GROUPS = 100_000
 
 
@@ -41,27 +42,28 @@ class Runtime:
         self._replies: list[Reply] = []
         self._dirty: dict[int, Shard] = {}
         self.changed: dict[int, Shard] = {}  # shards whose next deadline may be another one
-        self._partitions: dict[str, int] = {}  # Java's hash of a long id costs more than the rest of a heartbeat
+        self._shard_of: dict[str, Shard] = {}  # Java's hash of a long id costs more than the rest of a heartbeat
 
     def _new_state(self, partition: int) -> ShardState:
         return ShardState(partition, self.config, self._topics, self._random)
 
     def shard_of(self, group_id: str) -> Shard:
-        partition = self._partitions.get(group_id)
-        if partition is None:
-            if len(self._partitions) >= MAX_CACHED_GROUPS:
-                self._partitions.clear()
-            partition = self._partitions[group_id] = partition_of(group_id, len(self.shards))
-        return self.shards[partition]
+        shard = self._shard_of.get(group_id)
+        if shard is None:
+            if len(self._shard_of) >= MAX_CACHED_GROUPS:
+                self._shard_of.clear()
+            shard = self._shard_of[group_id] = self.shards[partition_of(group_id, len(self.shards))]
+        return shard
 
     # --- requests
 
     def submit(self, group_id: str, handler: Handler, request: Any, call: Call) -> Any:
-        shard = self.shard_of(group_id)
-        if shard.status is not Status.ACTIVE:
-            return unavailable_response(shard.state, request, call, shard.status)
-        result = handler(shard.state, request, call)
-        if shard.state.purgatory.changed:
+        shard = self._shard_of.get(group_id) or self.shard_of(group_id)
+        state = shard.state
+        if shard.status is not ACTIVE:
+            return unavailable_response(state, request, call, shard.status)
+        result = handler(state, request, call)
+        if state.purgatory.changed:
             self.changed[shard.partition] = shard
         if type(result) is Outcome:
             self.commit(shard, result)
@@ -141,6 +143,7 @@ class Runtime:
     def reset(self, partition: int) -> Shard:
         """An empty shard in the place of the old one, to be loaded."""
         shard = self.shards[partition] = Shard(self._new_state(partition))
+        self._shard_of.clear()
         return shard
 
     # --- time

@@ -23,31 +23,18 @@ MIN_REQUEST_BYTES = 8
 class FrameSplitter:
     """Feed it what the socket gave; take whole frames out."""
 
-    __slots__ = ("_max_bytes", "_rest")
+    __slots__ = ("_max_bytes", "rest")
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._rest = bytearray()
-
-    @property
-    def pending_bytes(self) -> int:
-        """How much of an unfinished frame has arrived."""
-        return len(self._rest)
-
-    def is_whole_frame(self, data: bytes) -> bool:
-        """Whether `data` is exactly one frame, and nothing waits before it: then it needs no buffer."""
-        if self._rest or len(data) < 4:
-            return False
-        (length,) = _length(data)
-        check_length(length, self._max_bytes)
-        return bool(length + 4 == len(data))
+        self.rest = bytearray()  # what has arrived of frames that were not taken out
 
     def feed(self, data: bytes) -> None:
-        self._rest += data
+        self.rest += data
 
     def next_frame(self) -> bytes | None:
         """The next whole frame, without its length; None until more bytes come."""
-        rest = self._rest
+        rest = self.rest
         if len(rest) < 4:
             return None
         (length,) = _length(rest)

@@ -12,6 +12,8 @@ from coordinator.shard_state import ShardState
 from protocol.error_codes import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
+GO_ON = HeartbeatResponse(0, 0)  # nearly every answer: not made anew each time
+
 
 def heartbeat(shard: ShardState, request: HeartbeatRequest, call: Call) -> HeartbeatResponse:
     if not request.group_id:
@@ -28,4 +30,4 @@ def heartbeat(shard: ShardState, request: HeartbeatRequest, call: Call) -> Heart
     session.heard_from(shard, group, group.members[request.member_id], call.now)
     if group.state is PREPARING_REBALANCE:
         return HeartbeatResponse(0, ErrorCode.REBALANCE_IN_PROGRESS)
-    return HeartbeatResponse(0, 0)
+    return GO_ON

@@ -22,7 +22,11 @@ def session_key(group: ClassicGroup, member_id: str) -> Key:
 
 def heard_from(shard: ShardState, group: ClassicGroup, member: Member, now: int) -> None:
     """Start the member's session anew."""
-    _watch_until(shard, group, member, now + member.session_timeout_ms)
+    deadline = now + member.session_timeout_ms
+    if 0 < member.watched_until <= deadline:
+        member.session_deadline = deadline  # as nearly always: its watcher fires earlier, and will see this
+    else:
+        _watch_until(shard, group, member, deadline)
 
 
 def expect_first_join(shard: ShardState, group: ClassicGroup, member: Member, now: int) -> None:

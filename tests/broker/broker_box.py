@@ -51,15 +51,15 @@ class FakeConnection:
         self.closed_because: str | None = None
         self.answers: list[Any] = []
 
-    def answer_parked(self, call: Call, route: Any, response: Any) -> None:
-        self.answers.append(through_the_wire(route, response))
+    def answer_parked(self, call: Call, response: Any) -> None:
+        self.answers.append(through_the_wire(call.route, response))
 
     def close(self, reason: str) -> None:
         self.is_closed, self.closed_because = True, reason
 
 
 def through_the_wire(route: Any, response: Any) -> Any:
-    body = route.encode(response)
+    body = response if type(response) is bytes else route.encode(response)
     data = read_parts(body) if isinstance(body, list) else body
     return response_decoder(route.api_key, route.version)(data, 0)
 
@@ -119,7 +119,9 @@ class BrokerBox:
         route = self.broker.apis.route(api_key, version)
         body = request_encoder(api_key, version)(request)
         decoded = route.decode(b"".join(body) if isinstance(body, list) else body, 0)
-        call = Call(client or FakeConnection(), route, version, 1, client_id, self.now)  # type: ignore[arg-type]
+        call = Call(client or FakeConnection())  # type: ignore[arg-type]
+        call.route, call.version, call.correlation_id = route, version, 1
+        call.client_id, call.now = client_id, self.now
         response = route.handler(self.broker, decoded, call)
         return response if response in (PARKED, NO_ANSWER) else through_the_wire(route, response)
 

@@ -65,7 +65,7 @@ class Call:
     def reply(self, response: Any) -> None:
         assert self.answered_at is None, f"a second answer: {response!r}, after {self._answer!r}"
         self.answered_at = self.host.now
-        raw = response_encoder(self.api_key, self.version)(response)
+        raw: Any = response if type(response) is bytes else response_encoder(self.api_key, self.version)(response)
         self._answer = response_decoder(self.api_key, self.version)(raw if type(raw) is bytes else b"".join(raw))
         if self.host.on_reply is not None:
             self.host.on_reply(self)

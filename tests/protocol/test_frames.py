@@ -26,14 +26,14 @@ def test_frames_come_out_as_they_went_in_however_the_stream_is_cut(bodies: list[
         out += splitter.frames(stream[:size])
         stream = stream[size:]
     assert out == bodies
-    assert splitter.pending_bytes == 0
+    assert splitter.rest == b""
 
 
 def test_a_frame_waits_for_its_last_byte() -> None:
     splitter = FrameSplitter(max_bytes=100)
     whole = framed(b"12345678")
     assert list(splitter.frames(whole[:-1])) == []
-    assert splitter.pending_bytes == 11
+    assert len(splitter.rest) == 11
     assert list(splitter.frames(whole[-1:])) == [b"12345678"]
 
 
