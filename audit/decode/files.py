@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from functools import lru_cache
+from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
 
@@ -126,7 +127,7 @@ def _from_fsspec(scheme: str, problem: Exception) -> Any:
     from pyarrow.fs import FSSpecHandler, PyFileSystem
 
     try:
-        import fsspec
+        fsspec = import_module("fsspec")
     except ImportError:
         raise OSError(f"{problem} (fsspec, which may know how to read {scheme}://, is not installed)") from problem
     try:

@@ -1,0 +1,55 @@
+"""How many partitions `__consumer_offsets` has, told from a few of its folders: group ids hash into them.
+
+One broker of many holds some of the folders only, so counting them is not enough. The first records of a few folders
+name groups, and only the true count (or a divisor of it) puts each of them where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from audit.decode import files
+from audit.decode.folders import LogFolder
+from coordinator.partitioner import partition_of
+from protocol.errors import MalformedMessage
+from protocol.log_records import UnknownRecord, decode_key
+from protocol.record_batch import parse_header, read_records
+
+KAFKAS_DEFAULT = 50
+SAMPLE_FOLDERS = 12
+MIN_SAMPLES = 3
+SAMPLE_BYTES = 1 << 16
+
+
+def guess_partition_count(folders: Sequence[LogFolder]) -> int | None:
+    """None if the folders do not tell."""
+    greatest = max((folder.log_partition for folder in folders), default=0)
+    samples: list[tuple[str, int]] = []
+    for folder in sorted(folders, key=lambda one: -one.log_partition):  # the last ones tell more
+        if len(samples) == SAMPLE_FOLDERS:
+            break
+        if (group_id := _first_group(folder)) is not None:
+            samples.append((group_id, folder.log_partition))
+    if len(samples) < MIN_SAMPLES:
+        return None
+    for count in (KAFKAS_DEFAULT, greatest + 1):
+        if count > greatest and all(partition_of(group_id, count) == place for group_id, place in samples):
+            return count
+    return None
+
+
+def _first_group(folder: LogFolder) -> str | None:
+    for segment in folder.segments():
+        data = files.read(segment.path, 0, min(segment.size_bytes, SAMPLE_BYTES))
+        try:
+            header = parse_header(data)
+            for record in read_records(data, header=header):
+                if header.is_control or record.key is None:
+                    break
+                record_type, key = decode_key(record.key)
+                if not isinstance(key, UnknownRecord):
+                    group_id: str = key.group if record_type in (0, 1, 2) else key.group_id
+                    return group_id
+        except MalformedMessage:
+            continue
+    return None

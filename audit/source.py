@@ -1,0 +1,251 @@
+"""The Spark data source "kohort_log": `__consumer_offsets` folders as tables, in batch and as a stream.
+
+    register(spark)
+    spark.read.format("kohort_log").option("table", "offset_commits").option("paths", json.dumps([folder])).load()
+
+Options: `table`, a base table of audit/tables.py; `paths`, a JSON list of folders or addresses, or `folders`, what
+find_logs gave for them (so that several tables show the same moment of a running broker); and, each optional, `group`,
+`since_ms` and `until_ms` (record times), `offsets` (JSON: log partition -> first offset to read), `partitions` (how
+many log partitions the topic has, if it cannot be told), `tasks` (into how many Spark partitions the folders are
+packed). What a query asks of `group_id` and `record_time` is used to read less, too.
+
+A Spark partition reads some folders one after the other. Positions of a stream are log offsets, not bytes: compaction
+rewrites files, but never moves an offset.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    InputPartition,
+    LessThan,
+    LessThanOrEqual,
+)
+
+from audit.decode import read_table
+from audit.decode.folders import LogFolder, find_logs
+from audit.decode.partition_count import guess_partition_count
+from audit.tables import BASE_TABLES, TABLES
+from coordinator.partitioner import partition_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+FORMAT = "kohort_log"
+TASKS_PER_CORE = 2
+
+Range: TypeAlias = tuple[LogFolder, int | None, int | None]  # first offset to read, and the one to stop before
+
+
+def register(spark: SparkSession) -> None:
+    """Make the format known to a session."""
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    spark.dataSource.register(KohortLog)
+
+
+def read(
+    spark: SparkSession, table: str, folders: Sequence[LogFolder], *, offsets: Mapping[int, int] | None = None,
+    group: str | None = None, since_ms: int | None = None, until_ms: int | None = None, partitions: int | None = None,
+) -> DataFrame:  # fmt: skip
+    """A base table of folders that find_logs found. `offsets`: log partition -> first offset to read."""
+    optional = {"group": group, "since_ms": since_ms, "until_ms": until_ms, "partitions": partitions}
+    options = {name: str(value) for name, value in optional.items() if value is not None}
+    return (
+        spark.read.format(FORMAT)
+        .options(
+            table=table,
+            folders=json.dumps([asdict(folder) for folder in folders]),
+            offsets=json.dumps(offsets or {}),
+            tasks=str(spark.sparkContext.defaultParallelism * TASKS_PER_CORE),
+            **options,
+        )
+        .load()
+    )
+
+
+@dataclass(frozen=True)
+class Query:
+    """What the options ask for."""
+
+    table: str
+    group: str | None
+    since_ms: int | None
+    until_ms: int | None
+    offsets: Mapping[int, int]  # log partition -> first offset to read
+    partitions: int | None
+    tasks: int
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> Query:
+        table = options.get("table", "")
+        if table not in {one.name for one in BASE_TABLES}:
+            names = ", ".join(one.name for one in BASE_TABLES)
+            raise ValueError(f'option "table" of {FORMAT} is {table!r}, not one of {names}')
+
+        def number(name: str) -> int | None:
+            return int(options[name]) if name in options else None
+
+        offsets = {
+            int(partition): int(offset) for partition, offset in json.loads(options.get("offsets", "{}")).items()
+        }
+        tasks = number("tasks") or TASKS_PER_CORE * (os.cpu_count() or 1)
+        group = options.get("group")
+        return cls(table, group, number("since_ms"), number("until_ms"), offsets, number("partitions"), tasks)
+
+    def folders_of_group(self, folders: Sequence[LogFolder]) -> Sequence[LogFolder]:
+        """A group is in one log partition; which one, only the number of log partitions says."""
+        if self.group is None:
+            return folders
+        count = self.partitions or guess_partition_count(folders)
+        if count is None:
+            return folders
+        return [folder for folder in folders if folder.log_partition == partition_of(self.group, count)]
+
+
+class Piece(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, ranges: Sequence[Range]) -> None:
+        self.ranges = ranges
+
+
+class KohortLog(DataSource):
+    """See the top of this file."""
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> str:
+        return TABLES[Query.of(self.options).table].ddl
+
+    def reader(self, schema: StructType) -> BatchReader:  # noqa: ARG002 - Spark's signature
+        return BatchReader(dict(self.options))
+
+    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802, ARG002 - Spark's signature
+        return StreamReader(dict(self.options))
+
+
+class BatchReader(DataSourceReader):
+    """All that is there now."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self.query = Query.of(options)
+        self._options = options
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Takes hints to read less; Spark still filters, since a hint may be wider than what was asked."""
+        for one in filters:
+            self.query = _narrowed(self.query, one)
+        return filters
+
+    def partitions(self) -> Sequence[InputPartition]:
+        folders = self.query.folders_of_group(_folders(self._options))
+        return pack(
+            [(folder, self.query.offsets.get(folder.log_partition), None) for folder in folders], self.query.tasks
+        )
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return _read(self.query, partition)
+
+
+class StreamReader(DataSourceStreamReader):
+    """What is appended, in micro-batches. A position is {log partition: next offset}."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self.query = Query.of(options)
+        self._options = options
+        self._found: Sequence[LogFolder] = ()
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
+        return {str(partition): offset for partition, offset in self.query.offsets.items()}
+
+    def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:  # noqa: N802, ARG002 - Spark's signature
+        """A folder that cannot be looked at just now, such as one being deleted, stays where it was."""
+        self._found = self.query.folders_of_group(_folders(self._options))
+        return start | {str(folder.log_partition): folder.end_offset for folder in self._found}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        found = {str(folder.log_partition): folder for folder in self._found}
+        if any(key not in found or found[key].end_offset < until for key, until in end.items()):
+            found = {str(folder.log_partition): folder for folder in _folders(self._options)}  # after a restart
+        ranges = [
+            (found[key], start.get(key), until)
+            for key, until in end.items()
+            if key in found and until > start.get(key, 0)
+        ]
+        return pack(ranges, self.query.tasks)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return _read(self.query, partition)
+
+
+def pack(ranges: Sequence[Range], tasks: int) -> list[Piece]:
+    """The folders in at most `tasks` pieces of about the same size: the largest first, each to the smallest piece."""
+    pieces: list[list[Range]] = [[] for _ in range(min(tasks, len(ranges)))]
+    sizes = [0] * len(pieces)
+    for one in sorted(ranges, key=lambda range_: (-range_[0].size_bytes, range_[0].log_partition)):
+        smallest = sizes.index(min(sizes))
+        pieces[smallest].append(one)
+        sizes[smallest] += one[0].size_bytes + 1
+    return [Piece(piece) for piece in pieces]
+
+
+def _read(query: Query, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    assert isinstance(partition, Piece)
+    for folder, start, end in partition.ranges:
+        yield from read_table(
+            folder, query.table, group=query.group, since_ms=query.since_ms, until_ms=query.until_ms,
+            from_offset=start, until_offset=end,
+        )  # fmt: skip
+
+
+def _folders(options: Mapping[str, str]) -> list[LogFolder]:
+    if "folders" in options:
+        return [LogFolder(**folder) for folder in json.loads(options["folders"])]
+    folders, problems = find_logs(json.loads(options.get("paths", "[]")))
+    if problems and not folders:
+        raise ValueError("; ".join(map(str, problems)))
+    return folders
+
+
+def _narrowed(query: Query, asked: Filter) -> Query:
+    if not isinstance(asked, (EqualTo, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual)):
+        return query
+    value = asked.value
+    match asked.attribute:
+        case ("group_id",) if isinstance(asked, EqualTo) and isinstance(value, str):
+            return replace(query, group=value)
+        case ("record_time",) if isinstance(value, datetime):
+            ms = int(value.timestamp() * 1000)
+            since = query.since_ms if isinstance(asked, (LessThan, LessThanOrEqual)) else _later(query.since_ms, ms - 1)
+            until = (
+                query.until_ms
+                if isinstance(asked, (GreaterThan, GreaterThanOrEqual))
+                else _earlier(query.until_ms, ms + 2)
+            )
+            return replace(query, since_ms=since, until_ms=until)
+    return query
+
+
+def _later(one: int | None, other: int) -> int:
+    return other if one is None else max(one, other)
+
+
+def _earlier(one: int | None, other: int) -> int:
+    return other if one is None else min(one, other)
