@@ -107,8 +107,11 @@ def java_environment() -> dict[str, str]:
     return os.environ | {"SPARK_HOME": str(spark_home()), "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
-def start_gateway(options: Sequence[str] = ()) -> Any:
-    """A JVM that listens on loopback for py4j, and the connection to it. It ends when this process does."""
+def start_gateway(options: Sequence[str] = (), *, silent: bool = False) -> Any:
+    """A JVM that listens on loopback for py4j, and the connection to it. It ends when this process does.
+
+    What it has to say goes to standard error, unless `silent`: standard output is the audit's.
+    """
     from pyspark.java_gateway import launch_gateway
 
     with tempfile.TemporaryDirectory(prefix="kohort-audit-") as folder:
@@ -116,6 +119,8 @@ def start_gateway(options: Sequence[str] = ()) -> Any:
         process = subprocess.Popen(
             java_command("org.apache.spark.api.python.PythonGatewayServer", options=options),
             stdin=subprocess.PIPE,  # the JVM ends when this closes
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL if silent else None,
             env=java_environment() | {"_PYSPARK_DRIVER_CONN_INFO_PATH": str(told)},
             preexec_fn=_ignore_interrupts,
         )

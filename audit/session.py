@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from audit.jvm import start_gateway
+from audit.jvm import find_java, java_version, spark_home, start_gateway
+from audit.jvm_cache import JvmCache
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 SETTINGS = {
     "spark.app.name": "kohort audit",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.shuffle.partitions": "4",
@@ -27,7 +27,9 @@ SETTINGS = {
 }
 
 
-def start_session(settings: Mapping[str, str] | None = None, *, cores: int | None = None) -> SparkSession:
+def start_session(
+    settings: Mapping[str, str] | None = None, *, cores: int | None = None, jvm_cache: str | None = None
+) -> SparkSession:
     """A session on this machine; or the one that spark-submit has set up, if that started us."""
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
@@ -38,10 +40,35 @@ def start_session(settings: Mapping[str, str] | None = None, *, cores: int | Non
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if SparkContext._active_spark_context is None:
         wanted.setdefault("spark.master", f"local[{cores or os.cpu_count() or 2}]")
-        gateway = start_gateway(_memory_options())
-        conf = SparkConf(_jvm=gateway.jvm).setAll(list(wanted.items()))
-        SparkContext(conf=conf, gateway=gateway)
+        if wanted["spark.master"].startswith("local"):
+            wanted = LOOPBACK | wanted
+        cache = _cache(jvm_cache) if jvm_cache else None
+        options = [*_memory_options(), *(cache.options() if cache else ())]
+        gateway = start_gateway(options, silent=cache is not None and cache.writing is not None)
+        gateway.cache = cache
+        SparkContext(conf=SparkConf(_jvm=gateway.jvm).setAll(list(wanted.items())), gateway=gateway)
     return _builder(SparkSession, {}).getOrCreate()
+
+
+def stop_session(spark: SparkSession) -> None:
+    """Stop Spark and its JVM, so that nothing of it outlives us and the next session gets a JVM of its own."""
+    from pyspark import SparkContext
+
+    spark.stop()
+    gateway: Any = SparkContext._gateway
+    if gateway is None or getattr(gateway, "proc", None) is None:  # spark-submit's JVM is not ours to end
+        return
+    SparkContext._gateway = SparkContext._jvm = None
+    gateway.shutdown()
+    if gateway.cache is not None:
+        gateway.cache.finish(gateway.proc)
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
+
+
+def _cache(folder: str) -> JvmCache:
+    java = find_java()
+    return JvmCache(folder, java, java_version(java), spark_home() / "jars")
 
 
 def _builder(session: type[SparkSession], settings: Mapping[str, str]) -> SparkSession.Builder:
