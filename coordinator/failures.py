@@ -14,7 +14,11 @@ from protocol.messages.delete_groups import DeleteGroupsResponse
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+)
 from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from protocol.messages.offset_fetch import OffsetFetchResponse
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -46,8 +50,7 @@ def unavailable_response(shard: ShardState, request: Any, call: Call, status: St
         case LeaveGroupRequest():
             return LeaveGroupResponse(0, error if request.group_id else ErrorCode.INVALID_GROUP_ID)
         case OffsetCommitRequest():
-            response, accepted = offset_commit.look_up(shard, request, call.version)
-            return offset_commit.refuse(response, accepted, error)
+            return offset_commit.respond(offset_commit.look_up(shard, request, call.version), error)
         case OffsetDeleteRequest():
             return offset_delete.refused(request) or OffsetDeleteResponse(error)
     raise AssertionError(f"no answer for {type(request).__name__}")
@@ -70,20 +73,19 @@ def failed_response(response: Any, version: int, error: ErrorCode) -> Any:
         case OffsetDeleteResponse():
             return OffsetDeleteResponse(error)
         case OffsetCommitResponse():
-            _set_where_none([partition for topic in response.topics for partition in topic.partitions], error)
+            for topic in response.topics:
+                topic.partitions = [
+                    row if row.error_code else OffsetCommitResponsePartition(row.partition_index, error)
+                    for row in topic.partitions
+                ]
         case DeleteGroupsResponse():
-            _set_where_none(response.results, error)
+            for result in response.results:  # whoever had an error of their own keeps it
+                result.error_code = result.error_code or error
         case OffsetFetchResponse():
             _fail_fetch(response, version, error)
         case _:
             raise AssertionError(f"no failure for {type(response).__name__}")
     return response
-
-
-def _set_where_none(answers: Any, error: ErrorCode) -> None:
-    """Whoever had an error of their own keeps it."""
-    for answer in answers:
-        answer.error_code = answer.error_code or error
 
 
 def _fail_fetch(response: OffsetFetchResponse, version: int, error: ErrorCode) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
+
+Headers = tuple[tuple[bytes, bytes | None], ...]
 
 
 class Call(Protocol):
@@ -23,22 +25,27 @@ class Record(NamedTuple):
     type: int  # of the key, see protocol.log_records
     key: Any
     value: Any | None  # None: a tombstone
-    headers: tuple[tuple[bytes, bytes | None], ...] = ()
+    headers: Headers = ()
     value_version: int | None = None  # None: the one that Kafka writes
 
 
-class CommitRecord:
-    """An OffsetCommit record in a lighter form, since nearly all are that; `committed` is what the store keeps."""
+class CommitRecords:
+    """The OffsetCommit records of one commit to one topic, in a lighter form, since nearly all records are that.
 
-    __slots__ = ("committed", "group", "headers", "partition", "topic")
+    `rows` are those of the request: partition_index, committed_offset, committed_leader_epoch, committed_metadata.
+    """
+
+    __slots__ = ("group", "headers", "is_plain", "now", "rows", "topic", "topic_id")
 
     def __init__(
-        self, group: str, topic: str, partition: int, committed: Any, headers: tuple[tuple[bytes, bytes | None], ...]
+        self, group: str, topic: str, topic_id: bytes, rows: Sequence[Any], is_plain: bool, now: int, headers: Headers
     ) -> None:
         self.group = group
         self.topic = topic
-        self.partition = partition
-        self.committed = committed
+        self.topic_id = topic_id
+        self.rows = rows
+        self.is_plain = is_plain  # none has metadata
+        self.now = now
         self.headers = headers
 
 
@@ -52,8 +59,8 @@ class Outcome:
 
     __slots__ = ("at_once", "events", "records", "replies")
 
-    def __init__(self, records: Iterable[Record | CommitRecord] = (), replies: Iterable[Reply] = ()) -> None:
-        self.records: list[Record | CommitRecord] = list(records)
+    def __init__(self, records: Iterable[Record | CommitRecords] = (), replies: Iterable[Reply] = ()) -> None:
+        self.records: list[Record | CommitRecords] = list(records)
         self.replies: list[Reply] = list(replies)
         self.at_once: list[Reply] = []  # replies that do not rest on the records
         self.events: list[Any] = []  # for the host's log and metrics

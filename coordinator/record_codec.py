@@ -7,106 +7,128 @@ compares both ways byte by byte.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from struct import Struct
+from typing import Any
 
-from coordinator.offsets.store import CommittedOffset
-from coordinator.outcome import CommitRecord, Record
+from coordinator.outcome import CommitRecords, Headers, Record
 from protocol.log_records import encode_key, encode_value
 from protocol.messages.log_offset_commit import OffsetCommitKey
 from protocol.record_batch import build_encoded, encode_headers, encode_record
-from protocol.varint import encode_varint
+from protocol.varint import SMALL_VARINTS, encode_varint
 from protocol.wire import NO_UUID, uvarint
 
 OFFSET_COMMIT = 1
 MAX_BATCH_BYTES = 900_000  # a batch must stay below max.message.bytes
 MAX_CACHED_PREFIXES = 50_000
 ONE_BYTE_DELTAS = 64  # offset deltas below this are one byte
-MIN_RUN = 3  # from here on a format of their own pays
+MAX_PLAIN_PREFIX_BYTES = 1000
 
 _int32 = Struct(">i").pack
 _int64 = Struct(">q").pack
 _version_offset_epoch = Struct(">hqi").pack  # version 4
-_WITHOUT_METADATA = Struct(">hqiBqBBB16s")  # and one tagged field: 16 bytes of topic id
+_PLAIN_VALUE_BYTES = 42  # version, offset, epoch, empty metadata, time, and one tagged field: 16 bytes of topic id
+_VALUE_START = encode_varint(_PLAIN_VALUE_BYTES) + b"\x00\x04"
 _TOPIC_ID_TAG = b"\x01\x00\x10"  # one tagged field, number 0, 16 bytes
 
 _prefixes: dict[tuple[str, str], bytes] = {}
 
 
-def batches(records: Sequence[Record | CommitRecord], first_offset: int, now: int) -> list[bytes]:
+def batches(records: Sequence[Record | CommitRecords], first_offset: int, now: int) -> list[bytes]:
     """More than one batch only if the records do not fit into one."""
-    made: list[bytes] = []
-    body: list[bytes] = []
-    size = at = 0
-    headers: object = None
-    packed_headers = b"\0"
-    while at < len(records):
-        record = records[at]
-        if record.headers is not headers:  # those of one commit share theirs
-            headers = record.headers
-            packed_headers = encode_headers(record.headers)
-        if type(record) is CommitRecord:
-            run = _alike(records, at, ONE_BYTE_DELTAS - len(body))
-            if len(run) >= MIN_RUN:
-                body += _pack_alike(run, len(body), packed_headers)
-                size += len(run) * len(body[-1])
-                at += len(run)
-                continue
-            key = _key_prefix(record.group, record.topic) + _int32(record.partition)
-            value: bytes | None = _pack_committed(record.committed)
+    made = Batches(first_offset, now)
+    for record in records:
+        if type(record) is CommitRecords:
+            made.add_commit(record)
         else:
             assert type(record) is Record
-            key, value = _key_and_value(record)
-        packed = encode_record(len(body), key, value, packed_headers)
-        if body and size + len(packed) > MAX_BATCH_BYTES:
-            made.append(_build(body, first_offset, now))
-            first_offset += len(body)
-            body, size = [], 0
+            made.add(*_key_and_value(record), _packed_headers(record.headers))
+    made.finish()
+    return made.done
+
+
+class Batches:
+    """Batches in the making: the last one is open."""
+
+    __slots__ = ("_body", "_first_offset", "_now", "_size", "done")
+
+    def __init__(self, first_offset: int, now: int) -> None:
+        self._first_offset = first_offset
+        self._now = now
+        self._body: list[bytes] = []
+        self._size = 0
+        self.done: list[bytes] = []
+
+    def add(self, key: bytes, value: bytes | None, packed_headers: bytes) -> None:
+        packed = encode_record(len(self._body), key, value, packed_headers)
+        if self._body and self._size + len(packed) > MAX_BATCH_BYTES:
+            self.finish()
             packed = encode_record(0, key, value, packed_headers)
-        body.append(packed)
-        size += len(packed)
-        at += 1
-    if body:
-        made.append(_build(body, first_offset, now))
-    return made
+        self._body.append(packed)
+        self._size += len(packed)
+
+    def add_commit(self, commit: CommitRecords) -> None:
+        packed_headers = _packed_headers(commit.headers)
+        prefix = _key_prefix(commit.group, commit.topic)
+        if commit.is_plain and commit.topic_id != NO_UUID and len(prefix) < MAX_PLAIN_PREFIX_BYTES:
+            self._add_plain(commit, prefix, packed_headers)
+            return
+        self._add_rows(commit, commit.rows, prefix, packed_headers)
+
+    def _add_rows(self, commit: CommitRecords, rows: Sequence[Any], prefix: bytes, packed_headers: bytes) -> None:
+        for row in rows:
+            self.add(prefix + _int32(row.partition_index), _pack_committed(commit, row), packed_headers)
+
+    def _add_plain(self, commit: CommitRecords, prefix: bytes, packed_headers: bytes) -> None:
+        """Rows that differ in numbers only: each is one pack, and everything that they share is bytes already."""
+        rows: Sequence[Any] = commit.rows
+        end = b"\x01" + _int64(commit.now) + _TOPIC_ID_TAG + commit.topic_id + packed_headers
+        while rows:
+            first = len(self._body)
+            if first >= len(SMALL_VARINTS):
+                self._add_rows(commit, rows, prefix, packed_headers)
+                return
+            start, pack, size_bytes = _plain_record(len(prefix), len(end), 1 if first < ONE_BYTE_DELTAS else 2)
+            limit = ONE_BYTE_DELTAS if first < ONE_BYTE_DELTAS else len(SMALL_VARINTS)
+            room = min(limit - first, (MAX_BATCH_BYTES - self._size) // size_bytes)
+            if room <= 0:
+                self.finish()
+                continue
+            key_start = SMALL_VARINTS[len(prefix) + 4] + prefix
+            packed = [
+                pack(
+                    start, delta, key_start, row.partition_index, _VALUE_START,
+                    row.committed_offset, row.committed_leader_epoch, end,
+                )
+                for delta, row in zip(SMALL_VARINTS[first : first + room], rows, strict=False)
+            ]  # fmt: skip
+            self._body += packed
+            self._size += len(packed) * size_bytes
+            rows = rows[room:]
+
+    def finish(self) -> None:
+        """Close the open batch, if there is anything in it."""
+        if self._body:
+            self.done.append(_build(self._body, self._first_offset, self._now))
+            self._first_offset += len(self._body)
+            self._body, self._size = [], 0
 
 
-def _alike(records: Sequence[Record | CommitRecord], at: int, limit: int) -> list[CommitRecord]:
-    """From `at` on, the offsets of one commit to one topic, all without metadata: they differ in numbers only."""
-    first = records[at]
-    assert type(first) is CommitRecord
-    topic_id = first.committed.topic_id
-    run: list[CommitRecord] = []
-    for record in records[at : at + max(0, limit)]:
-        if (
-            type(record) is not CommitRecord
-            or record.topic is not first.topic
-            or record.group is not first.group
-            or record.headers is not first.headers
-            or record.committed.metadata
-            or record.committed.topic_id is not topic_id
-        ):
-            break
-        run.append(record)
-    return [] if topic_id == NO_UUID else run
+@lru_cache(maxsize=4096)
+def _plain_record(prefix_bytes: int, end_bytes: int, delta_bytes: int) -> tuple[bytes, Callable[..., bytes], int]:
+    """How such a record begins, what packs it, and how long it is."""
+    key_bytes = len(SMALL_VARINTS[prefix_bytes + 4]) + prefix_bytes
+    length = 2 + delta_bytes + key_bytes + 4 + len(_VALUE_START) + 12 + end_bytes
+    start = encode_varint(length) + b"\0\0"
+    layout = Struct(f">{len(start)}s{delta_bytes}s{key_bytes}si{len(_VALUE_START)}sqi{end_bytes}s")
+    return start, layout.pack, layout.size
 
 
-def _pack_alike(run: list[CommitRecord], first_delta: int, packed_headers: bytes) -> list[bytes]:
-    """The records, each in one pack: everything that they share is bytes already."""
-    prefix = _key_prefix(run[0].group, run[0].topic)
-    key_start = encode_varint(len(prefix) + 4) + prefix
-    value_start = encode_varint(_WITHOUT_METADATA.size) + b"\x00\x04"
-    end = _TOPIC_ID_TAG + run[0].committed.topic_id + packed_headers
-    fixed_bytes = 3 + 4 + 21  # attributes, two deltas; partition; offset, epoch, empty metadata, time
-    start = encode_varint(len(key_start) + len(value_start) + len(end) + fixed_bytes) + b"\0\0"
-    pack = Struct(f">{len(start)}sB{len(key_start)}si{len(value_start)}sqiBq{len(end)}s").pack
-    return [
-        pack(
-            start, delta << 1, key_start, record.partition, value_start,
-            record.committed.offset, record.committed.leader_epoch, 1, record.committed.commit_timestamp, end,
-        )
-        for delta, record in enumerate(run, first_delta)
-    ]  # fmt: skip
+@lru_cache(maxsize=10_000)
+def _packed_headers(headers: Headers) -> bytes:
+    """A member commits many times in a generation, and they are the same."""
+    return encode_headers(headers)
 
 
 def _build(body: list[bytes], base_offset: int, now: int) -> bytes:
@@ -128,12 +150,8 @@ def _key_prefix(group: str, topic: str) -> bytes:
     return prefix
 
 
-def _pack_committed(committed: CommittedOffset) -> bytes:
-    if not committed.metadata and committed.topic_id != NO_UUID:
-        return _WITHOUT_METADATA.pack(
-            4, committed.offset, committed.leader_epoch, 1, committed.commit_timestamp, 1, 0, 16, committed.topic_id
-        )
-    metadata = committed.metadata.encode()
-    tags = _TOPIC_ID_TAG + committed.topic_id if committed.topic_id != NO_UUID else b"\0"
-    start = _version_offset_epoch(4, committed.offset, committed.leader_epoch)
-    return start + uvarint(len(metadata) + 1) + metadata + _int64(committed.commit_timestamp) + tags
+def _pack_committed(commit: CommitRecords, row: Any) -> bytes:
+    metadata = (row.committed_metadata or "").encode()
+    tags = _TOPIC_ID_TAG + commit.topic_id if commit.topic_id != NO_UUID else b"\0"
+    start = _version_offset_epoch(4, row.committed_offset, row.committed_leader_epoch)
+    return start + uvarint(len(metadata) + 1) + metadata + _int64(commit.now) + tags

@@ -111,7 +111,7 @@ class Runtime:
         records, shard.unwritten = shard.unwritten, []
         replies, shard.waiting = shard.waiting, []
         events, shard.events = shard.events, []
-        first_offset = shard.next_offset - len(records)
+        first_offset = shard.first_unwritten
         write = Write(shard, first_offset, batches(records, first_offset, now), replies, events)
         shard.in_flight.append(write)
         return write

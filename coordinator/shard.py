@@ -11,8 +11,7 @@ from coordinator.classic import session
 from coordinator.classic.delayed_join import prepare_rebalance
 from coordinator.classic.group import ClassicGroup
 from coordinator.offsets.bulk_replay import BulkReplay
-from coordinator.offsets.store import ByPartition
-from coordinator.outcome import CommitRecord, Outcome, Record, Reply
+from coordinator.outcome import CommitRecords, Outcome, Record, Reply
 from coordinator.shard_state import ShardState
 from protocol.errors import MalformedMessage
 from protocol.log_records import UnknownRecord, decode_key, decode_value
@@ -51,7 +50,8 @@ class Shard:
         self.state = state
         self.status = Status.LOADING
         self.next_offset = 0  # of the log
-        self.unwritten: list[Record | CommitRecord] = []
+        self.unwritten: list[Record | CommitRecords] = []
+        self.first_unwritten = 0  # log offset of the first of them
         self.waiting: list[Reply] = []  # for `unwritten`
         self.events: list[Any] = []  # for `unwritten`
         self.in_flight: list[Write] = []  # handed to the host, oldest first
@@ -66,21 +66,18 @@ class Shard:
 
     def commit(self, out: Outcome) -> list[Reply]:
         """Replay the records and put them into the open batch; the replies that can leave at once."""
-        previous: CommitRecord | None = None
-        partitions: ByPartition = {}
+        if out.records and not self.unwritten:
+            self.first_unwritten = self.next_offset
         for record in out.records:
-            if type(record) is CommitRecord:
-                if previous is None or record.topic is not previous.topic or record.group is not previous.group:
-                    partitions = self.state.offsets.partitions_of(record.group, record.topic)
-                    self._group_of_offsets(record.group)
-                    previous = record
-                record.committed.log_offset = self.next_offset
-                partitions[record.partition] = record.committed
+            if type(record) is CommitRecords:
+                self.next_offset = self.state.offsets.replay_rows(
+                    record.group, record.topic, record.topic_id, record.rows, record.now, self.next_offset
+                )
+                self._group_of_offsets(record.group)
             else:
                 assert type(record) is Record
-                previous = None
                 self._replay(record.type, record.key, record.value, self.next_offset, -1)
-            self.next_offset += 1
+                self.next_offset += 1
         if out.records:
             self.unwritten += out.records
             self.waiting += out.replies

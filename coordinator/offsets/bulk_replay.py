@@ -18,6 +18,8 @@ _EMPTY = 1  # a compact length
 _TOPIC_ID_TAG = b"\x01\x00\x10"
 _PLAIN_BYTES = 42
 
+_new = tuple.__new__
+
 
 class BulkReplay:
     def __init__(self, store: OffsetStore) -> None:
@@ -40,8 +42,8 @@ class BulkReplay:
         offset, leader_epoch, commit_timestamp = _OFFSET_EPOCH_TIME.unpack_from(value, 2)
         topic_id = value[26:]
         topic_id = self._topic_ids.setdefault(topic_id, topic_id)
-        partitions[_PARTITION.unpack_from(key, len(key) - 4)[0]] = CommittedOffset(
-            offset, leader_epoch, "", commit_timestamp, NO_EXPIRY, topic_id, log_offset
+        partitions[_PARTITION.unpack_from(key, len(key) - 4)[0]] = _new(
+            CommittedOffset, (offset, leader_epoch, "", commit_timestamp, NO_EXPIRY, topic_id, log_offset)
         )
         return True
 

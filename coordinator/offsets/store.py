@@ -7,36 +7,24 @@ committed one unless a later record in the log has overtaken it, ABORT drops it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
 from protocol.wire import NO_UUID
 
 NO_EXPIRY = -1
 
+_new = tuple.__new__
 
-class CommittedOffset:
-    __slots__ = ("commit_timestamp", "expire_timestamp", "leader_epoch", "log_offset", "metadata", "offset", "topic_id")
 
-    def __init__(
-        self,
-        offset: int,
-        leader_epoch: int,
-        metadata: str,
-        commit_timestamp: int,
-        expire_timestamp: int,
-        topic_id: bytes,
-        log_offset: int,
-    ) -> None:
-        self.offset = offset
-        self.leader_epoch = leader_epoch
-        self.metadata = metadata
-        self.commit_timestamp = commit_timestamp
-        self.expire_timestamp = expire_timestamp
-        self.topic_id = topic_id
-        self.log_offset = log_offset  # of the record, to tell which of two commits is the later
-
-    def __repr__(self) -> str:
-        return f"CommittedOffset({self.offset}, {self.metadata!r})"
+class CommittedOffset(NamedTuple):
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp: int
+    expire_timestamp: int
+    topic_id: bytes
+    log_offset: int  # of the record, to tell which of two commits is the later
 
 
 ByPartition = dict[int, CommittedOffset]
@@ -94,6 +82,18 @@ class OffsetStore:
             self._pending.setdefault(producer_id, {})[place] = _committed(value, log_offset)
         else:
             self.partitions_of(key.group, key.topic)[key.partition] = _committed(value, log_offset)
+
+    def replay_rows(self, group_id: str, topic: str, topic_id: bytes, rows: Any, now: int, log_offset: int) -> int:
+        """A whole commit (see coordinator.outcome.CommitRecords); the log offset behind it."""
+        partitions = self.partitions_of(group_id, topic)
+        for row in rows:  # the tuple is made without a call of CommittedOffset(...), which takes longer than the rest
+            committed = (
+                row.committed_offset, row.committed_leader_epoch, row.committed_metadata or "",
+                now, NO_EXPIRY, topic_id, log_offset,
+            )  # fmt: skip
+            partitions[row.partition_index] = _new(CommittedOffset, committed)
+            log_offset += 1
+        return log_offset
 
     def end_transaction(self, producer_id: int, commit: bool) -> list[str]:
         """The groups whose offsets changed."""

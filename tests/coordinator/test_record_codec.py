@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from coordinator.offsets.store import NO_EXPIRY, CommittedOffset
-from coordinator.outcome import CommitRecord, Record
+from coordinator.outcome import CommitRecords, Record
 from coordinator.record_codec import MAX_BATCH_BYTES, batches
 from protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue
 from protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
+from protocol.messages.offset_commit import OffsetCommitRequestPartition
 from protocol.record_batch import parse_header, read_records
 from protocol.wire import NO_UUID
 
@@ -18,50 +18,63 @@ NOW = 1_790_000_000_000
 TOPIC_ID = bytes(range(16))
 
 
-def plain(record: CommitRecord) -> Record:
-    """The same record in the form that the generated codecs pack."""
-    c = record.committed
-    value = OffsetCommitValue(c.offset, c.leader_epoch, c.metadata, c.commit_timestamp, -1, c.topic_id)
-    return Record(1, OffsetCommitKey(record.group, record.topic, record.partition), value, record.headers)
+def plain(commit: CommitRecords) -> list[Record]:
+    """The same records in the form that the generated codecs pack."""
+    return [
+        Record(
+            1,
+            OffsetCommitKey(commit.group, commit.topic, row.partition_index),
+            OffsetCommitValue(
+                row.committed_offset,
+                row.committed_leader_epoch,
+                row.committed_metadata or "",
+                commit.now,
+                -1,
+                commit.topic_id,
+            ),
+            commit.headers,
+        )
+        for row in commit.rows
+    ]
 
 
-def random_commit(rng: random.Random) -> list[CommitRecord]:
+def random_commit(rng: random.Random) -> CommitRecords:
     group, topic = rng.choice(["orders", "日本", "g" * 200]), rng.choice(["payments", "t" * 100])
     topic_id = rng.choice([TOPIC_ID, TOPIC_ID, NO_UUID])
     headers = rng.choice([(), ((b"kohort.member", b"m" * rng.randrange(80)), (b"kohort.generation", b"7"))])
-    metadata = rng.choice(["", "", "m", "é" * 100])
-    return [
-        CommitRecord(
-            group,
-            topic,
-            rng.choice([0, 1, 2**31 - 1]),
-            CommittedOffset(
-                rng.choice([0, -5, 2**63 - 1]), rng.choice([-1, 3]), metadata, NOW, NO_EXPIRY, topic_id, -1
-            ),
-            headers,
+    metadata: list[str | None] = rng.choice([["", None], ["", None], ["", "m", "é" * 100]])
+    rows = [
+        OffsetCommitRequestPartition(
+            rng.choice([0, 1, 2**31 - 1]), rng.choice([0, -5, 2**63 - 1]), rng.choice([-1, 3]), rng.choice(metadata)
         )
-        for _ in range(rng.choice([1, 2, 3, 10, 70, 200]))
+        for _ in range(rng.choice([1, 2, 3, 10, 70, 200, 1500]))
     ]
+    is_plain = not any(row.committed_metadata for row in rows)
+    return CommitRecords(group, topic, topic_id, rows, is_plain, NOW - 5, headers)
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_quick_ways_give_the_bytes_of_the_generated_codecs(seed: int) -> None:
     rng = random.Random(seed)
-    records: list[Record | CommitRecord] = []
+    quick: list[Record | CommitRecords] = []
+    slow: list[Record | CommitRecords] = []
     for _ in range(rng.randrange(1, 6)):
-        records += random_commit(rng)
+        commit = random_commit(rng)
+        quick.append(commit)
+        slow += plain(commit)
         if rng.random() < 0.3:
-            records.append(Record(2, GroupMetadataKey("g"), GroupMetadataValue("consumer", 3), ((b"h", None),)))
-    slow = [plain(record) if isinstance(record, CommitRecord) else record for record in records]
-    assert batches(records, 17, NOW) == batches(slow, 17, NOW)
+            other = Record(2, GroupMetadataKey("g"), GroupMetadataValue("consumer", 3), ((b"h", None),))
+            quick.append(other)
+            slow.append(other)
+    assert batches(quick, 17, NOW) == batches(slow, 17, NOW)
 
 
 def test_what_does_not_fit_into_one_batch_goes_on_in_the_next() -> None:
     rng = random.Random(1)
-    records = [record for _ in range(200) for record in random_commit(rng)]
-    made = batches(records, 100, NOW)
+    commits = [random_commit(rng) for _ in range(200)]
+    made = batches(commits, 100, NOW)
     assert len(made) > 1
     assert all(len(batch) < MAX_BATCH_BYTES + 100_000 for batch in made)
     offsets = [record.offset for batch in made for record in read_records(batch)]
-    assert offsets == list(range(100, 100 + len(records)))
+    assert offsets == list(range(100, 100 + sum(len(commit.rows) for commit in commits)))
     assert parse_header(made[1]).base_offset == 100 + parse_header(made[0]).record_count
