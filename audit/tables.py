@@ -234,6 +234,7 @@ WHAT_IF = Table(
     log_offset       bigint     of its record
     assignor         string     range, roundrobin, sticky, cooperative-sticky
     moved            int        partitions whose owner would have changed
+    interrupted      int        partitions that members would have had to let go: all that they owned, or with cooperative-sticky those that move
     max_load         int        partitions of the member with most
     min_load         int        partitions of the member with fewest
     actual           boolean    the group's own assignor

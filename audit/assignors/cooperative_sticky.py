@@ -10,6 +10,8 @@ from dataclasses import replace
 from audit.assignors.group import Assignment, Group, Partition
 from audit.assignors.sticky import sticky_assignor
 
+_ROUNDS = 8  # with different subscriptions, handing over may upset the balance once or twice more
+
 
 def cooperative_sticky_assignor(group: Group) -> Assignment:
     """One rebalance: partitions that another member still owns are withheld."""
@@ -32,8 +34,11 @@ def cooperative_sticky_assignor(group: Group) -> Assignment:
 
 
 def settled(group: Group) -> Assignment:
-    """What the group has after the second rebalance, if one is needed."""
-    first = cooperative_sticky_assignor(group)
-    if sum(map(len, first.values())) == len(group.all_partitions()):
-        return first
-    return cooperative_sticky_assignor(replace(group, owned=first))
+    """What the group has when everything is handed over, most often after the second rebalance."""
+    total = len(group.all_partitions())
+    for _ in range(_ROUNDS):
+        assigned = cooperative_sticky_assignor(group)
+        if sum(map(len, assigned.values())) == total:
+            return assigned
+        group = replace(group, owned=assigned)
+    return sticky_assignor(group)
