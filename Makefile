@@ -1,4 +1,4 @@
-# Two commands do everything on a machine with only Python and make: `make run` and `make test`.
+# Three commands do everything on a machine with only Python and make: `make run`, `make audit` and `make test`.
 # Bare `make` lists the rest.
 
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
@@ -6,29 +6,35 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 UV_VERSION := 0.13.7
 BIN := .venv/bin
 PACKAGES := audit broker coordinator protocol storage
-INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check format generate lock bench fuzz vectors rewrite clean parity
+.PHONY: help install run audit test check format generate lock bench fuzz vectors rewrite clean parity
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-install: $(INSTALLED)  ## create .venv with everything pinned; .venv/bin/kohort is the command
+install: .venv/.dev  ## create .venv with everything pinned; .venv/bin/kohort is the command
 
-# The stamp makes the second run instant. Paths inside .venv are only good where it was made: never copy it.
-$(INSTALLED): requirements-dev.lock pyproject.toml
+# A stamp per set of packages: the broker's few are there in seconds, Spark is 500 MB and waits until it is wanted. The
+# stamps make the second run instant. Paths inside .venv are only good where it was made: never copy it.
+.venv/.broker: requirements.lock
+.venv/.audit: requirements-audit.lock
+.venv/.dev: requirements-dev.lock
+.venv/.broker .venv/.audit .venv/.dev: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Kohort needs Python 3.11, 3.12 or 3.13; none found. Set PYTHON=/path/to/python3." >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
-	VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --compile-bytecode --no-deps --require-hashes -r requirements-dev.lock
+	VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --compile-bytecode --no-deps --require-hashes -r $(filter %.lock,$^)
 	VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --no-deps -e .
 	@$(BIN)/python -m compileall -q $(PACKAGES)
 	@touch $@
 
-run: install  ## start the broker on port 9092 (stop it with Ctrl-C)
+run: .venv/.broker  ## start the broker on port 9092 (stop it with Ctrl-C)
 	@$(BIN)/python -m compileall -q $(PACKAGES)
 	$(BIN)/kohort serve
+
+audit: .venv/.audit  ## break a group on a broker made for it, audit what that left in the log, say where the report is
+	$(BIN)/python -m audit.sample $(SAMPLE)
 
 test: install  ## run the tests
 	$(BIN)/python -m pytest
@@ -46,11 +52,13 @@ format: install  ## format the code and mend what ruff can mend
 generate: install  ## write protocol/messages anew from the schemas
 	$(BIN)/python -m codegen
 
+COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links \
+	--no-annotate --python-version 3.11 --custom-compile-command "make lock" pyproject.toml
+
 lock: install  ## resolve the dependencies anew into the lock files
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
-		--python-version 3.11 --custom-compile-command "make lock" pyproject.toml -o requirements.lock
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
-		--python-version 3.11 --custom-compile-command "make lock" --extra audit --group dev pyproject.toml -o requirements-dev.lock
+	$(COMPILE) --extra audit --group dev -o requirements-dev.lock
+	$(COMPILE) --extra audit -c requirements-dev.lock -o requirements-audit.lock
+	$(COMPILE) -c requirements-dev.lock -o requirements.lock
 
 rewrite: install  ## play the scenes in tests/transcripts and write down what is said now
 	$(BIN)/python -m tests.transcripts

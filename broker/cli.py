@@ -1,6 +1,7 @@
 """The command `kohort`: finds the command's module in broker/commands/ and runs it.
 
-Only that module is imported: `kohort serve` must be quick, and needs nothing of the others.
+Only that module is imported: `kohort serve` must be quick, and needs nothing of the others. The audit is a package of
+its own that the broker knows by name only.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ COMMANDS = {
     "groups": "list, describe and delete groups, and reset their offsets",
     "topics": "list, create, describe and delete topics",
     "dump": "show what is in a log folder, as kafka-dump-log does",
+    "audit": "find out from a log of consumer offsets who owned what, and what went wrong",
 }
+ELSEWHERE = {"audit": "audit.cli"}
 
 USAGE = (
     "usage: kohort COMMAND ...\n\nA Kafka group coordinator in Python. `kohort COMMAND --help` says more.\n\n"
@@ -42,9 +45,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(given: Sequence[str]) -> tuple[Any, argparse.Namespace]:
-    """What to run, and with which options."""
-    module: Any = import_module(f"broker.commands.{given[0]}")
-    parser = argparse.ArgumentParser(prog=f"kohort {given[0]}", description=module.__doc__.partition("\n")[0])
+    """What to run, and with which options. A command may have actions in files of their own."""
+    words, rest = list(given[:1]), list(given[1:])
+    module: Any = import_module(ELSEWHERE.get(given[0], f"broker.commands.{given[0]}"))
+    actions = getattr(module, "ACTIONS", {})
+    if rest and rest[0] in actions:
+        words.append(rest.pop(0))
+        module = import_module(actions[words[1]])
+    parser = argparse.ArgumentParser(prog=f"kohort {' '.join(words)}", description=module.__doc__.partition("\n")[0])
     module.add_arguments(parser)
-    options = parser.parse_args(list(given[1:]))
+    options = parser.parse_args(rest)
     return getattr(options, "run", None) or module.run, options

@@ -1,0 +1,46 @@
+"""Makes the sample, audits it, and says where the report is.
+
+python -m audit.sample [FOLDER]      default: ./kohort-audit
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from audit.cli import is_installed
+from audit.sample.broker import BrokerProcess
+from audit.sample.incidents import INCIDENTS, Sample, damage, run_all
+
+COULD_NOT_RUN = 2
+
+
+def make_sample(folder: Path) -> Path:
+    """The data folder that the incidents left behind."""
+    with BrokerProcess(folder) as broker:
+        print(f"A broker on {broker.address}, and clients for:")
+        for incident in INCIDENTS:
+            print(f"  {(incident.__doc__ or '').strip()}")
+        sample = Sample(broker.address)
+        run_all(sample)
+        sample.close()
+    damage(broker.data)
+    return broker.data
+
+
+def main() -> int:
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "kohort-audit").absolute()
+    if not is_installed():
+        return COULD_NOT_RUN
+    shutil.rmtree(folder, ignore_errors=True)
+    data = make_sample(folder)
+    command = [str(Path(sys.executable).with_name("kohort")), "audit", str(data), "--out", str(folder / "tables")]
+    print("\n$", "kohort", *command[1:], flush=True)
+    status = subprocess.run([*command, "--report", str(folder / "report.html")]).returncode
+    return COULD_NOT_RUN if status == COULD_NOT_RUN else 0  # findings are what it was made for
+
+
+if __name__ == "__main__":
+    sys.exit(main())
