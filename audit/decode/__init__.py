@@ -2,9 +2,12 @@
 
 folders.py   finds the folders in what a user names
 files.py     local files and other addresses
+segments.py  the files of a folder, although a broker may rewrite them meanwhile
 walk.py      the bytes of a file -> batches, and what is wrong with them
-rows.py      records about groups and members -> rows
-schemas.py   the tables' types
+split.py     batches -> records, many at once, with the help of vector.py
+commits.py   records that commit offsets -> columns, many at once
+rows.py      all other records -> rows, one by one
+scan.py      all of these together: a folder -> the rows of one table
 """
 
 from __future__ import annotations
@@ -14,8 +17,9 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from audit.decode.folders import LogFolder
-from audit.decode.scan import Wanted, scan
+from audit.decode.scan import scan
 from audit.decode.schemas import schema
+from audit.decode.wanted import Wanted
 
 __all__ = ["read_table", "schema"]
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from audit.decode.consumer_protocol import assignment_of, subscription_of
-from audit.decode.schemas import micros, uuid_text
+from audit.decode.schemas import micros, schema, uuid_text
 from protocol.errors import MalformedMessage
 from protocol.log_records import RECORD_TYPES, UnknownRecord, decode_key, decode_value
 from protocol.messages.log_consumer_group_member_metadata import ClassicMemberMetadata
@@ -83,7 +83,6 @@ class Rows:
     # --- offset_commits -------------------------------------------------------------------------------------------
 
     def _commit(self, record: RawRecord, record_type: int, key: Any, value: Any) -> None:
-        headers = dict(record.headers)
         topic_id = getattr(value, "topic_id", NO_UUID)
         if topic_id != NO_UUID:
             self.topics[topic_id] = key.topic
@@ -102,7 +101,8 @@ class Rows:
         self.offset_commits.append(
             (
                 record.log_partition, record.log_offset, micros(record.time_ms), key.group, key.topic, key.partition,
-                value is None, *told, _text(headers.get(b"kohort.member")), _int32(headers.get(b"kohort.generation")),
+                value is None, *told, header_text(record.headers, b"kohort.member"),
+                header_int32(record.headers, b"kohort.generation"),
                 record.producer_id, record.transaction, record_type, _version(record.value),
             )
         )  # fmt: skip
@@ -123,12 +123,11 @@ class Rows:
         elif value is not None:
             told = (value.assignment_epoch if record_type in (6, 12) else value.epoch, *(None,) * 5)
             rest = _rest(value, ("epoch", "assignmentEpoch"))
-        headers = dict(record.headers)
         self.group_generations.append(
             (
                 record.log_partition, record.log_offset, micros(record.time_ms), group_id, kind, record_type,
-                value is None, *told, micros(_int64(headers.get(b"kohort.join.start.ms"))),
-                _text(headers.get(b"kohort.cause")), _text(headers.get(b"kohort.trigger")),
+                value is None, *told, micros(_int64(header_bytes(record.headers, b"kohort.join.start.ms"))),
+                header_text(record.headers, b"kohort.cause"), header_text(record.headers, b"kohort.trigger"),
                 _version(record.value), rest,
             )
         )  # fmt: skip
@@ -288,7 +287,19 @@ def _version(value: bytes | None) -> int | None:
     return None if value is None else int.from_bytes(value[:2], "big", signed=True)
 
 
-def _text(raw: bytes | None) -> str | None:
+# --- record headers -------------------------------------------------------------------------------------------------
+
+
+def header_bytes(headers: Headers, name: bytes) -> bytes | None:
+    """The value of the last header of that name; None if there is none."""
+    for found, value in reversed(headers):
+        if found == name:
+            return value
+    return None
+
+
+def header_text(headers: Headers, name: bytes) -> str | None:
+    raw = header_bytes(headers, name)
     return None if raw is None else raw.decode("utf-8", "java")
 
 
@@ -300,15 +311,25 @@ def _int64(raw: bytes | None) -> int | None:
     return int(raw)
 
 
-def _int32(raw: bytes | None) -> int | None:
-    number = _int64(raw)
+def header_int32(headers: Headers, name: bytes) -> int | None:
+    number = _int64(header_bytes(headers, name))
     return number if number is not None and -(2**31) <= number < 2**31 else None
 
 
-def resolved(row: Row, names: Mapping[str, str], columns: tuple[int, ...]) -> Row:
-    """The row with names for the topics of which it knows the ids only."""
+# --- names of topics ------------------------------------------------------------------------------------------------
+
+_BY_ID = [schema("member_assignments").get_field_index(name) for name in ("assigned", "revoking")]
+
+
+def unresolved(row: Row) -> set[str]:
+    """Ids of topics in a row of member_assignments that have no name yet."""
+    return {id_ for column in _BY_ID for topic, id_, _ in row[column] or () if topic is None}
+
+
+def resolved(row: Row, names: Mapping[str, str]) -> Row:
+    """The row with the names that are known."""
     changed = list(row)
-    for column in columns:
+    for column in _BY_ID:
         if row[column]:
             changed[column] = [(topic or names.get(id_), id_, partition) for topic, id_, partition in row[column]]
     return tuple(changed)

@@ -3,202 +3,146 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
-from audit.decode import files
-from audit.decode.folders import LogFolder, SegmentFile
-from audit.decode.rows import RawRecord, Row, Rows, resolved
-from audit.decode.schemas import from_rows, micros, schema, uuid_text
-from audit.decode.walk import CRC, UNDECODABLE, Stretch, Walk, walk
-from protocol.errors import MalformedMessage
-from protocol.record_batch import (
-    COMPRESSION_MASK,
-    CONTROL,
-    DELETE_HORIZON,
-    LOG_APPEND_TIME,
-    MAGIC,
-    TRANSACTIONAL,
-    Record,
-    parse_marker,
-    read_records,
-)
+from audit.decode import commits
+from audit.decode.columns import texts
+from audit.decode.folders import LogFolder
+from audit.decode.log_batches import batches_of
+from audit.decode.rows import RawRecord, Row, Rows, resolved, unresolved
+from audit.decode.schemas import from_rows, schema, uuid_text
+from audit.decode.segments import Segment, load_segments
+from audit.decode.split import Records, blocks
+from audit.decode.topics import names_of
+from audit.decode.transactions import STATES, Transactions
+from audit.decode.vector import Array, int16_at
+from audit.decode.wanted import Wanted
 
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "5", "6", "7")
-ROWS_PER_BATCH = 50_000
-
-
-class Wanted(NamedTuple):
-    """Which rows to read; None: all."""
-
-    group: str | None = None
-    since_ms: int | None = None
-    until_ms: int | None = None
-    from_offset: int | None = None
-    until_offset: int | None = None
-
-    def has(self, offset: int, time_ms: int) -> bool:
-        return self.has_offset(offset) and (
-            (self.since_ms is None or time_ms >= self.since_ms) and (self.until_ms is None or time_ms < self.until_ms)
-        )
-
-    def has_offset(self, offset: int) -> bool:
-        return (self.from_offset is None or offset >= self.from_offset) and (
-            self.until_offset is None or offset < self.until_offset
-        )
-
-
-class _Segment(NamedTuple):
-    file: SegmentFile
-    data: bytes
-    walk: Walk
+ROWS_PER_BATCH = 20_000
 
 
 def scan(folder: LogFolder, table: str, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    """Simple and slow: record by record."""
-    segments = [_Segment(file, data, walk(data)) for file in folder.segments() for data in [read_segment(file)]]
-    records = {
-        (number, batch): read for number, segment in enumerate(segments) for batch, read in enumerate(_records(segment))
-    }
+    """The rows of a base table that are wanted."""
     if table == "log_batches":
-        rows = [
-            row
-            for number, segment in enumerate(segments)
-            for row in _batch_rows(folder, segment, records, number, wanted)
-        ]
-        yield from _batches(table, rows)
-        return
-    transactions = _transactions(segments, records)
-    built = Rows()
-    for (number, batch), read in records.items():
-        header = segments[number].walk.headers[batch]
-        if isinstance(read, str) or header["attributes"] & CONTROL:
-            continue
-        for record in read:
-            if wanted.has(record.offset, record.timestamp):
-                built.add(
-                    RawRecord(
-                        folder.log_partition, record.offset, record.timestamp, record.key, record.value,
-                        record.headers, int(header["producer_id"]), transactions.get((number, batch), "none"),
-                    )
-                )  # fmt: skip
-    rows = getattr(built, table)
-    if wanted.group is not None:
-        place = schema(table).get_field_index("group_id")
-        rows = [row for row in rows if row[place] == wanted.group]
-    if table == "member_assignments":
-        names = {uuid_text(id_): name for id_, name in built.topics.items()}
-        places = tuple(schema(table).get_field_index(name) for name in ("assigned", "revoking"))
-        rows = [row if row[4] == "classic" else resolved(row, names, places) for row in rows]
-    yield from _batches(table, rows)
+        for segment, asked in _segments(folder, wanted):
+            yield from batches_of(segment, folder.log_partition, asked)
+    elif table == "offset_commits":
+        for part in _parts(folder, wanted):
+            yield from _commits(part, wanted.group)
+    elif table == "member_assignments":
+        yield from _members(folder, wanted)
+    else:
+        for part in _parts(folder, wanted):
+            rows = _rows(part, commits_too=table == "other_records")
+            yield from _in_batches(table, _of_group(table, getattr(rows, table), wanted.group))
 
 
-def read_segment(file: SegmentFile) -> bytes:
-    return files.read(file.path, 0, file.size_bytes)
+def _segments(folder: LogFolder, wanted: Wanted) -> Iterator[tuple[Segment, Wanted]]:
+    for segment in load_segments(folder, wanted.from_offset or 0, wanted.until_offset):
+        fresh = segment.covers_from <= segment.base_offset
+        yield segment, wanted if fresh else wanted.starting_at(segment.covers_from)
 
 
-def _batches(table: str, rows: list[Row]) -> Iterator[pa.RecordBatch]:
+class _Part(NamedTuple):
+    """Some records of a file, without those of control batches."""
+
+    log_partition: int
+    records: Records
+    is_commit: Array  # by their key type
+    producer_id: Array
+    state: Array  # place in STATES
+
+    def pick(self, which: Array) -> _Part:
+        return _Part(self.log_partition, self.records.pick(which), *(column[which] for column in self[2:]))
+
+
+def _parts(folder: LogFolder, wanted: Wanted) -> Iterator[_Part]:
+    transactions = Transactions(folder)
+    for segment, asked in _segments(folder, wanted):
+        headers = segment.walk.headers
+        states, producers = transactions.states(segment), headers["producer_id"].astype(np.int64)
+        which = segment.sound() & ~segment.is_control() & asked.batches(headers)
+        for block in blocks(segment.data, segment.walk, which):
+            records = block.records
+            if (kept := asked.records(records.offset, records.time_ms)) is not None and not kept.all():
+                records = records.pick(kept)
+            if len(records.batch):
+                key_type = int16_at(records.buffer, records.key)
+                is_commit = (records.key_size >= 2) & ((key_type == 1) | (key_type == 0))
+                yield _Part(folder.log_partition, records, is_commit, producers[records.batch], states[records.batch])
+
+
+# --- committed offsets ---------------------------------------------------------------------------------------------
+
+
+def _commits(part: _Part, group: str | None) -> Iterator[pa.RecordBatch]:
+    part = part if part.is_commit.all() else part.pick(part.is_commit)
+    found, usual = commits.decode(part.records)
+    rows = _one_by_one(part.pick(~usual)) if not usual.all() else Rows()
+    producer_id, state = part.producer_id[usual], part.state[usual]
+    if group is not None:
+        chosen = found.of_group(group)
+        found, producer_id, state = found.pick(chosen), producer_id[chosen], state[chosen]
+    if len(found.partition):
+        yield commits.to_arrow(found, part.log_partition, producer_id, texts(list(STATES), state))
+    yield from _in_batches("offset_commits", _of_group("offset_commits", rows.offset_commits, group))
+
+
+# --- all other records ---------------------------------------------------------------------------------------------
+
+
+def _rows(part: _Part, *, commits_too: bool) -> Rows:
+    """Rows of everything that is no commit; and of commits that cannot be read, if wanted."""
+    others = ~part.is_commit
+    if commits_too and part.is_commit.any():
+        places = np.flatnonzero(part.is_commit)
+        _, usual = commits.decode(part.records.pick(places))
+        others[places[~usual]] = True
+    return _one_by_one(part.pick(others)) if others.any() else Rows()
+
+
+def _one_by_one(part: _Part) -> Rows:
+    rows = Rows()
+    records = part.records
+    data = records.buffer.tobytes()
+    columns = [column.tolist() for column in (*records[3:], part.producer_id, part.state)]
+    for offset, time_ms, key, key_size, value, value_size, headers, producer_id, state in zip(*columns, strict=True):
+        raw_key = None if key_size < 0 else data[key : key + key_size]
+        raw_value = None if value_size < 0 else data[value : value + value_size]
+        rows.add(
+            RawRecord(
+                part.log_partition, offset, time_ms, raw_key, raw_value, records.sets[headers], producer_id,
+                STATES[state],
+            )
+        )  # fmt: skip
+    return rows
+
+
+def _members(folder: LogFolder, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    """Rows in which topics have ids only come last, when all is read that may name them."""
+    waiting: list[Row] = []
+    told: dict[str, str] = {}
+    for part in _parts(folder, wanted):
+        rows = _rows(part, commits_too=False)
+        told |= {uuid_text(id_): name for id_, name in rows.topics.items()}
+        found = _of_group("member_assignments", rows.member_assignments, wanted.group)
+        waiting += [row for row in found if unresolved(row)]
+        yield from _in_batches("member_assignments", [row for row in found if not unresolved(row)])
+    if waiting:
+        names = names_of(folder, {id_ for row in waiting for id_ in unresolved(row)}, told)
+        yield from _in_batches("member_assignments", [resolved(row, names) for row in waiting])
+
+
+def _of_group(table: str, rows: list[Row], group: str | None) -> list[Row]:
+    if group is None:
+        return rows
+    place = schema(table).get_field_index("group_id")
+    return [row for row in rows if row[place] == group]
+
+
+def _in_batches(table: str, rows: list[Row]) -> Iterator[pa.RecordBatch]:
     for start in range(0, len(rows), ROWS_PER_BATCH):
         yield from_rows(table, rows[start : start + ROWS_PER_BATCH])
-
-
-def _records(segment: _Segment) -> Iterator[list[Record] | str]:
-    """The records of each batch, or why there are none."""
-    for number, position in enumerate(segment.walk.positions.tolist()):
-        if number in segment.walk.damaged:
-            yield CRC
-            continue
-        if segment.walk.headers["magic"][number] != MAGIC:
-            yield f"message format {segment.walk.headers['magic'][number]}, from before Kafka 0.11"
-            continue
-        try:
-            yield list(read_records(segment.data, position))
-        except MalformedMessage as problem:
-            yield str(problem)
-
-
-def _transactions(
-    segments: list[_Segment], records: dict[tuple[int, int], list[Record] | str]
-) -> dict[tuple[int, int], str]:
-    """What became of each transactional batch: a marker speaks for all that its producer had pending."""
-    pending: dict[int, list[tuple[int, int]]] = {}
-    found = {}
-    for place, read in records.items():
-        header = segments[place[0]].walk.headers[place[1]]
-        if isinstance(read, str) or not header["attributes"] & TRANSACTIONAL:
-            continue
-        producer = int(header["producer_id"])
-        if not header["attributes"] & CONTROL:
-            pending.setdefault(producer, []).append(place)
-            found[place] = "open"
-            continue
-        for record in read:
-            marker = _marker(record)
-            if marker[0] in ("COMMIT", "ABORT"):
-                for one in pending.pop(producer, ()):
-                    found[one] = "committed" if marker[0] == "COMMIT" else "aborted"
-    return found
-
-
-def _marker(record: Record) -> tuple[str, int | None]:
-    try:
-        marker = parse_marker(record.key, record.value)
-    except MalformedMessage:
-        marker = None
-    if marker is None:
-        return "UNKNOWN", None
-    return ("COMMIT" if marker.commit else "ABORT"), marker.coordinator_epoch
-
-
-def _batch_rows(
-    folder: LogFolder,
-    segment: _Segment,
-    records: dict[tuple[int, int], list[Record] | str],
-    number: int,
-    wanted: Wanted,
-) -> Iterator[Row]:
-    walked = segment.walk
-    for batch, header in enumerate(walked.headers):
-        read = records[number, batch]
-        problem = detail = None
-        marker: tuple[str | None, int | None] = (None, None)
-        if batch in walked.damaged:
-            problem, detail = CRC, walked.damaged[batch]
-        elif isinstance(read, str):
-            problem, detail = UNDECODABLE, read
-        elif header["attributes"] & CONTROL and read:
-            marker = _marker(read[0])
-        last = int(header["base_offset"]) + int(header["last_offset_delta"])
-        times = int(header["max_timestamp"])
-        if wanted.from_offset is not None and last < wanted.from_offset:
-            continue
-        if wanted.until_offset is not None and int(header["base_offset"]) >= wanted.until_offset:
-            continue
-        if wanted.since_ms is not None and times < wanted.since_ms:
-            continue
-        yield _batch_row(folder, segment, batch, header, marker, problem, detail)
-    for stretch in walked.stretches:
-        yield _stretch_row(folder, segment.file, stretch)
-
-
-def _batch_row(
-    folder: LogFolder, segment: _Segment, batch: int, header: Any,
-    marker: tuple[str | None, int | None], problem: str | None, detail: str | None,
-) -> Row:  # fmt: skip
-    attributes = int(header["attributes"])
-    return (
-        folder.log_partition, segment.file.base_offset, int(segment.walk.positions[batch]),
-        int(segment.walk.sizes[batch]), int(header["base_offset"]),
-        int(header["base_offset"]) + int(header["last_offset_delta"]), int(header["record_count"]),
-        micros(int(header["max_timestamp"])), CODECS[attributes & COMPRESSION_MASK], int(header["leader_epoch"]),
-        int(header["producer_id"]), int(header["producer_epoch"]), bool(attributes & TRANSACTIONAL), *marker,
-        int(header["base_sequence"]), "append" if attributes & LOG_APPEND_TIME else "create",
-        micros(int(header["base_timestamp"])) if attributes & DELETE_HORIZON else None,
-        int(header["crc"]), problem, detail,
-    )  # fmt: skip
-
-
-def _stretch_row(folder: LogFolder, file: SegmentFile, stretch: Stretch) -> Row:
-    start = (folder.log_partition, file.base_offset, stretch.position, stretch.size_bytes)
-    return (*start, *(None,) * 15, stretch.problem, stretch.detail)

@@ -11,13 +11,14 @@ import pyarrow as pa
 
 from audit.tables import TABLES
 
+TIMESTAMP = pa.timestamp("us", tz="UTC")
 _SIMPLE = {
     "int": pa.int32(),
     "bigint": pa.int64(),
     "double": pa.float64(),
     "string": pa.string(),
     "boolean": pa.bool_(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp": TIMESTAMP,
 }
 MAX_MS = (2**63 - 1) // 1000  # greater times do not fit into microseconds
 

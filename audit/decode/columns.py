@@ -1,0 +1,30 @@
+"""Columns of Arrow from arrays of numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from audit.decode.schemas import MAX_MS, TIMESTAMP
+from audit.decode.vector import Array
+
+
+def texts(found: list[str] | list[str | None], codes: Array) -> pa.Array:
+    """A column of strings from their codes; -1 is null."""
+    values = pa.array(found, pa.string())
+    if len(found) == 1 and (codes == 0).all():
+        return pa.repeat(values[0], len(codes))
+    none = codes < 0
+    return values.take(pa.array(codes, mask=none if none.any() else None))
+
+
+def times(ms: Array) -> pa.Array:
+    """Timestamps; null where there is none, or one that no timestamp can hold. As schemas.micros."""
+    possible = (ms >= 0) & (ms <= MAX_MS)
+    if possible.all():
+        return pa.array(ms * 1000).cast(TIMESTAMP)
+    return pa.array(np.where(possible, ms, 0) * 1000, mask=~possible).cast(TIMESTAMP)
+
+
+def optional(values: Array, present: Array) -> pa.Array:
+    return pa.array(values) if present.all() else pa.array(values, mask=~present)

@@ -1,0 +1,214 @@
+"""Committed offsets, nearly all records of a log, decoded many at once.
+
+    key      | type 0 or 1, int16 | group: int16 length, bytes | topic: likewise | partition int32 |
+    value    | version int16 | offset int64 | leader epoch int32, from version 3 on
+             | metadata: int16 length (from version 4 on: varint, one more), bytes | commit time int64
+             | version 1: expiry int64; version 4: tagged fields, of which 0 is the topic's id |
+
+Strings come again and again, so each is decoded once per block: equal bytes are found first. What does not fit this
+picture is left to the generated codecs (rows.py).
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from audit.decode.columns import optional, texts, times
+from audit.decode.rows import header_int32, header_text
+from audit.decode.schemas import schema, uuid_text
+from audit.decode.split import Records
+from audit.decode.vector import MAX_DISTINCT_BYTES, Array, distinct, int16_at, integers, uvarints, windows
+from protocol.wire import NO_UUID
+
+TABLE: Final = "offset_commits"
+MIN_KEY_BYTES: Final = 10  # type, two empty strings, partition
+KNOWN_VERSIONS: Final = 5
+TAG_BYTES: Final = 19  # count 1, number 0, size 16, and the id
+TAIL_BYTES: Final = 8 + TAG_BYTES
+
+
+class Commits(NamedTuple):
+    """Decoded commits, column by column. Strings are codes: their place in a list of texts, -1 for none."""
+
+    records: Records
+    names: list[tuple[str, str]]  # group and topic
+    metadata_texts: list[str]
+    topic_ids: list[bytes]
+    name: Array
+    partition: Array
+    version: Array  # -1: a tombstone
+    offset: Array
+    epoch: Array
+    metadata: Array
+    commit_ms: Array
+    expire_ms: Array  # -1: none
+    topic_id: Array
+
+    def pick(self, which: Array) -> Commits:
+        columns = (column[which] for column in self[4:])
+        return Commits(self.records.pick(which), self.names, self.metadata_texts, self.topic_ids, *columns)
+
+    def of_group(self, group_id: str) -> Array:
+        """Which of them are this group's."""
+        return np.array([name[0] == group_id for name in self.names], np.bool_)[self.name]
+
+    def topics(self) -> dict[bytes, str]:
+        """Names of the topic ids."""
+        pairs = np.unique(np.stack([self.topic_id, self.name])[:, self.topic_id >= 0], axis=1)
+        return {self.topic_ids[id_]: self.names[name][1] for id_, name in pairs.T.tolist()}
+
+
+def decode(records: Records) -> tuple[Commits, Array]:
+    """The commits among records of the types 0 and 1, and which records they are; the others are unusual."""
+    buffer = records.buffer
+    usual = (records.key_size >= MIN_KEY_BYTES) & (records.key_size <= MAX_DISTINCT_BYTES)
+    usual &= (records.value_size < 0) | (records.value_size >= 2)
+    kept = np.flatnonzero(usual)
+    if len(kept) < len(usual):
+        records = records.pick(kept)
+    name, names, good = _names(records)
+    partition = integers(windows(buffer, records.key + records.key_size - 4, 4), 0, ">i4")
+    values, fine = _values(records)
+    good &= fine
+    metadata, metadata_texts, fine = _metadata(records, values, good)
+    good &= fine
+    topic_id, topic_ids = _topic_ids(records, values, good)
+    found = Commits(
+        records, names, metadata_texts, topic_ids, name, partition, values.version, values.offset, values.epoch,
+        metadata, values.commit_ms, values.expire_ms, topic_id,
+    )  # fmt: skip
+    if good.all():
+        return found, usual
+    usual[kept[~good]] = False
+    return found.pick(good), usual
+
+
+def _names(records: Records) -> tuple[Array, list[tuple[str, str]], Array]:
+    """Group and topic of each record, and whether they could be read."""
+    sizes = records.key_size - 4
+    codes, firsts = distinct(records.buffer, records.key, sizes)
+    found = [
+        _group_and_topic(records.buffer[start : start + size].tobytes())
+        for start, size in zip(records.key[firsts].tolist(), sizes[firsts].tolist(), strict=True)
+    ]
+    readable = np.array([pair is not None for pair in found], np.bool_)
+    return codes, [pair or ("", "") for pair in found], readable[codes]
+
+
+def _group_and_topic(prefix: bytes) -> tuple[str, str] | None:
+    """From a key without its last four bytes."""
+    topic_at = 6 + int.from_bytes(prefix[2:4], "big")
+    if topic_at > len(prefix) or topic_at + int.from_bytes(prefix[topic_at - 2 : topic_at], "big") != len(prefix):
+        return None
+    return prefix[4 : topic_at - 2].decode("utf-8", "java"), prefix[topic_at:].decode("utf-8", "java")
+
+
+class _Values(NamedTuple):
+    version: Array
+    offset: Array
+    epoch: Array
+    metadata: Array  # position
+    metadata_size: Array
+    commit_ms: Array
+    expire_ms: Array
+    topic_id: Array  # position, -1: none
+
+
+def _values(records: Records) -> tuple[_Values, Array]:
+    """Everything but texts, and which values are as they must be. Of tombstones nothing is used but the version."""
+    buffer, start = records.buffer, records.value
+    version = np.where(records.value_size < 0, -1, int16_at(buffer, start)).astype(np.int32)
+    head = windows(buffer, start, 14)
+    offset, epoch = integers(head, 2, ">i8"), integers(head, 10, ">i4")
+    size, metadata = uvarints(buffer, start + 14)
+    size -= 1
+    older = np.flatnonzero((version < 4) & (version >= 0))
+    if len(older):
+        epoch[older] = np.where(version[older] == 3, epoch[older], -1)
+        at = start[older] + np.where(version[older] == 3, 14, 10)
+        size[older], metadata[older] = int16_at(buffer, at), at + 2
+    tail = metadata + size
+    end = start + np.maximum(records.value_size, 0)
+    good = (size >= 0) & (version < KNOWN_VERSIONS) & (tail + 8 <= end)
+    rows = windows(buffer, np.where(good, tail, 0), TAIL_BYTES)
+    commit_ms = integers(rows, 0, ">i8")
+    left = end - tail
+    tagged = (left == TAIL_BYTES) & (rows[:, 8] == 1) & (rows[:, 9] == 0) & (rows[:, 10] == 16) & (version == 4)
+    untagged = (left == 9) & (rows[:, 8] == 0)
+    expire_ms = np.full(len(version), -1, np.int64)
+    if len(older):
+        explicit = version == 1
+        expire_ms[explicit] = integers(rows[explicit], 8, ">i8")
+        untagged = np.where(version == 4, untagged, left == np.where(explicit, 16, 8))
+    good = (good & (tagged | untagged)) | (version == -1)
+    topic_id = np.where(tagged, tail + 11, -1)
+    return _Values(version, offset, epoch, metadata, size, commit_ms, expire_ms, topic_id), good
+
+
+def _metadata(records: Records, values: _Values, good: Array) -> tuple[Array, list[str], Array]:
+    told = good & (values.version >= 0)
+    codes = np.where(told, 0, -1).astype(np.int32)
+    texts = [""]
+    some = np.flatnonzero(told & (values.metadata_size > 0))
+    if not len(some):
+        return codes, texts, good
+    long = values.metadata_size > MAX_DISTINCT_BYTES
+    some = some[~long[some]]
+    starts, sizes = values.metadata[some], values.metadata_size[some]
+    found, firsts = distinct(records.buffer, starts, sizes)
+    codes[some] = found + 1
+    for start, size in zip(starts[firsts].tolist(), sizes[firsts].tolist(), strict=True):
+        texts.append(records.buffer[start : start + size].tobytes().decode("utf-8", "java"))
+    return codes, texts, ~(long & told)
+
+
+def _topic_ids(records: Records, values: _Values, good: Array) -> tuple[Array, list[bytes]]:
+    codes = np.full(len(good), -1, np.int32)
+    some = np.flatnonzero(good & (values.topic_id >= 0) & (values.version >= 0))
+    starts = values.topic_id[some]
+    found, firsts = distinct(records.buffer, starts, np.full(len(some), 16))
+    ids = [records.buffer[start : start + 16].tobytes() for start in starts[firsts].tolist()]
+    codes[some] = np.array([-1 if id_ == NO_UUID else n for n, id_ in enumerate(ids)], np.int32)[found]
+    return codes, ids
+
+
+# --- to Arrow ------------------------------------------------------------------------------------------------------
+
+
+def to_arrow(commits: Commits, log_partition: int, producer_id: Array, transaction: pa.Array) -> pa.RecordBatch:
+    """A batch of the table offset_commits; the last two are columns for these records."""
+    records, told = commits.records, commits.version >= 0
+    key_type = int16_at(records.buffer, records.key).astype(np.int32)
+    members = [header_text(one, b"kohort.member") for one in records.sets]
+    generations = [header_int32(one, b"kohort.generation") for one in records.sets]
+    columns = {
+        "log_partition": np.full(len(told), log_partition, np.int32),
+        "log_offset": records.offset,
+        "record_time": times(records.time_ms),
+        "group_id": texts([group for group, _ in commits.names], commits.name),
+        "topic": texts([topic for _, topic in commits.names], commits.name),
+        "partition": commits.partition,
+        "tombstone": ~told,
+        "offset": optional(commits.offset, told),
+        "offset_epoch": optional(commits.epoch, told),
+        "metadata": texts(commits.metadata_texts, commits.metadata),
+        "commit_time": times(np.where(told, commits.commit_ms, -1)),
+        "expire_time": times(commits.expire_ms),
+        "topic_id": texts([uuid_text(one) for one in commits.topic_ids], commits.topic_id),
+        "member_id": texts(members, records.headers),
+        "generation": pa.array(generations, pa.int32()).take(pa.array(records.headers)),
+        "producer_id": producer_id,
+        "transaction": transaction,
+        "key_version": key_type,
+        "value_version": optional(commits.version, told),
+    }
+    of = schema(TABLE)
+    arrays = [
+        one if isinstance(one, pa.Array) else pa.array(one, field.type)
+        for field, one in zip(of, columns.values(), strict=True)
+    ]
+    assert list(columns) == of.names
+    return pa.record_batch(arrays, schema=of)

@@ -1,0 +1,85 @@
+"""The files of a log folder, read one after the other, although a running broker may rewrite them meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from audit.decode import files
+from audit.decode.folders import LogFolder, SegmentFile
+from audit.decode.vector import Array
+from audit.decode.walk import TORN, Walk, walk
+from protocol.record_batch import CONTROL, MAGIC, TRANSACTIONAL
+
+ATTEMPTS = 10
+
+
+class Segment(NamedTuple):
+    """A file in memory, and the batches in it."""
+
+    base_offset: int
+    covers_from: int  # what lies before this offset in it has been read from another file
+    data: bytes
+    walk: Walk
+
+    def sound(self) -> Array:
+        """Which batches can be trusted to be what was written, in a format that is known."""
+        found: Array = self.walk.headers["magic"] == MAGIC
+        found[list(self.walk.damaged)] = False
+        return found
+
+    def is_control(self) -> Array:
+        found: Array = self.walk.headers["attributes"] & CONTROL != 0
+        return found
+
+    def is_transactional(self) -> Array:
+        found: Array = self.walk.headers["attributes"] & TRANSACTIONAL != 0
+        return found
+
+
+def load_segments(folder: LogFolder, from_offset: int, until_offset: int | None) -> Iterator[Segment]:
+    """The files that hold offsets in this range.
+
+    When one has vanished, compaction has put another in its place, which may begin further ahead: the folder is listed
+    anew, and what was read already is marked as such.
+    """
+    reached = from_offset
+    failures = 0
+    pending = _holding(folder.segments(), reached, until_offset)
+    while pending:
+        file, *rest = pending
+        try:
+            data = files.read(file.path)
+        except FileNotFoundError:
+            failures += 1
+            if failures > ATTEMPTS:
+                raise
+            pending = _holding(folder.segments(), reached, until_offset)
+            continue
+        covers_from = max(reached, file.base_offset) if failures else file.base_offset
+        known_bytes = folder.active_bytes if file.base_offset == folder.active_base else len(data)
+        yield Segment(file.base_offset, covers_from, data[:known_bytes], _walk(data, known_bytes))
+        reached = rest[0].base_offset if rest else file.base_offset
+        pending = rest
+
+
+def _holding(found: list[SegmentFile], start: int, end: int | None) -> list[SegmentFile]:
+    """Segments of which offsets in [start, end) can be."""
+    following = [*(segment.base_offset for segment in found[1:]), np.iinfo(np.int64).max]
+    return [
+        segment
+        for segment, next_base in zip(found, following, strict=True)
+        if next_base > start and (end is None or segment.base_offset < end)
+    ]
+
+
+def _walk(data: bytes, known_bytes: int) -> Walk:
+    """Of a file that has grown meanwhile, the part that was there when it was found, which may end within a batch."""
+    found = walk(data[:known_bytes])
+    if len(data) <= known_bytes or not found.stretches:
+        return found
+    *others, last = found.stretches
+    growing = last.problem == TORN and last.position + last.size_bytes == known_bytes
+    return found._replace(stretches=others) if growing else found

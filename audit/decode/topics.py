@@ -1,0 +1,84 @@
+"""Names of topics for their ids: consumer and share groups are assigned topics by id.
+
+Who knows them: commits of version 4 (name in the key, id in the value), partition metadata of consumer and share
+groups, and, where the log folder lies in a broker's data folder, the partition.metadata of the topics there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from audit.decode import commits, files
+from audit.decode.folders import LogFolder
+from audit.decode.rows import RawRecord, Rows
+from audit.decode.schemas import uuid_text
+from audit.decode.segments import load_segments
+from audit.decode.split import Records, blocks
+from audit.decode.vector import int16_at
+from storage.layout import (
+    PARTITION_METADATA_FILE,
+    CorruptCheckpoint,
+    parse_partition_folder,
+    parse_partition_metadata,
+)
+
+METADATA_TYPES = (4, 15)
+
+_known: dict[str, dict[str, str]] = {}  # folder -> id -> name
+_searched: dict[tuple[str, str], int] = {}  # (folder, id) -> the log offset up to which it was not to be found
+
+
+def names_of(folder: LogFolder, ids: set[str], told: dict[str, str]) -> dict[str, str]:
+    """As many names as can be found. `told`: what the reader has come across itself.
+
+    Remembers what it has found, and how far it has looked: a stream asks again and again.
+    """
+    known = _known.setdefault(folder.path, {})
+    known.update(told)
+    missing = ids - known.keys()
+    if not missing:
+        return known
+    start = min(_searched.get((folder.path, id_), 0) for id_ in missing)
+    for found in _in_log(folder, start):
+        known.update(found)
+        if not missing - known.keys():
+            return known
+    for found in _in_data_folder(folder):
+        known.update(found)
+        if not missing - known.keys():
+            break
+    _searched.update(dict.fromkeys(((folder.path, id_) for id_ in missing - known.keys()), folder.end_offset))
+    return known
+
+
+def _in_log(folder: LogFolder, start: int) -> Iterator[dict[str, str]]:
+    for segment in load_segments(folder, start, None):
+        for block in blocks(segment.data, segment.walk, segment.sound() & ~segment.is_control()):
+            yield topics_in(block.records)
+
+
+def topics_in(records: Records) -> dict[str, str]:
+    """Ids and names that are together in some record."""
+    types = np.where(records.key_size >= 2, int16_at(records.buffer, records.key), -1)
+    found, _ = commits.decode(records.pick(types == 1))
+    rows = Rows()
+    for number in np.flatnonzero(np.isin(types, METADATA_TYPES)).tolist():
+        key, value = records.key_bytes(number), records.value_bytes(number)
+        rows.add(RawRecord(0, 0, 0, key, value, (), -1, "none"))
+    return {uuid_text(id_): name for id_, name in {**found.topics(), **rows.topics}.items()}
+
+
+def _in_data_folder(folder: LogFolder) -> Iterator[dict[str, str]]:
+    data_folder = files.parent(folder.path)
+    try:
+        topics = {place[0]: name for name in files.scan(data_folder) if (place := parse_partition_folder(name))}
+    except OSError:
+        return
+    for topic, name in topics.items():
+        path = files.join(files.join(data_folder, name), PARTITION_METADATA_FILE)
+        try:
+            yield {uuid_text(parse_partition_metadata(files.read(path), path)): topic}
+        except (OSError, CorruptCheckpoint):
+            continue
