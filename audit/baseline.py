@@ -1,0 +1,171 @@
+"""What a running broker says itself, for the checks that compare the log with it.
+
+A broker goes on while its log is read, so it is asked twice, before and after. What it said both times alike must be
+what the log says; the rest is left out of the comparison. Where partitions start and end is taken from the second
+time: an offset that the log held before cannot lie beyond the end that the broker told later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+BASELINE_PARTITIONS = "baseline_partitions"
+BASELINE_OFFSETS = "baseline_offsets"
+BASELINE_GROUPS = "baseline_groups"
+BASELINE_OWNERS = "baseline_owners"
+
+DDL = {
+    BASELINE_PARTITIONS: "topic string, partition int, start_offset bigint, end_offset bigint",
+    BASELINE_OFFSETS: "group_id string, topic string, partition int, offset bigint",
+    BASELINE_GROUPS: "group_id string, group_type string, state string, offsets_known boolean, owners_known boolean",
+    BASELINE_OWNERS: "group_id string, topic string, partition int, member_id string",
+}
+
+SETTLED = ("Stable", "Empty")  # in other states a group's owners are not in force yet, or not any more
+GROUPS_AT_ONCE = 500
+PARTITIONS_AT_ONCE = 2_000
+TIMEOUT_MS = 20_000
+
+Place = tuple[str, int]
+
+
+class BaselineError(Exception):
+    """The broker cannot be asked; the message says why in one line."""
+
+
+class GroupAnswer(NamedTuple):
+    """`offsets` and `owners` are None if the broker did not say, or says something else each time."""
+
+    type: str
+    state: str
+    offsets: Mapping[Place, int] | None
+    owners: frozenset[tuple[Place, str]] | None  # with member ids
+
+
+class Answers(NamedTuple):
+    groups: Mapping[str, GroupAnswer]
+    partitions: Mapping[Place, tuple[int | None, int | None]]  # start and end
+
+
+def ask(address: str, *, group: str | None = None) -> Answers:
+    """Everything that the checks want to know; about one group only if one is given."""
+    from kafka import KafkaAdminClient
+    from kafka.errors import KafkaError
+
+    admin = None
+    try:
+        admin = KafkaAdminClient(bootstrap_servers=address, request_timeout_ms=TIMEOUT_MS, client_id="kohort-audit")
+        return Answers(_groups(admin, group), _partitions(admin))
+    except KafkaError as error:
+        raise BaselineError(f"{address}: {str(error) or type(error).__name__}") from error
+    except (OSError, ValueError) as error:
+        raise BaselineError(f"{address}: {error}") from error
+    finally:
+        if admin is not None:
+            admin.close()
+
+
+def agreed(before: Answers, after: Answers) -> Answers:
+    """What did not change while the log was read. A group that came or went meanwhile is left out."""
+    groups = {
+        group_id: GroupAnswer(
+            now.type,
+            now.state,
+            _alike(then.offsets, now.offsets),
+            _alike(then.owners, now.owners) if then.state == now.state else None,
+        )
+        for group_id, now in after.groups.items()
+        if (then := before.groups.get(group_id)) is not None
+    }
+    return Answers(groups, after.partitions)
+
+
+def _alike(then: Any, now: Any) -> Any:
+    return now if then == now else None
+
+
+def baseline_tables(spark: SparkSession, answers: Answers) -> dict[str, DataFrame]:
+    """For the checks, beside the other tables."""
+    rows: dict[str, list[tuple[Any, ...]]] = {
+        BASELINE_PARTITIONS: [(*place, *ends) for place, ends in answers.partitions.items()],
+        BASELINE_OFFSETS: [
+            (group_id, *place, offset)
+            for group_id, group in answers.groups.items()
+            for place, offset in (group.offsets or {}).items()
+        ],
+        BASELINE_GROUPS: [
+            (group_id, group.type, group.state, group.offsets is not None, group.owners is not None)
+            for group_id, group in answers.groups.items()
+        ],
+        BASELINE_OWNERS: [
+            (group_id, *place, member_id)
+            for group_id, group in answers.groups.items()
+            for place, member_id in sorted(group.owners or ())
+        ],
+    }
+    return {name: spark.createDataFrame(rows[name], ddl) for name, ddl in DDL.items()}
+
+
+# --- asking -------------------------------------------------------------------------------------------------------
+
+
+def _groups(admin: Any, only: str | None) -> dict[str, GroupAnswer]:
+    listed = {one["group_id"]: one for one in admin.list_groups() if only in (None, one["group_id"])}
+    answers: dict[str, GroupAnswer] = {}
+    for some in _chunks(sorted(listed), GROUPS_AT_ONCE):
+        described = admin.describe_groups(some)
+        committed = admin.list_group_offsets(dict.fromkeys(some))
+        for group_id in some:
+            told = described.get(group_id, {})
+            kind = str(listed[group_id].get("group_type") or "classic").lower()
+            state = str(told.get("group_state") or listed[group_id].get("group_state") or "")
+            offsets = committed.get(group_id)
+            answers[group_id] = GroupAnswer(
+                kind,
+                state,
+                None if offsets is None else {tuple(at): one.offset for at, one in offsets.items() if one.offset >= 0},
+                _owners(told) if kind == "classic" and state in SETTLED and not told.get("error") else None,
+            )
+    return answers
+
+
+def _owners(told: Mapping[str, Any]) -> frozenset[tuple[Place, str]] | None:
+    """None if an assignment is not a consumer's."""
+    owners = set()
+    for member in told["members"]:
+        assignment = member["member_assignment"]
+        if not assignment:
+            continue
+        if not isinstance(assignment, Mapping):
+            return None
+        for topic in assignment["assigned_partitions"]:
+            owners |= {((topic["topic"], number), str(member["member_id"])) for number in topic["partitions"]}
+    return frozenset(owners)
+
+
+def _partitions(admin: Any) -> dict[Place, tuple[int | None, int | None]]:
+    from kafka import TopicPartition
+    from kafka.admin import OffsetSpec
+
+    found: dict[Place, tuple[int | None, int | None]] = {}
+    readable = []
+    for topic in admin.describe_topics():
+        for partition in topic["partitions"]:
+            place = TopicPartition(topic["name"], partition["partition_index"])
+            found[place.topic, place.partition] = (None, None)
+            if not topic.get("is_internal") and not partition.get("error_code") and partition.get("leader_id", 0) >= 0:
+                readable.append(place)
+    for some in _chunks(readable, PARTITIONS_AT_ONCE):
+        starts = admin.list_partition_offsets(dict.fromkeys(some, OffsetSpec.EARLIEST))
+        ends = admin.list_partition_offsets(dict.fromkeys(some, OffsetSpec.LATEST))
+        found |= {(at.topic, at.partition): (starts[at].offset, ends[at].offset) for at in some}
+    return found
+
+
+def _chunks(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
