@@ -14,9 +14,9 @@ If two members own a partition at a time, both intervals are there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Container, Iterable, Sequence
+from itertools import count
+from typing import Any, NamedTuple
 
 from audit.derive.moves import count_moves
 from audit.derive.records import (
@@ -39,24 +39,23 @@ MOVED, UNASSIGNED, LEFT, EMPTIED, DELETED = "moved", "unassigned", "left", "empt
 AWAY = -2  # member epoch of a static member that will come back
 
 
-@dataclass(slots=True)
-class Interval:
+class Interval(NamedTuple):
     """A row of ownership_intervals, without the columns that all of the group share."""
 
     group_type: str
-    topic: str
-    partition: int
     member_id: str
     instance_id: str | None
     client_id: str | None
     client_host: str | None
+    topic: str
+    partition: int
     first_generation: int | None
-    last_generation: int | None
     start_ms: int
     start_log_offset: int
-    end_ms: int | None = None
-    end_log_offset: int | None = None
-    ended_by: str | None = None
+    last_generation: int | None
+    end_ms: int | None
+    end_log_offset: int | None
+    ended_by: str | None
 
 
 class Rebalance(NamedTuple):
@@ -103,19 +102,28 @@ def walk(log: GroupLog) -> History:
             group.classic_record(record)
         else:
             group.epoch_record(record)
-    group.holdings.confirm_open()
-    return History(group.holdings.intervals, group.rebalances)
+    return History(group.holdings.intervals(), group.rebalances)
 
 
 class _Holdings:
-    """Who holds what; what ends becomes an interval with an end."""
+    """Who holds what. What began and how it ended are tuples, put together to intervals when all is known."""
 
     def __init__(self) -> None:
-        self.intervals: list[Interval] = []
-        self._held: dict[str, dict[Place, Interval]] = {}  # by member id
+        self._begun: list[tuple[Any, ...]] = []
+        self._ended: dict[int, tuple[Any, ...]] = {}  # by index in _begun
+        self._held: dict[str, dict[Place, int]] = {}  # by member id: places, with their index in _begun
         self._confirmed: dict[str, int | None] = {}  # the generation in which a member's partitions were last seen
 
-    def of(self, member_id: str) -> Iterable[Place]:
+    def intervals(self) -> list[Interval]:
+        still_held = {
+            index: (self._confirmed[member_id], None, None, None)
+            for member_id, held in self._held.items()
+            for index in held.values()
+        }
+        ends = self._ended | still_held
+        return [Interval._make(begun + ends[index]) for index, begun in enumerate(self._begun)]
+
+    def of(self, member_id: str) -> dict[Place, int]:
         return self._held.get(member_id, {})
 
     def member_ids(self) -> list[str]:
@@ -128,32 +136,26 @@ class _Holdings:
         """From this record on the member holds these too, and what it holds already is confirmed."""
         held = self._held.setdefault(member.member_id, {})
         self._confirmed[member.member_id] = by.generation
-        for place in places:
-            if place not in held:
-                held[place] = interval = Interval(
-                    kind, place[0], place[1], member.member_id, member.instance_id, member.client_id,
-                    member.client_host, by.generation, by.generation, by.time_ms, by.log_offset,
-                )  # fmt: skip
-                self.intervals.append(interval)
+        new = [place for place in places if place not in held]
+        if new:
+            who = (kind, member.member_id, member.instance_id, member.client_id, member.client_host)
+            when = (by.generation, by.time_ms, by.log_offset)
+            held.update(zip(new, count(len(self._begun)), strict=False))
+            self._begun += [who + place + when for place in new]
 
-    def end(self, member_id: str, place: Place, by: GroupRecord | MemberRecord, why: str) -> None:
-        interval = self._held[member_id].pop(place)
-        interval.last_generation = self._confirmed[member_id]
-        interval.end_ms, interval.end_log_offset, interval.ended_by = by.time_ms, by.log_offset, why
+    def end(self, member_id: str, places: Iterable[Place], by: GroupRecord | MemberRecord, why: str) -> None:
+        held = self._held[member_id]
+        end = (self._confirmed[member_id], by.time_ms, by.log_offset, why)
+        self._ended.update(dict.fromkeys([held.pop(place) for place in places], end))
 
     def end_all(self, member_id: str, by: GroupRecord | MemberRecord, why: str) -> None:
-        for place in list(self.of(member_id)):
-            self.end(member_id, place, by, why)
-        self._held.pop(member_id, None)
+        if member_id in self._held:
+            self.end(member_id, list(self._held[member_id]), by, why)
+            del self._held[member_id]
 
     def end_everything(self, by: GroupRecord | MemberRecord, why: str) -> None:
         for member_id in self.member_ids():
             self.end_all(member_id, by, why)
-
-    def confirm_open(self) -> None:
-        for member_id, held in self._held.items():
-            for interval in held.values():
-                interval.last_generation = self._confirmed[member_id]
 
 
 class _Group:
@@ -206,18 +208,24 @@ class _Group:
 
     def _own(self, record: GroupRecord) -> None:
         members = {member.member_id: member for member in record.members}
-        assigned: set[Place] | None = None
+        assigned = {place for each in record.members for place in each.assigned or ()}
         for member_id in self.holdings.member_ids():
             member = members.get(member_id)
             if member is None:
                 self.holdings.end_all(member_id, record, LEFT)
-            elif gone := set(self.holdings.of(member_id)).difference(member.assigned or ()):
-                if assigned is None:
-                    assigned = {place for each in record.members for place in each.assigned or ()}
-                for place in sorted(gone):
-                    self.holdings.end(member_id, place, record, MOVED if place in assigned else UNASSIGNED)
+            else:
+                self._give_up(member_id, set(member.assigned or ()), assigned, record)
         for member in record.members:
             self.holdings.hold(CLASSIC, member, member.assigned or (), record)
+
+    def _give_up(
+        self, member_id: str, keeps: set[Place], wanted: Container[Place], record: GroupRecord | MemberRecord
+    ) -> None:
+        """All but what it keeps. `wanted`: what somebody else has now, or shall have."""
+        gone = [place for place in self.holdings.of(member_id) if place not in keeps]
+        if gone:
+            self.holdings.end(member_id, [place for place in gone if place in wanted], record, MOVED)
+            self.holdings.end(member_id, [place for place in gone if place not in wanted], record, UNASSIGNED)
 
     # --- consumer groups
 
@@ -265,13 +273,9 @@ class _Group:
         if record.tombstone or record.generation == AWAY:
             self.holdings.end_all(member_id, record, LEFT)
             return
-        own = {*(record.member.assigned or ()), *record.revoking}
-        gone = set(self.holdings.of(member_id)) - own
-        if gone:
-            wanted = self._wanted_elsewhere(member_id)
-            for place in sorted(gone):
-                self.holdings.end(member_id, place, record, MOVED if place in wanted else UNASSIGNED)
-        self.holdings.hold(CONSUMER, self._present.get(member_id, record.member), sorted(own), record)
+        own = [*(record.member.assigned or ()), *record.revoking]
+        self._give_up(member_id, set(own), self._wanted_elsewhere(member_id), record)
+        self.holdings.hold(CONSUMER, self._present.get(member_id, record.member), own, record)
 
     def _wanted_elsewhere(self, member_id: str) -> set[Place]:
         """What others are to get, or have got already."""

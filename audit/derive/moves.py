@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from operator import eq
 from typing import NamedTuple
 
 from audit.derive.records import Member, Place
@@ -37,24 +38,44 @@ def count_moves(before: Mapping[Place, str], members: Sequence[Member]) -> Moves
     owners: dict[Place, str] = {}
     for member in members:
         owners.update(dict.fromkeys(member.assigned or (), member.identity))
-    moved = [place for place, owner in owners.items() if before.get(place, owner) != owner]
-    if moved and len(owners) != sum(len(member.assigned or ()) for member in members):
-        moved = _without_kept(moved, before, members)
-    if not moved:
-        return Moves(owners, 0, 0, 0)
-    subscriptions = {member.identity: member.topics for member in members}
-    unforced = [place for place in moved if _could_stay(place, before, subscriptions)]
-    forced = len(moved) - len(unforced)
-    if not unforced:
-        return Moves(owners, len(moved), forced, 0)
-    needed = _needed(owners, before, members, subscriptions)
-    return Moves(owners, len(moved), forced, max(0, len(unforced) - needed))
+    has_one_owner_each = len(owners) == sum(len(member.assigned or ()) for member in members)
+    if has_one_owner_each and len({member.topics for member in members}) == 1:
+        return _count_equal(before, owners, members)
+    return _count_any(before, owners, members)
 
 
-def _without_kept(moved: list[Place], before: Mapping[Place, str], members: Sequence[Member]) -> list[Place]:
-    """Some partition has two owners: it stayed if one of them is the owner before."""
+def _count_equal(before: Mapping[Place, str], owners: dict[Place, str], members: Sequence[Member]) -> Moves:
+    """All want the same topics, as in nearly every group: it is enough to count."""
+    had = Counter(map(before.get, owners))  # None: partitions that nobody had
+    kept = sum(map(eq, map(before.get, owners), owners.values()))
+    moved = len(owners) - had[None] - kept
+    loads_before = [had[member.identity] for member in members]
+    unforced = sum(loads_before) - kept
+    needed = _least(loads_before, [len(member.assigned or ()) for member in members]) if unforced else 0
+    return Moves(owners, moved, moved - unforced, max(0, unforced - needed))
+
+
+def _least(loads_before: list[int], loads_now: list[int]) -> int:
+    """How many have to move: the member that had most gets most, and so on."""
+    pairs = zip(sorted(loads_before, reverse=True), sorted(loads_now, reverse=True), strict=True)
+    return sum(max(0, had - has) for had, has in pairs)
+
+
+def _count_any(before: Mapping[Place, str], owners: dict[Place, str], members: Sequence[Member]) -> Moves:
     kept = {place for member in members for place in member.assigned or () if before.get(place) == member.identity}
-    return [place for place in moved if place not in kept]
+    moved = [place for place in owners if place in before and place not in kept]
+    subscriptions = {member.identity: member.topics for member in members}
+    could_stay = [place for place in owners if _could_stay(place, before, subscriptions)]
+    unforced = len(could_stay) - len(kept.intersection(could_stay))
+    if len(set(subscriptions.values())) == 1:
+        had = Counter(before[place] for place in could_stay)
+        loads_now = [len(member.assigned or ()) for member in members]
+        needed = _least([had[member.identity] for member in members], loads_now)
+    else:
+        had_of_topic = Counter((before[place], place[0]) for place in could_stay)
+        has_of_topic = Counter((member.identity, place[0]) for member in members for place in member.assigned or ())
+        needed = sum(max(0, count - has_of_topic[key]) for key, count in had_of_topic.items())
+    return Moves(owners, len(moved), len(moved) - unforced, max(0, unforced - needed))
 
 
 def _could_stay(place: Place, before: Mapping[Place, str], subscriptions: Mapping[str, frozenset[str] | None]) -> bool:
@@ -63,21 +84,3 @@ def _could_stay(place: Place, before: Mapping[Place, str], subscriptions: Mappin
         return False
     topics = subscriptions[owner]
     return topics is None or place[0] in topics
-
-
-def _needed(
-    owners: Mapping[Place, str],
-    before: Mapping[Place, str],
-    members: Sequence[Member],
-    subscriptions: Mapping[str, frozenset[str] | None],
-) -> int:
-    """The least number of unforced moves that leads to the loads there are now."""
-    could_stay = [place for place in owners if _could_stay(place, before, subscriptions)]
-    if len(set(subscriptions.values())) > 1:
-        had_of_topic = Counter((before[place], place[0]) for place in could_stay)
-        has_of_topic = Counter((member.identity, place[0]) for member in members for place in member.assigned or ())
-        return sum(max(0, count - has_of_topic[key]) for key, count in had_of_topic.items())
-    had = Counter(before[place] for place in could_stay)
-    loads_before = sorted((had[member.identity] for member in members), reverse=True)
-    loads_now = sorted((len(member.assigned or ()) for member in members), reverse=True)
-    return sum(max(0, a - b) for a, b in zip(loads_before, loads_now, strict=True))

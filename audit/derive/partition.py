@@ -1,0 +1,101 @@
+"""Derived tables of one partition of the log, from its base tables: all of it in Arrow, without Spark.
+
+A group lives in one partition of the log, so nothing else is needed. A group that strayed into another partition has a
+history of its own there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from audit.decode.schemas import schema
+from audit.derive.commits import visible_commits
+from audit.derive.facts import facts_of
+from audit.derive.history import History, Interval, Rebalance, walk
+from audit.derive.records import GroupLog, group_logs
+from audit.derive.steps import steps_of
+from audit.derive.what_if import WhatIf, what_if_rows
+from audit.tables import (
+    COMMIT_STEPS,
+    GROUP_GENERATIONS,
+    MEMBER_ASSIGNMENTS,
+    OFFSET_COMMITS,
+    OWNERSHIP_INTERVALS,
+    PARTITION_FACTS,
+    REBALANCES,
+    WHAT_IF,
+)
+
+NEEDED = (OFFSET_COMMITS.name, GROUP_GENERATIONS.name, MEMBER_ASSIGNMENTS.name)
+MADE = (OWNERSHIP_INTERVALS.name, REBALANCES.name, WHAT_IF.name, COMMIT_STEPS.name, PARTITION_FACTS.name)
+
+_TIMES = {"start_ms": "start_time", "end_ms": "end_time", "time_ms": "time", "join_start_ms": "join_start"}
+
+
+def derive_partition(log_partition: int, base: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    """The tables of MADE from those of NEEDED, which hold nothing of other log partitions."""
+    generations = base[GROUP_GENERATIONS.name]
+    logs = dict(group_logs(generations, base[MEMBER_ASSIGNMENTS.name]))
+    histories = {group_id: walk(log) for group_id, log in logs.items()}
+    intervals = _intervals(log_partition, histories)
+    commits, owned = visible_commits(base[OFFSET_COMMITS.name], intervals)
+    steps = steps_of(commits, generations, intervals, owned)
+    facts = facts_of(commits, steps, intervals, owned)
+    return {
+        OWNERSHIP_INTERVALS.name: intervals,
+        REBALANCES.name: _rebalances(log_partition, histories),
+        WHAT_IF.name: _what_if(logs),
+        COMMIT_STEPS.name: _table(COMMIT_STEPS.name, steps, log_partition=log_partition),
+        PARTITION_FACTS.name: _table(PARTITION_FACTS.name, facts, log_partition=log_partition),
+    }
+
+
+def _intervals(log_partition: int, histories: Mapping[str, History]) -> pa.Table:
+    rows = [interval for history in histories.values() for interval in history.intervals]
+    group_ids = [group_id for group_id, history in histories.items() for _ in history.intervals]
+    columns = _columns(Interval._fields, rows)
+    return _table(OWNERSHIP_INTERVALS.name, columns, log_partition=log_partition, group_id=group_ids)
+
+
+def _rebalances(log_partition: int, histories: Mapping[str, History]) -> pa.Table:
+    rows = [rebalance for history in histories.values() for rebalance in history.rebalances]
+    group_ids = [group_id for group_id, history in histories.items() for _ in history.rebalances]
+    columns = _columns(Rebalance._fields, rows)
+    return _table(REBALANCES.name, columns, log_partition=log_partition, group_id=group_ids)
+
+
+def _what_if(logs: Mapping[str, GroupLog]) -> pa.Table:
+    found = {group_id: list(what_if_rows(log)) for group_id, log in logs.items()}
+    rows = [row for of_group in found.values() for row in of_group]
+    group_ids = [group_id for group_id, of_group in found.items() for _ in of_group]
+    return _table(WHAT_IF.name, _columns(WhatIf._fields, rows), group_id=group_ids)
+
+
+def _columns(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
+    return dict(zip(names, zip(*rows, strict=True) if rows else [()] * len(names), strict=True))
+
+
+def _table(name: str, columns: Mapping[str, Any] | pa.Table, **same: Any) -> pa.Table:
+    """In the order and with the types of the table; what is missing is null."""
+    given = {key: columns[key] for key in (columns.column_names if isinstance(columns, pa.Table) else columns)}
+    given = {_TIMES.get(key, key): _times(value) if key in _TIMES else value for key, value in given.items()} | same
+    count = max((len(value) for value in given.values() if not isinstance(value, int)), default=0)
+    of = schema(name)
+    return pa.table([_column(given.get(field.name), field.type, count) for field in of], schema=of)
+
+
+def _times(ms: Sequence[int | None]) -> pa.Array:
+    return pa.array(ms, pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC"))
+
+
+def _column(value: Any, kind: pa.DataType, count: int) -> Any:
+    if value is None:
+        return pa.nulls(count, kind)
+    if isinstance(value, int):
+        return pa.repeat(pa.scalar(value, kind), count)
+    if isinstance(value, (pa.Array, pa.ChunkedArray)):
+        return value.cast(kind)
+    return pa.array(value, kind)
