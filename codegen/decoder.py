@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from codegen.classes import default_of
 from codegen.lines import Lines, Source
-from codegen.schema import FIXED, Field, Message, Struct
+from codegen.schema import FIXED, USUALLY_EMPTY, Field, Message, Struct
 
 
 def write_message_decoder(source: Source, message: Message, version: int, name: str) -> str:
@@ -202,6 +202,8 @@ class _StructReader:
         fields = struct.plain(self.version)
         if all(f.type in FIXED for f in fields) and fields:
             self._read_rows(struct, place)
+        elif len(fields) > 1 and all(f.type in FIXED for f in fields[:-1]) and fields[-1].name in USUALLY_EMPTY:
+            self._read_rows_without_text(struct, place)
         else:
             self._read_one_by_one(struct, place)
 
@@ -228,6 +230,25 @@ class _StructReader:
             comma = "," if len(fields) + self.flexible == 1 else ""
             made = f"{struct.class_name}({values})"
             self.lines.add(f"{place} = [{made} for {row}{comma} in {rows}(data[pos:end])]")
+            self.lines.add("pos = end")
+        with self.lines.block("else:"):
+            self._read_one_by_one(struct, place)
+
+    def _read_rows_without_text(self, struct: Struct, place: str) -> None:
+        """A string at the end that is empty in every element (the metadata of offsets): then they are rows too."""
+        *fields, text = struct.plain(self.version)
+        fixed = sum(FIXED[f.type][1] for f in fields)
+        size = fixed + 2  # flexible: a length of 1, no tags; otherwise a length of 0 in two bytes
+        length = 1 if self.flexible else 0
+        self.lines.add(f"end = pos + n * {size}")
+        empty = f"data[pos + {fixed} : end : {size}].count({length}) == n"
+        no_tags = f"data[pos + {fixed + 1} : end : {size}].count(0) == n"
+        with self.lines.block(f"if n > 2 and {empty} and {no_tags}:"):
+            names = {f.name: f"v{i}" for i, f in enumerate(fields)} | {text.name: '""'}
+            row = ", ".join(names[f.name] for f in fields) + ("," if len(fields) == 1 else "")
+            values = ", ".join(names[f.name] if f.name in names else default_of(self.source, f) for f in struct.fields)
+            rows = self.source.iter_unpack("".join(FIXED[f.type][0] for f in fields) + "xx")
+            self.lines.add(f"{place} = [{struct.class_name}({values}) for {row} in {rows}(data[pos:end])]")
             self.lines.add("pos = end")
         with self.lines.block("else:"):
             self._read_one_by_one(struct, place)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from codegen.decoder import _snake
 from codegen.lines import Lines, Source
-from codegen.schema import FIXED, Field, Message, Struct
+from codegen.schema import FIXED, USUALLY_EMPTY, Field, Message, Struct
 
 
 def write_message_encoder(source: Source, message: Message, version: int, name: str) -> str:
@@ -146,6 +146,8 @@ class _StructWriter:
                 self.lines.add(f"out += [{self.pack_fixed(fields, each)} for {each} in {items}]")
                 return
             with self.lines.block(f"for {each} in {items}:"):
+                if not tagged and {f.name for f in fields if f.type not in FIXED} <= USUALLY_EMPTY:
+                    self._write_without_text(fields, each)
                 self.write_struct(element.struct, each)
                 self.flush()
         elif element.type == "uuid":
@@ -155,6 +157,19 @@ class _StructWriter:
             self.lines.add(f"out += [{pack}(text) for text in {items}]")
         else:
             raise ValueError(element)
+
+    def _write_without_text(self, fields: list[Field], each: str) -> None:
+        """An element whose only string is empty (the metadata of offsets) is one pack."""
+        run = []
+        for f in fields:
+            if f.type in FIXED:
+                run.append((FIXED[f.type][0], f"{each}.{f.name}"))
+            else:
+                run.append(("B", "1") if self.flexible else ("xx", ""))
+                text = f.name
+        with self.lines.block(f'if {each}.{text} == "":'):
+            self.lines.add(f"w({self._packed([*run, *([('x', '')] if self.flexible else [])])})")
+            self.lines.add("continue")
 
     def _write_ints(self, f: Field, code: str, items: str) -> None:
         """Count and integers of a short array leave in one pack."""

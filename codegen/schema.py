@@ -27,6 +27,9 @@ FIXED = {
     "bool": ("?", 1),
     "uuid": ("16s", 16),
 }
+
+# Strings that hardly anybody uses: a row of otherwise fixed size is read and written in one go without them.
+USUALLY_EMPTY = {"committed_metadata", "metadata"}
 ALWAYS = (0, 32767)
 NEVER = (1, 0)
 

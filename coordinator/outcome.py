@@ -38,7 +38,7 @@ class CommitRecords:
     __slots__ = ("group", "headers", "is_plain", "now", "rows", "topic", "topic_id")
 
     def __init__(
-        self, group: str, topic: str, topic_id: bytes, rows: Sequence[Any], is_plain: bool, now: int, headers: Headers
+        self, group: str, topic: str, topic_id: bytes, rows: Sequence[Any], is_plain: bool, now: int, headers: bytes
     ) -> None:
         self.group = group
         self.topic = topic
@@ -46,7 +46,7 @@ class CommitRecords:
         self.rows = rows
         self.is_plain = is_plain  # none has metadata
         self.now = now
-        self.headers = headers
+        self.headers = headers  # packed: a member's commits in one generation share theirs
 
 
 class Reply(NamedTuple):

@@ -12,7 +12,7 @@ from functools import lru_cache
 from struct import Struct
 from typing import Any
 
-from coordinator.outcome import CommitRecords, Headers, Record
+from coordinator.outcome import CommitRecords, Record
 from protocol.log_records import encode_key, encode_value
 from protocol.messages.log_offset_commit import OffsetCommitKey
 from protocol.record_batch import build_encoded, encode_headers, encode_record
@@ -21,9 +21,7 @@ from protocol.wire import NO_UUID, uvarint
 
 OFFSET_COMMIT = 1
 MAX_BATCH_BYTES = 900_000  # a batch must stay below max.message.bytes
-MAX_CACHED_PREFIXES = 50_000
 ONE_BYTE_DELTAS = 64  # offset deltas below this are one byte
-MAX_PLAIN_PREFIX_BYTES = 1000
 
 _int32 = Struct(">i").pack
 _int64 = Struct(">q").pack
@@ -31,8 +29,6 @@ _version_offset_epoch = Struct(">hqi").pack  # version 4
 _PLAIN_VALUE_BYTES = 42  # version, offset, epoch, empty metadata, time, and one tagged field: 16 bytes of topic id
 _VALUE_START = encode_varint(_PLAIN_VALUE_BYTES) + b"\x00\x04"
 _TOPIC_ID_TAG = b"\x01\x00\x10"  # one tagged field, number 0, 16 bytes
-
-_prefixes: dict[tuple[str, str], bytes] = {}
 
 
 def batches(records: Sequence[Record | CommitRecords], first_offset: int, now: int) -> list[bytes]:
@@ -43,7 +39,7 @@ def batches(records: Sequence[Record | CommitRecords], first_offset: int, now: i
             made.add_commit(record)
         else:
             assert type(record) is Record
-            made.add(*_key_and_value(record), _packed_headers(record.headers))
+            made.add(*_key_and_value(record), encode_headers(record.headers))
     made.finish()
     return made.done
 
@@ -69,33 +65,33 @@ class Batches:
         self._size += len(packed)
 
     def add_commit(self, commit: CommitRecords) -> None:
-        packed_headers = _packed_headers(commit.headers)
-        prefix = _key_prefix(commit.group, commit.topic)
-        if commit.is_plain and commit.topic_id != NO_UUID and len(prefix) < MAX_PLAIN_PREFIX_BYTES:
-            self._add_plain(commit, prefix, packed_headers)
-            return
-        self._add_rows(commit, commit.rows, prefix, packed_headers)
+        layout = _layout(commit.group, commit.topic, commit.topic_id, commit.headers)
+        if commit.is_plain and layout.fits_plain:
+            self._add_plain(commit, layout)
+        else:
+            self._add_rows(commit, commit.rows, layout.prefix)
 
-    def _add_rows(self, commit: CommitRecords, rows: Sequence[Any], prefix: bytes, packed_headers: bytes) -> None:
+    def _add_rows(self, commit: CommitRecords, rows: Sequence[Any], prefix: bytes) -> None:
         for row in rows:
-            self.add(prefix + _int32(row.partition_index), _pack_committed(commit, row), packed_headers)
+            self.add(prefix + _int32(row.partition_index), _pack_committed(commit, row), commit.headers)
 
-    def _add_plain(self, commit: CommitRecords, prefix: bytes, packed_headers: bytes) -> None:
+    def _add_plain(self, commit: CommitRecords, layout: Layout) -> None:
         """Rows that differ in numbers only: each is one pack, and everything that they share is bytes already."""
         rows: Sequence[Any] = commit.rows
-        end = b"\x01" + _int64(commit.now) + _TOPIC_ID_TAG + commit.topic_id + packed_headers
+        end = b"\x01" + _int64(commit.now) + layout.tail
         while rows:
             first = len(self._body)
             if first >= len(SMALL_VARINTS):
-                self._add_rows(commit, rows, prefix, packed_headers)
+                self._add_rows(commit, rows, layout.prefix)
                 return
-            start, pack, size_bytes = _plain_record(len(prefix), len(end), 1 if first < ONE_BYTE_DELTAS else 2)
-            limit = ONE_BYTE_DELTAS if first < ONE_BYTE_DELTAS else len(SMALL_VARINTS)
+            is_short = first < ONE_BYTE_DELTAS
+            start, pack, size_bytes = layout.short if is_short else layout.long
+            limit = ONE_BYTE_DELTAS if is_short else len(SMALL_VARINTS)
             room = min(limit - first, (MAX_BATCH_BYTES - self._size) // size_bytes)
             if room <= 0:
                 self.finish()
                 continue
-            key_start = SMALL_VARINTS[len(prefix) + 4] + prefix
+            key_start = layout.key_start
             packed = [
                 pack(
                     start, delta, key_start, row.partition_index, _VALUE_START,
@@ -115,20 +111,32 @@ class Batches:
             self._body, self._size = [], 0
 
 
-@lru_cache(maxsize=4096)
-def _plain_record(prefix_bytes: int, end_bytes: int, delta_bytes: int) -> tuple[bytes, Callable[..., bytes], int]:
-    """How such a record begins, what packs it, and how long it is."""
-    key_bytes = len(SMALL_VARINTS[prefix_bytes + 4]) + prefix_bytes
-    length = 2 + delta_bytes + key_bytes + 4 + len(_VALUE_START) + 12 + end_bytes
-    start = encode_varint(length) + b"\0\0"
-    layout = Struct(f">{len(start)}s{delta_bytes}s{key_bytes}si{len(_VALUE_START)}sqi{end_bytes}s")
-    return start, layout.pack, layout.size
+class Layout:
+    """What the records of one member's commits to one topic have in common."""
+
+    __slots__ = ("fits_plain", "key_start", "long", "prefix", "short", "tail")
+
+    def __init__(self, prefix: bytes, topic_id: bytes, headers: bytes) -> None:
+        self.prefix = prefix
+        self.key_start = encode_varint(len(prefix) + 4) + prefix
+        self.tail = _TOPIC_ID_TAG + topic_id + headers  # behind the commit's time
+        self.fits_plain = topic_id != NO_UUID
+        self.short = self._plain(1)
+        self.long = self._plain(2)
+
+    def _plain(self, delta_bytes: int) -> tuple[bytes, Callable[..., bytes], int]:
+        """How a record without metadata begins, what packs the whole, and how long it is."""
+        key_start = self.key_start
+        end_bytes = 9 + len(self.tail)
+        length = 2 + delta_bytes + len(key_start) + 4 + len(_VALUE_START) + 12 + end_bytes
+        start = encode_varint(length) + b"\0\0"
+        form = Struct(f">{len(start)}s{delta_bytes}s{len(key_start)}si{len(_VALUE_START)}sqi{end_bytes}s")
+        return start, form.pack, form.size
 
 
 @lru_cache(maxsize=10_000)
-def _packed_headers(headers: Headers) -> bytes:
-    """A member commits many times in a generation, and they are the same."""
-    return encode_headers(headers)
+def _layout(group: str, topic: str, topic_id: bytes, headers: bytes) -> Layout:
+    return Layout(encode_key(OFFSET_COMMIT, OffsetCommitKey(group, topic, 0))[:-4], topic_id, headers)
 
 
 def _build(body: list[bytes], base_offset: int, now: int) -> bytes:
@@ -139,15 +147,6 @@ def _build(body: list[bytes], base_offset: int, now: int) -> bytes:
 def _key_and_value(record: Record) -> tuple[bytes, bytes | None]:
     kind, key, value, _, version = record
     return encode_key(kind, key), None if value is None else encode_value(kind, value, version)
-
-
-def _key_prefix(group: str, topic: str) -> bytes:
-    prefix = _prefixes.get((group, topic))
-    if prefix is None:
-        if len(_prefixes) >= MAX_CACHED_PREFIXES:
-            _prefixes.clear()
-        prefix = _prefixes[group, topic] = encode_key(OFFSET_COMMIT, OffsetCommitKey(group, topic, 0))[:-4]
-    return prefix
 
 
 def _pack_committed(commit: CommitRecords, row: Any) -> bytes:

@@ -9,6 +9,7 @@ one verdict for all the rest.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ from protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from protocol.record_batch import encode_headers
 
 OFFSET_COMMIT = 1
 WITH_EXPIRY_VERSION = 1  # of the record's value
@@ -38,7 +40,8 @@ FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND = 9
 ACCEPTED = tuple(OffsetCommitResponsePartition(index, 0) for index in range(256))
 
 
-class Asked(NamedTuple):
+@dataclass(slots=True)
+class Asked:
     """The partitions of a topic that exist: what the group thinks of them is still to be said."""
 
     key: str | bytes  # how the request calls the topic
@@ -48,7 +51,8 @@ class Asked(NamedTuple):
     rows: list[OffsetCommitRequestPartition]
 
 
-class LookedUp(NamedTuple):
+@dataclass(slots=True)
+class LookedUp:
     refused: dict[str | bytes, OffsetCommitResponseTopic]  # what does not exist, by the topic's key
     asked: list[Asked]
 
@@ -59,7 +63,7 @@ def offset_commit(shard: ShardState, request: OffsetCommitRequest, call: Call) -
         return respond(found, 0)
     if error := _verdict(shard, request, call):
         return respond(found, error)
-    headers: Headers = ()
+    headers = NO_HEADERS
     if shard.config.audit_headers:
         headers = _audit_headers(request.member_id, request.generation_id_or_member_epoch)
     out = Outcome()
@@ -75,8 +79,8 @@ def offset_commit(shard: ShardState, request: OffsetCommitRequest, call: Call) -
         if request.retention_time_ms != NO_RETENTION:  # only v2-4 can say so
             out.records += [_with_expiry(request, asked.name, row, headers, call.now) for row in rows]
         elif rows:
-            group_id = request.group_id
-            out.records.append(CommitRecords(group_id, asked.name, asked.topic_id, rows, is_plain, call.now, headers))
+            group_id, packed = request.group_id, headers.packed
+            out.records.append(CommitRecords(group_id, asked.name, asked.topic_id, rows, is_plain, call.now, packed))
     out.reply(call, OffsetCommitResponse(0, merged(found.refused, answers)))
     return out
 
@@ -178,16 +182,25 @@ def _metadata_length(metadata: str | None) -> int:
     return len(metadata) if metadata.isascii() else len(metadata.encode("utf-16-le", "surrogatepass")) // 2
 
 
+class AuditHeaders(NamedTuple):
+    headers: Headers
+    packed: bytes
+
+
+NO_HEADERS = AuditHeaders((), encode_headers(()))
+
+
 @lru_cache(maxsize=10_000)
-def _audit_headers(member_id: str, generation: int) -> Headers:
+def _audit_headers(member_id: str, generation: int) -> AuditHeaders:
     """Who committed. Kafka's log does not say, and its tools and loader skip over record headers."""
-    return (b"kohort.member", member_id.encode()), (b"kohort.generation", b"%d" % generation)
+    headers = (b"kohort.member", member_id.encode()), (b"kohort.generation", b"%d" % generation)
+    return AuditHeaders(headers, encode_headers(headers))
 
 
 def _with_expiry(
-    request: OffsetCommitRequest, name: str, row: OffsetCommitRequestPartition, headers: Headers, now: int
+    request: OffsetCommitRequest, name: str, row: OffsetCommitRequestPartition, headers: AuditHeaders, now: int
 ) -> Record:
     key = OffsetCommitKey(request.group_id, name, row.partition_index)
     expires = now + request.retention_time_ms
     value = OffsetCommitValue(row.committed_offset, -1, row.committed_metadata or "", now, expires)
-    return Record(OFFSET_COMMIT, key, value, headers, WITH_EXPIRY_VERSION)
+    return Record(OFFSET_COMMIT, key, value, headers.headers, WITH_EXPIRY_VERSION)

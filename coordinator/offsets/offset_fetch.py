@@ -75,17 +75,20 @@ def _one_topic(
             return OffsetFetchResponseTopics("", topic.topic_id, _unknown_topic(topic.partition_indexes))
     assert name is not None
     partitions = _offsets(shard, group_id).get(name, {})
-    answers = []
-    for index in topic.partition_indexes:
-        committed = partitions.get(index)
-        if committed is not None and by_id and committed.topic_id not in (NO_UUID, topic.topic_id):
-            committed = None  # of an earlier topic of that name
-        if require_stable or committed is None:
+    if by_id or (require_stable and shard.offsets.has_open_transactions):
+        answers = []
+        for index in topic.partition_indexes:
+            committed = partitions.get(index)
+            if committed is not None and by_id and committed.topic_id not in (NO_UUID, topic.topic_id):
+                committed = None  # of an earlier topic of that name
             answers.append(_answer(shard, group_id, name, index, committed, require_stable))
-        else:  # as `_answer` would
-            answers.append(
-                OffsetFetchResponsePartitions(index, committed.offset, committed.leader_epoch, committed.metadata, 0)
-            )
+    else:  # as `_answer` would
+        answers = [
+            OffsetFetchResponsePartitions(index, committed.offset, committed.leader_epoch, committed.metadata, 0)
+            if (committed := partitions.get(index)) is not None
+            else OffsetFetchResponsePartitions(index, -1, -1, "", 0)
+            for index in topic.partition_indexes
+        ]
     return OffsetFetchResponseTopics(name, topic.topic_id, answers)
 
 

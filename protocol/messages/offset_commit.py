@@ -27,6 +27,8 @@ from protocol.wire import (
 
 _iter_unpack_ih = Struct(">ih").iter_unpack
 _iter_unpack_ihB = Struct(">ihB").iter_unpack
+_iter_unpack_iqixx = Struct(">iqixx").iter_unpack
+_iter_unpack_iqxx = Struct(">iqxx").iter_unpack
 _pack_h = Struct(">h").pack
 _pack_i = Struct(">i").pack
 _pack_iB = Struct(">iB").pack
@@ -36,7 +38,10 @@ _pack_ii = Struct(">ii").pack
 _pack_iqh = Struct(">iqh").pack
 _pack_iqi = Struct(">iqi").pack
 _pack_iqiB = Struct(">iqiB").pack
+_pack_iqiBx = Struct(">iqiBx").pack
 _pack_iqih = Struct(">iqih").pack
+_pack_iqixx = Struct(">iqixx").pack
+_pack_iqxx = Struct(">iqxx").pack
 _pack_qi = Struct(">qi").pack
 _pack_u = Struct(">16s").pack
 _pack_uB = Struct(">16sB").pack
@@ -171,20 +176,25 @@ def _read_offset_commit_request_topic_v2(data: bytes, pos: int) -> tuple[OffsetC
     if n < 0:
         raise null_error("partitions")
     if len(data) <= SMALL_FRAME_BYTES or not n:
-        o.partitions = items = []
-        for _ in range(n):
-            e = new(OffsetCommitRequestPartition)
-            e.committed_leader_epoch = -1
-            e.partition_index, e.committed_offset, n = _unpack_iqh(data, pos)
-            pos += 14
-            if n >= 0:
-                end = pos + n
-                e.committed_metadata = data[pos:end].decode("utf-8", "java")
-                pos = end
-            else:
-                check_null(n, "committed_metadata")
-                e.committed_metadata = None
-            items.append(e)
+        end = pos + n * 14
+        if n > 2 and data[pos + 12 : end : 14].count(0) == n and data[pos + 13 : end : 14].count(0) == n:
+            o.partitions = [OffsetCommitRequestPartition(v0, v1, -1, "") for v0, v1 in _iter_unpack_iqxx(data[pos:end])]
+            pos = end
+        else:
+            o.partitions = items = []
+            for _ in range(n):
+                e = new(OffsetCommitRequestPartition)
+                e.committed_leader_epoch = -1
+                e.partition_index, e.committed_offset, n = _unpack_iqh(data, pos)
+                pos += 14
+                if n >= 0:
+                    end = pos + n
+                    e.committed_metadata = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    check_null(n, "committed_metadata")
+                    e.committed_metadata = None
+                items.append(e)
     else:
         o.partitions, pos = read_many(data, pos, n, 14, _read_offset_commit_request_partition_v2)
     return o, pos
@@ -296,19 +306,24 @@ def _read_offset_commit_request_topic_v6(data: bytes, pos: int) -> tuple[OffsetC
     if n < 0:
         raise null_error("partitions")
     if len(data) <= SMALL_FRAME_BYTES or not n:
-        o.partitions = items = []
-        for _ in range(n):
-            e = new(OffsetCommitRequestPartition)
-            e.partition_index, e.committed_offset, e.committed_leader_epoch, n = _unpack_iqih(data, pos)
-            pos += 18
-            if n >= 0:
-                end = pos + n
-                e.committed_metadata = data[pos:end].decode("utf-8", "java")
-                pos = end
-            else:
-                check_null(n, "committed_metadata")
-                e.committed_metadata = None
-            items.append(e)
+        end = pos + n * 18
+        if n > 2 and data[pos + 16 : end : 18].count(0) == n and data[pos + 17 : end : 18].count(0) == n:
+            o.partitions = [OffsetCommitRequestPartition(v0, v1, v2, "") for v0, v1, v2 in _iter_unpack_iqixx(data[pos:end])]
+            pos = end
+        else:
+            o.partitions = items = []
+            for _ in range(n):
+                e = new(OffsetCommitRequestPartition)
+                e.partition_index, e.committed_offset, e.committed_leader_epoch, n = _unpack_iqih(data, pos)
+                pos += 18
+                if n >= 0:
+                    end = pos + n
+                    e.committed_metadata = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    check_null(n, "committed_metadata")
+                    e.committed_metadata = None
+                items.append(e)
     else:
         o.partitions, pos = read_many(data, pos, n, 18, _read_offset_commit_request_partition_v6)
     return o, pos
@@ -435,24 +450,29 @@ def _read_offset_commit_request_topic_v8(data: bytes, pos: int) -> tuple[OffsetC
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
     if len(data) <= SMALL_FRAME_BYTES or not n:
-        o.partitions = items = []
-        for _ in range(n):
-            e = new(OffsetCommitRequestPartition)
-            e.partition_index, e.committed_offset, e.committed_leader_epoch, n = _unpack_iqiB(data, pos)
-            pos += 17
-            if n:
-                if n > 127:
-                    n, pos = long_string_length(n, data, pos)
-                end = pos + n - 1
-                e.committed_metadata = data[pos:end].decode("utf-8", "java")
-                pos = end
-            else:
-                e.committed_metadata = None
-            t = data[pos]
-            pos += 1
-            if t:
-                pos = skip_tags(t, data, pos)
-            items.append(e)
+        end = pos + n * 18
+        if n > 2 and data[pos + 16 : end : 18].count(1) == n and data[pos + 17 : end : 18].count(0) == n:
+            o.partitions = [OffsetCommitRequestPartition(v0, v1, v2, "") for v0, v1, v2 in _iter_unpack_iqixx(data[pos:end])]
+            pos = end
+        else:
+            o.partitions = items = []
+            for _ in range(n):
+                e = new(OffsetCommitRequestPartition)
+                e.partition_index, e.committed_offset, e.committed_leader_epoch, n = _unpack_iqiB(data, pos)
+                pos += 17
+                if n:
+                    if n > 127:
+                        n, pos = long_string_length(n, data, pos)
+                    end = pos + n - 1
+                    e.committed_metadata = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    e.committed_metadata = None
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
     else:
         o.partitions, pos = read_many(data, pos, n, 18, _read_offset_commit_request_partition_v8)
     t = data[pos]
@@ -522,24 +542,29 @@ def _read_offset_commit_request_topic_v10(data: bytes, pos: int) -> tuple[Offset
         n, pos = unusual_length(n, data, pos, "partitions")
     n = n - 1
     if len(data) <= SMALL_FRAME_BYTES or not n:
-        o.partitions = items = []
-        for _ in range(n):
-            e = new(OffsetCommitRequestPartition)
-            e.partition_index, e.committed_offset, e.committed_leader_epoch, n = _unpack_iqiB(data, pos)
-            pos += 17
-            if n:
-                if n > 127:
-                    n, pos = long_string_length(n, data, pos)
-                end = pos + n - 1
-                e.committed_metadata = data[pos:end].decode("utf-8", "java")
-                pos = end
-            else:
-                e.committed_metadata = None
-            t = data[pos]
-            pos += 1
-            if t:
-                pos = skip_tags(t, data, pos)
-            items.append(e)
+        end = pos + n * 18
+        if n > 2 and data[pos + 16 : end : 18].count(1) == n and data[pos + 17 : end : 18].count(0) == n:
+            o.partitions = [OffsetCommitRequestPartition(v0, v1, v2, "") for v0, v1, v2 in _iter_unpack_iqixx(data[pos:end])]
+            pos = end
+        else:
+            o.partitions = items = []
+            for _ in range(n):
+                e = new(OffsetCommitRequestPartition)
+                e.partition_index, e.committed_offset, e.committed_leader_epoch, n = _unpack_iqiB(data, pos)
+                pos += 17
+                if n:
+                    if n > 127:
+                        n, pos = long_string_length(n, data, pos)
+                    end = pos + n - 1
+                    e.committed_metadata = data[pos:end].decode("utf-8", "java")
+                    pos = end
+                else:
+                    e.committed_metadata = None
+                t = data[pos]
+                pos += 1
+                if t:
+                    pos = skip_tags(t, data, pos)
+                items.append(e)
     else:
         o.partitions, pos = read_many(data, pos, n, 18, _read_offset_commit_request_partition_v8)
     t = data[pos]
@@ -620,6 +645,9 @@ def encode_request_v2(m: OffsetCommitRequest) -> bytes:
         n = len(items3)
         w(_pack_i(n))
         for e4 in items3:
+            if e4.committed_metadata == "":
+                w(_pack_iqxx(e4.partition_index, e4.committed_offset))
+                continue
             b = e4.committed_metadata
             if b is None:
                 b = b""; n = -1
@@ -650,6 +678,9 @@ def encode_request_v5(m: OffsetCommitRequest) -> bytes:
         n = len(items3)
         w(_pack_i(n))
         for e4 in items3:
+            if e4.committed_metadata == "":
+                w(_pack_iqxx(e4.partition_index, e4.committed_offset))
+                continue
             b = e4.committed_metadata
             if b is None:
                 b = b""; n = -1
@@ -680,6 +711,9 @@ def encode_request_v6(m: OffsetCommitRequest) -> bytes:
         n = len(items3)
         w(_pack_i(n))
         for e4 in items3:
+            if e4.committed_metadata == "":
+                w(_pack_iqixx(e4.partition_index, e4.committed_offset, e4.committed_leader_epoch))
+                continue
             b = e4.committed_metadata
             if b is None:
                 b = b""; n = -1
@@ -717,6 +751,9 @@ def encode_request_v7(m: OffsetCommitRequest) -> bytes:
         n = len(items3)
         w(_pack_i(n))
         for e4 in items3:
+            if e4.committed_metadata == "":
+                w(_pack_iqixx(e4.partition_index, e4.committed_offset, e4.committed_leader_epoch))
+                continue
             b = e4.committed_metadata
             if b is None:
                 b = b""; n = -1
@@ -754,6 +791,9 @@ def encode_request_v8(m: OffsetCommitRequest) -> bytes:
         n = len(items3) + 1
         w(uvarint(n))
         for e4 in items3:
+            if e4.committed_metadata == "":
+                w(_pack_iqiBx(e4.partition_index, e4.committed_offset, e4.committed_leader_epoch, 1))
+                continue
             b = e4.committed_metadata
             if b is None:
                 b = b""; n = 0
@@ -791,6 +831,9 @@ def encode_request_v10(m: OffsetCommitRequest) -> bytes:
         n = len(items3) + 1
         w(_pack_uB(e2.topic_id, n) if n < 128 else _pack_u(e2.topic_id) + uvarint(n))
         for e4 in items3:
+            if e4.committed_metadata == "":
+                w(_pack_iqiBx(e4.partition_index, e4.committed_offset, e4.committed_leader_epoch, 1))
+                continue
             b = e4.committed_metadata
             if b is None:
                 b = b""; n = 0

@@ -39,7 +39,10 @@ _pack_ii = Struct(">ii").pack
 _pack_iqh = Struct(">iqh").pack
 _pack_iqi = Struct(">iqi").pack
 _pack_iqiB = Struct(">iqiB").pack
+_pack_iqiBhx = Struct(">iqiBhx").pack
 _pack_iqih = Struct(">iqih").pack
+_pack_iqixxh = Struct(">iqixxh").pack
+_pack_iqxxh = Struct(">iqxxh").pack
 _pack_ox = Struct(">?x").pack
 _pack_u = Struct(">16s").pack
 _pack_uB = Struct(">16sB").pack
@@ -1427,6 +1430,9 @@ def encode_response_v1(m: OffsetFetchResponse) -> bytes:
         n = len(items3)
         w(_pack_i(n))
         for e4 in items3:
+            if e4.metadata == "":
+                w(_pack_iqxxh(e4.partition_index, e4.committed_offset, e4.error_code))
+                continue
             b = e4.metadata
             if b is None:
                 b = b""; n = -1
@@ -1452,6 +1458,9 @@ def encode_response_v2(m: OffsetFetchResponse) -> bytes:
         n = len(items3)
         w(_pack_i(n))
         for e4 in items3:
+            if e4.metadata == "":
+                w(_pack_iqxxh(e4.partition_index, e4.committed_offset, e4.error_code))
+                continue
             b = e4.metadata
             if b is None:
                 b = b""; n = -1
@@ -1478,6 +1487,9 @@ def encode_response_v3(m: OffsetFetchResponse) -> bytes:
         n = len(items3)
         w(_pack_i(n))
         for e4 in items3:
+            if e4.metadata == "":
+                w(_pack_iqxxh(e4.partition_index, e4.committed_offset, e4.error_code))
+                continue
             b = e4.metadata
             if b is None:
                 b = b""; n = -1
@@ -1504,6 +1516,9 @@ def encode_response_v5(m: OffsetFetchResponse) -> bytes:
         n = len(items3)
         w(_pack_i(n))
         for e4 in items3:
+            if e4.metadata == "":
+                w(_pack_iqixxh(e4.partition_index, e4.committed_offset, e4.committed_leader_epoch, e4.error_code))
+                continue
             b = e4.metadata
             if b is None:
                 b = b""; n = -1
@@ -1530,6 +1545,9 @@ def encode_response_v6(m: OffsetFetchResponse) -> bytes:
         n = len(items3) + 1
         w(uvarint(n))
         for e4 in items3:
+            if e4.metadata == "":
+                w(_pack_iqiBhx(e4.partition_index, e4.committed_offset, e4.committed_leader_epoch, 1, e4.error_code))
+                continue
             b = e4.metadata
             if b is None:
                 b = b""; n = 0
@@ -1564,6 +1582,9 @@ def encode_response_v8(m: OffsetFetchResponse) -> bytes:
             n = len(items5) + 1
             w(uvarint(n))
             for e6 in items5:
+                if e6.metadata == "":
+                    w(_pack_iqiBhx(e6.partition_index, e6.committed_offset, e6.committed_leader_epoch, 1, e6.error_code))
+                    continue
                 b = e6.metadata
                 if b is None:
                     b = b""; n = 0
@@ -1596,6 +1617,9 @@ def encode_response_v10(m: OffsetFetchResponse) -> bytes:
             n = len(items5) + 1
             w(_pack_uB(e4.topic_id, n) if n < 128 else _pack_u(e4.topic_id) + uvarint(n))
             for e6 in items5:
+                if e6.metadata == "":
+                    w(_pack_iqiBhx(e6.partition_index, e6.committed_offset, e6.committed_leader_epoch, 1, e6.error_code))
+                    continue
                 b = e6.metadata
                 if b is None:
                     b = b""; n = 0

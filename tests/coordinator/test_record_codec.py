@@ -6,16 +6,20 @@ import random
 
 import pytest
 
-from coordinator.outcome import CommitRecords, Record
+from coordinator.outcome import CommitRecords, Headers, Record
 from coordinator.record_codec import MAX_BATCH_BYTES, batches
 from protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue
 from protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
 from protocol.messages.offset_commit import OffsetCommitRequestPartition
-from protocol.record_batch import parse_header, read_records
+from protocol.record_batch import encode_headers, parse_header, read_records
 from protocol.wire import NO_UUID
 
 NOW = 1_790_000_000_000
 TOPIC_ID = bytes(range(16))
+HEADERS: dict[bytes, Headers] = {
+    encode_headers(headers): headers
+    for headers in ((), *(((b"kohort.member", b"m" * n), (b"kohort.generation", b"7")) for n in (0, 40, 80)))
+}
 
 
 def plain(commit: CommitRecords) -> list[Record]:
@@ -32,7 +36,7 @@ def plain(commit: CommitRecords) -> list[Record]:
                 -1,
                 commit.topic_id,
             ),
-            commit.headers,
+            HEADERS[commit.headers],
         )
         for row in commit.rows
     ]
@@ -41,7 +45,7 @@ def plain(commit: CommitRecords) -> list[Record]:
 def random_commit(rng: random.Random) -> CommitRecords:
     group, topic = rng.choice(["orders", "日本", "g" * 200]), rng.choice(["payments", "t" * 100])
     topic_id = rng.choice([TOPIC_ID, TOPIC_ID, NO_UUID])
-    headers = rng.choice([(), ((b"kohort.member", b"m" * rng.randrange(80)), (b"kohort.generation", b"7"))])
+    headers = rng.choice(list(HEADERS))
     metadata: list[str | None] = rng.choice([["", None], ["", None], ["", "m", "é" * 100]])
     rows = [
         OffsetCommitRequestPartition(
