@@ -26,7 +26,7 @@ from protocol.record_batch import (
 )
 from protocol.varint import read_varint
 
-BLOCK_RECORDS: Final = 65_536
+BLOCK_RECORDS: Final = 65536
 BLOCK_BYTES: Final = 16 << 20
 FEW_CHAINS: Final = 24
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from struct import Struct
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 import numpy as np
-from crc32c import crc32c
 
 from audit.decode import files
+from audit.decode.chain import chain
+from audit.decode.sums import sums_of
+from audit.decode.vector import Array
 from protocol.record_batch import (
     BATCH_HEADER_BYTES,
-    CRC_START,
     LOG_OVERHEAD_BYTES,
     MAGIC,
     MIN_BATCH_LENGTH,
@@ -25,8 +26,6 @@ from protocol.record_batch import (
     verify_crc,
 )
 from storage.offset_index import ENTRY_BYTES
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 HEADER: Final = np.dtype(
     [
@@ -38,6 +37,8 @@ HEADER: Final = np.dtype(
 assert HEADER.itemsize == BATCH_HEADER_BYTES
 
 CRC, TORN, GARBAGE, UNDECODABLE = "crc", "torn", "garbage", "undecodable"
+
+WINDOW_BYTES: Final = 1 << 22
 
 _length_at = Struct(">i").unpack_from
 
@@ -64,33 +65,67 @@ class Walk(NamedTuple):
 
 def walk(data: bytes) -> Walk:
     """Every batch in `data`, its CRC checked, and every stretch that is none."""
-    positions: list[Array] = []
-    sizes: list[Array] = []
+    parts: list[_Part] = []
     damaged: dict[int, str] = {}
     stretches: list[Stretch] = []
     position = count = 0
+    window = WINDOW_BYTES
     while position < len(data):
-        starts, stop = _chain(data, position)
-        found, lengths = starts[:-1], np.diff(starts)
-        wrong = _wrong_sums(data, found, lengths)
-        resumed = _lying_length(data, found, wrong, stop)
-        if resumed:
-            liar, stop = resumed
-            found, lengths = found[: liar + 1], lengths[: liar + 1].copy()
-            lengths[liar] = stop - found[liar]
-            wrong = {number: why for number, why in wrong.items() if number <= liar}
-        damaged |= {count + number: why for number, why in wrong.items()}
-        positions.append(found)
-        sizes.append(lengths)
-        count += len(found)
-        position = stop
-        if position < len(data) and not resumed:
-            stretch = _stretch(data, position, count)
-            stretches.append(stretch)
-            position += stretch.size_bytes
-    at = np.concatenate(positions) if positions else np.empty(0, np.int64)
-    size = np.concatenate(sizes) if sizes else np.empty(0, np.int64)
-    return Walk(at, size, headers_at(data, at), damaged, stretches)
+        part = _part(data, position, min(len(data), position + window))
+        if part is None:
+            window *= 2
+            continue
+        window = WINDOW_BYTES
+        damaged |= {count + number: why for number, why in part.wrong.items()}
+        parts.append(part)
+        count += len(part.positions)
+        position = part.stop
+        if part.broken:
+            stretches.append(_stretch(data, position, count))
+            position += stretches[-1].size_bytes
+    if not parts:
+        parts = [_Part(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, HEADER), {}, 0, False)]
+    positions, sizes, headers = (np.concatenate(column) for column in zip(*(part[:3] for part in parts), strict=True))
+    return Walk(positions, sizes, headers, damaged, stretches)
+
+
+class _Part(NamedTuple):
+    """A run of batches in a file."""
+
+    positions: Array
+    sizes: Array
+    headers: Array
+    wrong: dict[int, str]  # those with a wrong CRC
+    stop: int  # where it ends
+    broken: bool  # no batch begins there
+
+    def trimmed(self) -> _Part:
+        return self._replace(wrong={number: why for number, why in self.wrong.items() if number < len(self.positions)})
+
+
+def _part(data: bytes, position: int, end: int) -> _Part | None:
+    """Batches that begin before `end`; None if more has to be seen to know them.
+
+    A file is walked in parts that stay in the processor's cache, since a part is looked at several times.
+    """
+    starts, broken = _chain(data, position, end)
+    found, sizes, stop = starts[:-1], np.diff(starts), int(starts[-1])
+    headers = headers_at(data, found)
+    wrong = _wrong_sums(data, found, sizes, headers)
+    sound = len(found)
+    while sound and sound - 1 in wrong:
+        sound -= 1
+    if sound < len(found) and not broken and stop < len(data):
+        # The length of the last batch may be wrong too. The next part begins with it, and shows whether it is.
+        if not sound:
+            return None
+        return _Part(found[:sound], sizes[:sound], headers[:sound], wrong, int(found[sound]), False).trimmed()
+    resumed = _lying_length(data, found, sound, stop) if broken else None
+    if not resumed:
+        return _Part(found, sizes, headers, wrong, stop, broken)
+    liar, stop = resumed
+    sizes = np.append(sizes[:liar], stop - found[liar])
+    return _Part(found[: liar + 1], sizes, headers[: liar + 1], wrong, stop, False).trimmed()
 
 
 def headers_at(data: bytes, positions: Array) -> Array:
@@ -101,47 +136,27 @@ def headers_at(data: bytes, positions: Array) -> Array:
     return rows.view(HEADER)[:, 0]
 
 
-def _chain(data: bytes, position: int) -> tuple[Array, int]:
-    """Where batches begin from `position` on, as long as they look like batches; and where that ends, once more."""
-    starts = [position]
-    end, last = len(data), len(data) - BATCH_HEADER_BYTES
-    while position <= last:
-        (length,) = _length_at(data, position + 8)
-        following = position + LOG_OVERHEAD_BYTES + length
-        if length < MIN_BATCH_LENGTH or following > end or data[position + 16] > MAGIC:
-            break
-        position = following
-        starts.append(position)
-    found = np.array(starts, np.int64)
+def _chain(data: bytes, position: int, end: int) -> tuple[Array, bool]:
+    """Where batches begin, as in chain.py; and no batch is one whose header is nonsense."""
+    found, broken = chain(data, position, end)
     headers = headers_at(data, found[:-1])
     nonsense = (headers["base_offset"] < 0) | (headers["last_offset_delta"] < 0) | (headers["record_count"] < 0)
     nonsense &= headers["magic"] == MAGIC
     if nonsense.any():
-        found = found[: int(nonsense.argmax()) + 1]
-    return found, int(found[-1])
+        return found[: int(nonsense.argmax()) + 1], True
+    return found, broken
 
 
-def _wrong_sums(data: bytes, positions: Array, sizes: Array) -> dict[int, str]:
+def _wrong_sums(data: bytes, positions: Array, sizes: Array, headers: Array) -> dict[int, str]:
     """Batches whose CRC-32C is not the one in their header."""
-    headers = headers_at(data, positions)
-    starts, ends = (positions + CRC_START).tolist(), (positions + sizes).tolist()
-    sums = np.fromiter(map(crc32c, map(data.__getitem__, map(slice, starts, ends))), np.uint32, len(positions))
+    sums = sums_of(data, positions, sizes, headers["crc"])
     wrong = np.flatnonzero((sums != headers["crc"]) & (headers["magic"] == MAGIC)).tolist()
     return {number: f"CRC {headers['crc'][number]:08x}, its bytes give {sums[number]:08x}" for number in wrong}
 
 
-def _lying_length(data: bytes, positions: Array, wrong: dict[int, str], stop: int) -> tuple[int, int] | None:
-    """The first of the last batches whose length must be wrong, since a sound batch begins within it; and where."""
-    if stop == len(data) and not wrong:
-        return None
-    liar = None
-    for number in range(len(positions) - 1, -1, -1):
-        if number not in wrong:
-            break
-        liar = number
-    if liar is None:
-        return None
-    for number in range(liar, len(positions)):
+def _lying_length(data: bytes, positions: Array, sound: int, stop: int) -> tuple[int, int] | None:
+    """The first batch behind the sound ones whose length must be wrong, since a sound one begins in it; and where."""
+    for number in range(sound, len(positions)):
         resumed = _next_sound(data, int(positions[number]) + 1, stop)
         if resumed is not None and (number + 1 == len(positions) or resumed < positions[number + 1]):
             return number, resumed
