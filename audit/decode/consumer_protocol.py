@@ -71,3 +71,10 @@ def _inside(name: str, rest: dict[str, object] | bytes) -> str:
     if isinstance(rest, bytes):
         return f'"{name}":"{b64encode(rest).decode()}"'
     return f'"{name}":{to_text(rest)}'
+
+
+@lru_cache(maxsize=REMEMBERED)
+def joined(subscription: str | None, assignment: str | None) -> str | None:
+    """The rests of both as one JSON object."""
+    parts = [part for part in (subscription, assignment) if part]
+    return "{" + ",".join(parts) + "}" if parts else None

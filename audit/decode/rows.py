@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from audit.decode.consumer_protocol import assignment_of, subscription_of
+from audit.decode.classic import SPLIT_VERSION, ClassicMembers, Generation, split_generation
+from audit.decode.consumer_protocol import assignment_of, joined, subscription_of
 from audit.decode.schemas import micros, schema, uuid_text
 from protocol.errors import MalformedMessage
 from protocol.log_records import RECORD_TYPES, UnknownRecord, decode_key, decode_value
@@ -40,9 +41,13 @@ class RawRecord(NamedTuple):
 
 
 class Rows:
-    """Rows per table, and what the records said about topics' names."""
+    """Rows per table, and what the records said about topics' names.
 
-    def __init__(self) -> None:
+    With `quick`, members of classic generations go there instead of to the rows.
+    """
+
+    def __init__(self, quick: ClassicMembers | None = None) -> None:
+        self._quick = quick
         self.offset_commits: list[Row] = []
         self.group_generations: list[Row] = []
         self.member_assignments: list[Row] = []
@@ -63,12 +68,19 @@ class Rows:
                 self._other(record, record_type, None, "unknown", detail)
                 return
             group_id = key.group if record_type in (0, 1, 2) else key.group_id
-            value = None if record.value is None else decode_value(record_type, record.value)
+            value = None if record.value is None else self._decode_value(record_type, record.value)
             self._known(record, record_type, key, value)
         except MalformedMessage as problem:
             named = RECORD_TYPES.get(record_type) if record_type is not None else None
             detail = f"{named.name}: {problem}" if named else str(problem)
             self._other(record, record_type, group_id, "undecodable", detail)
+
+    def _decode_value(self, record_type: int, raw: bytes) -> Any:
+        if record_type == 2 and self._quick is not None and _version(raw) == SPLIT_VERSION:
+            generation = split_generation(raw)
+            if generation is not None:
+                return generation
+        return decode_value(record_type, raw)
 
     def _known(self, record: RawRecord, record_type: int, key: Any, value: Any) -> None:
         if record_type in COMMIT_TYPES:
@@ -137,8 +149,11 @@ class Rows:
             record.log_partition, record.log_offset, micros(record.time_ms), group_id, "classic", 2,
             False, value.generation, None,
         )  # fmt: skip
-        version = _version(record.value)
         of_consumers = value.protocol_type == "consumer"
+        if self._quick is not None and isinstance(value, Generation):
+            self._quick.add(start, of_consumers, value.members)
+            return
+        version = _version(record.value)
         for member in value.members:
             subscription = subscription_of(member.subscription, of_consumers)
             assignment = assignment_of(member.assignment, of_consumers)
@@ -148,7 +163,7 @@ class Rows:
                     member.rebalance_timeout, member.session_timeout, subscription.topics, None, None,
                     subscription.owned, assignment.assigned, None, None,
                     subscription.readable and assignment.readable, version,
-                    _joined(subscription.rest, assignment.rest),
+                    joined(subscription.rest, assignment.rest),
                 )
             )  # fmt: skip
 
@@ -277,12 +292,6 @@ def _rest(value: Any, known: tuple[str, ...]) -> str | None:
     return to_text(fields) if fields else None
 
 
-def _joined(subscription: str | None, assignment: str | None) -> str | None:
-    """Both are inner parts of a JSON object."""
-    parts = [part for part in (subscription, assignment) if part]
-    return "{" + ",".join(parts) + "}" if parts else None
-
-
 def _version(value: bytes | None) -> int | None:
     return None if value is None else int.from_bytes(value[:2], "big", signed=True)
 
@@ -318,11 +327,14 @@ def header_int32(headers: Headers, name: bytes) -> int | None:
 
 # --- names of topics ------------------------------------------------------------------------------------------------
 
+_GROUP_TYPE = schema("member_assignments").get_field_index("group_type")
 _BY_ID = [schema("member_assignments").get_field_index(name) for name in ("assigned", "revoking")]
 
 
 def unresolved(row: Row) -> set[str]:
     """Ids of topics in a row of member_assignments that have no name yet."""
+    if row[_GROUP_TYPE] == "classic":
+        return set()
     return {id_ for column in _BY_ID for topic, id_, _ in row[column] or () if topic is None}
 
 

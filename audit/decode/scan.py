@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from audit.decode import commits
+from audit.decode.classic import ClassicMembers
 from audit.decode.columns import texts
 from audit.decode.folders import LogFolder
 from audit.decode.log_batches import batches_of
@@ -36,7 +37,7 @@ def scan(folder: LogFolder, table: str, wanted: Wanted) -> Iterator[pa.RecordBat
         yield from _members(folder, wanted)
     else:
         for part in _parts(folder, wanted):
-            rows = _rows(part, commits_too=table == "other_records")
+            rows = _rows(part, Rows(ClassicMembers(ignored=True)), commits_too=table == "other_records")
             yield from _in_batches(table, _of_group(table, getattr(rows, table), wanted.group))
 
 
@@ -81,7 +82,9 @@ def _parts(folder: LogFolder, wanted: Wanted) -> Iterator[_Part]:
 def _commits(part: _Part, group: str | None) -> Iterator[pa.RecordBatch]:
     part = part if part.is_commit.all() else part.pick(part.is_commit)
     found, usual = commits.decode(part.records)
-    rows = _one_by_one(part.pick(~usual)) if not usual.all() else Rows()
+    rows = Rows()
+    if not usual.all():
+        _one_by_one(part.pick(~usual), rows)
     producer_id, state = part.producer_id[usual], part.state[usual]
     if group is not None:
         chosen = found.of_group(group)
@@ -94,18 +97,19 @@ def _commits(part: _Part, group: str | None) -> Iterator[pa.RecordBatch]:
 # --- all other records ---------------------------------------------------------------------------------------------
 
 
-def _rows(part: _Part, *, commits_too: bool) -> Rows:
+def _rows(part: _Part, rows: Rows, *, commits_too: bool) -> Rows:
     """Rows of everything that is no commit; and of commits that cannot be read, if wanted."""
     others = ~part.is_commit
     if commits_too and part.is_commit.any():
         places = np.flatnonzero(part.is_commit)
         _, usual = commits.decode(part.records.pick(places))
         others[places[~usual]] = True
-    return _one_by_one(part.pick(others)) if others.any() else Rows()
+    if others.any():
+        _one_by_one(part.pick(others), rows)
+    return rows
 
 
-def _one_by_one(part: _Part) -> Rows:
-    rows = Rows()
+def _one_by_one(part: _Part, rows: Rows) -> None:
     records = part.records
     data = records.buffer.tobytes()
     columns = [column.tolist() for column in (*records[3:], part.producer_id, part.state)]
@@ -118,7 +122,6 @@ def _one_by_one(part: _Part) -> Rows:
                 STATES[state],
             )
         )  # fmt: skip
-    return rows
 
 
 def _members(folder: LogFolder, wanted: Wanted) -> Iterator[pa.RecordBatch]:
@@ -126,7 +129,9 @@ def _members(folder: LogFolder, wanted: Wanted) -> Iterator[pa.RecordBatch]:
     waiting: list[Row] = []
     told: dict[str, str] = {}
     for part in _parts(folder, wanted):
-        rows = _rows(part, commits_too=False)
+        quick = ClassicMembers()
+        rows = _rows(part, Rows(quick), commits_too=False)
+        yield from quick.to_arrow(wanted.group, ROWS_PER_BATCH)
         told |= {uuid_text(id_): name for id_, name in rows.topics.items()}
         found = _of_group("member_assignments", rows.member_assignments, wanted.group)
         waiting += [row for row in found if unresolved(row)]
