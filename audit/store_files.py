@@ -1,0 +1,220 @@
+"""The files of a store: Parquet by table, run and log partition. Also used where Spark's tasks run, so no Spark here.
+
+    OUT/<table>/run=<run id>/<log partition>.parquet
+    OUT/audit_runs/<run id>.parquet                         written last: without it the run's files do not count
+
+Commits in a transaction whose end is not in the log yet cannot be judged yet. They do not go to offset_commits but to
+`undecided_commits`, a table of the store's own. When a later run reads the marker, they move on, see settle().
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType, LocalFileSystem
+
+from audit.decode.schemas import schema
+from audit.tables import AUDIT_RUNS, LOG_BATCHES, OFFSET_COMMITS
+
+UNDECIDED = "undecided_commits"
+SETTLED, STILL_OPEN = "settled", "open"  # names of files that hold several log partitions
+SUFFIX = ".parquet"
+ABORTED, COMMITTED, OPEN = "aborted", "committed", "open"
+
+
+@dataclass(frozen=True)
+class StoreFiles:
+    """Knows where everything lies. May be sent to tasks."""
+
+    out: str  # a folder, or an address of pyarrow.fs
+
+    def _connect(self) -> tuple[FileSystem, str]:
+        if "://" in self.out:
+            filesystem, path = FileSystem.from_uri(self.out)
+            return filesystem, path.rstrip("/")
+        return LocalFileSystem(), os.path.abspath(self.out)
+
+    def address(self, *names: str) -> str:
+        """As Spark wants it."""
+        root = self.out.rstrip("/") if "://" in self.out else f"file://{os.path.abspath(self.out)}"
+        return "/".join((root, *names))
+
+    # --- runs
+
+    def finished_runs(self) -> list[str]:
+        """In the order in which they were finished."""
+        runs = self.read_runs()
+        order = runs.group_by("run_id").aggregate([("finished", "max")]).sort_by("finished_max")
+        found: list[str] = order["run_id"].to_pylist()
+        return found
+
+    def read_runs(self) -> pa.Table:
+        tables = [self.read(info.path) for info in self.files_in(AUDIT_RUNS.name)]
+        return pa.concat_tables([schema(AUDIT_RUNS.name).empty_table(), *tables])
+
+    # --- files
+
+    def files_in(self, *names: str) -> list[FileInfo]:
+        """Parquet files in a folder of the store, in the order of their names."""
+        filesystem, root = self._connect()
+        found = filesystem.get_file_info(FileSelector("/".join((root, *names)), allow_not_found=True))
+        return sorted(
+            (info for info in found if info.type == FileType.File and info.path.endswith(SUFFIX)),
+            key=lambda info: info.path,
+        )
+
+    def runs_of(self, table: str) -> list[str]:
+        """Runs that have a folder in the table, finished or not."""
+        filesystem, root = self._connect()
+        found = filesystem.get_file_info(FileSelector(f"{root}/{table}", allow_not_found=True))
+        return sorted(info.base_name.removeprefix("run=") for info in found if info.type == FileType.Directory)
+
+    def exists(self, table: str, run_id: str, name: str | int) -> bool:
+        filesystem, root = self._connect()
+        (info,) = filesystem.get_file_info([f"{root}/{table}/run={run_id}/{name}{SUFFIX}"])
+        return bool(info.type == FileType.File)
+
+    def read(self, path: str, **how: Any) -> pa.Table:
+        filesystem, _ = self._connect()
+        return pq.read_table(path, filesystem=filesystem, use_threads=False, partitioning=None, **how)
+
+    def read_rows(
+        self, table: str, runs: Sequence[str], log_partition: int | None = None, *, of: pa.Schema | None = None,
+        names: Sequence[str | int] | None = None, filters: Any = None,
+    ) -> pa.Table:  # fmt: skip
+        """Rows of these runs in a table: of one log partition's files, or of those with these names."""
+        filesystem, root = self._connect()
+        wanted = [log_partition] if names is None else names
+        paths = [f"{root}/{table}/run={run_id}/{name}{SUFFIX}" for run_id in runs for name in wanted]
+        found = [info.path for info in filesystem.get_file_info(paths) if info.type == FileType.File]
+        kept = of or schema(table)
+        tables = [self.read(path, columns=kept.names, filters=filters).cast(kept) for path in found]
+        return pa.concat_tables([kept.empty_table(), *tables])
+
+    def write(self, rows: pa.Table, table: str, run_id: str, name: str | int) -> None:
+        with self.writer(table, run_id, name, rows.schema) as writer:
+            writer.write_table(rows)
+
+    def writer(self, table: str, run_id: str, name: str | int, of: pa.Schema) -> pq.ParquetWriter:
+        filesystem, root = self._connect()
+        folder = f"{root}/{table}/run={run_id}"
+        filesystem.create_dir(folder)
+        return pq.ParquetWriter(f"{folder}/{name}{SUFFIX}", of, filesystem=filesystem)
+
+    def write_run(self, rows: pa.Table, run_id: str) -> None:
+        """The run counts from here on: the file appears at once and whole."""
+        filesystem, root = self._connect()
+        folder = f"{root}/{AUDIT_RUNS.name}"
+        filesystem.create_dir(folder)
+        unfinished = f"{folder}/.{run_id}.unfinished"
+        pq.write_table(rows, unfinished, filesystem=filesystem)
+        filesystem.move(unfinished, f"{folder}/{run_id}{SUFFIX}")
+
+    def remove(self, table: str, run_id: str) -> None:
+        filesystem, root = self._connect()
+        with suppress(FileNotFoundError):
+            filesystem.delete_dir(f"{root}/{table}/run={run_id}")
+
+    def remove_file(self, table: str, run_id: str, name: str | int) -> None:
+        filesystem, root = self._connect()
+        with suppress(FileNotFoundError):
+            filesystem.delete_file(f"{root}/{table}/run={run_id}/{name}{SUFFIX}")
+
+
+# --- base tables ----------------------------------------------------------------------------------
+
+
+class PartitionWriters:
+    """Files of one table in one run, opened when the first row comes; one per log partition."""
+
+    def __init__(self, files: StoreFiles, table: str, run_id: str) -> None:
+        self._files, self._table, self._run_id = files, table, run_id
+        self._writers: dict[tuple[str, int], pq.ParquetWriter] = {}
+        self._open_files = ExitStack()
+
+    def __enter__(self) -> PartitionWriters:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self._open_files.close()
+
+    def write(self, log_partition: int, batch: pa.RecordBatch) -> None:
+        if self._table == OFFSET_COMMITS.name:
+            is_open = pc.equal(batch["transaction"], OPEN)
+            if is_open.true_count:
+                self._append(UNDECIDED, log_partition, batch.filter(is_open))
+                batch = batch.filter(pc.invert(is_open))
+        self._append(self._table, log_partition, batch)
+
+    def _append(self, table: str, log_partition: int, batch: pa.RecordBatch) -> None:
+        if not batch.num_rows:
+            return
+        writer = self._writers.get((table, log_partition))
+        if writer is None:
+            writer = self._files.writer(table, self._run_id, log_partition, schema(self._table))
+            self._writers[table, log_partition] = self._open_files.enter_context(writer)
+        writer.write_batch(batch)
+
+
+def by_log_partition(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+    numbers = batch["log_partition"].unique().to_pylist()
+    for number in numbers:
+        yield number, batch if len(numbers) == 1 else batch.filter(pc.equal(batch["log_partition"], number))
+
+
+# --- transactions that end later ------------------------------------------------------------------
+
+
+def settle(files: StoreFiles, finished: Sequence[str], run_id: str) -> None:
+    """Commits that earlier runs left undecided, and this one: those with a marker move on, the others are kept.
+
+    Each run with anything undecided leaves one file with all that are open after it. So the rows of offset_commits and
+    those in the last such file are all commits, each once.
+    """
+    before = files.read_rows(UNDECIDED, finished[-1:], of=schema(OFFSET_COMMITS.name), names=[STILL_OPEN])
+    new_files = [info for info in files.files_in(UNDECIDED, f"run={run_id}") if info.base_name != STILL_OPEN + SUFFIX]
+    new = [files.read(info.path) for info in new_files]
+    if not len(before) and not new:
+        return
+    decided, still_open = _decided(before, _markers(files, run_id, before["log_partition"].unique().to_pylist()))
+    if len(decided):
+        files.write(decided, OFFSET_COMMITS.name, run_id, SETTLED)
+    still_open = pa.concat_tables([still_open, *new])
+    if len(still_open):
+        files.write(still_open, UNDECIDED, run_id, STILL_OPEN)
+
+
+def _markers(files: StoreFiles, run_id: str, log_partitions: Iterable[int]) -> dict[tuple[int, int], list[Any]]:
+    """By log partition and producer: (log offset, marker) in order, of those that the run has read."""
+    names = ["log_partition", "producer_id", "log_offset", "marker"]
+    of = pa.schema([schema(LOG_BATCHES.name).field(name) for name in names])
+    found = files.read_rows(
+        LOG_BATCHES.name, [run_id], of=of, names=list(log_partitions), filters=pc.field("marker").is_valid()
+    )
+    markers: dict[tuple[int, int], list[Any]] = {}
+    for row in found.sort_by("log_offset").to_pylist():
+        markers.setdefault((row["log_partition"], row["producer_id"]), []).append((row["log_offset"], row["marker"]))
+    return markers
+
+
+def _decided(rows: pa.Table, markers: dict[tuple[int, int], list[Any]]) -> tuple[pa.Table, pa.Table]:
+    """What the first marker after each says; and those for which there is none."""
+    keys = zip(*(rows[name].to_pylist() for name in ("log_partition", "producer_id", "log_offset")), strict=True)
+    states = [
+        next((marker for offset, marker in markers.get((log_partition, producer), ()) if offset > log_offset), None)
+        for log_partition, producer, log_offset in keys
+    ]
+    outcomes = pa.array(
+        [{"COMMIT": COMMITTED, "ABORT": ABORTED}.get(state or "", OPEN) for state in states], pa.string()
+    )
+    place = rows.schema.get_field_index("transaction")
+    rows = rows.set_column(place, rows.schema.field(place), outcomes)
+    is_open = pc.equal(outcomes, OPEN)
+    return rows.filter(pc.invert(is_open)), rows.filter(is_open)

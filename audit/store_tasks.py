@@ -1,0 +1,171 @@
+"""What Spark's tasks do with the files of a store: read log folders into them, and work out derived tables.
+
+Nothing but a few rows about it goes through Spark: rows of tables go from Arrow straight to Parquet and back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from audit.arrow import map_in_arrow
+from audit.decode import read_table
+from audit.decode.folders import LogFolder
+from audit.decode.schemas import arrow_type, schema
+from audit.derive.partition import NEEDED, derive_partition
+from audit.store_files import SETTLED, STILL_OPEN, SUFFIX, UNDECIDED, PartitionWriters, StoreFiles, by_log_partition
+from audit.tables import BASE_TABLES, OFFSET_COMMITS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TASKS_PER_CORE = 2
+
+Batches = Iterator[pa.RecordBatch]
+
+
+class Ingested(NamedTuple):
+    """What became of one folder."""
+
+    path: str
+    log_partition: int
+    from_log_offset: int
+    end_log_offset: int | None  # None: it could not be read
+    records: int
+    problem: str | None
+
+
+INGESTED = {
+    "path": "string", "log_partition": "int", "from_log_offset": "bigint", "end_log_offset": "bigint",
+    "records": "bigint", "problem": "string",
+}  # fmt: skip
+
+
+# --- base tables ----------------------------------------------------------------------------------
+
+
+def add_rows(files: StoreFiles, run_id: str, name: str, frame: DataFrame) -> None:
+    """Each task writes the rows it has, which must be all of their log partitions'."""
+
+    def write(batches: Batches) -> Batches:
+        with PartitionWriters(files, name, run_id) as writers:
+            for batch in batches:
+                for log_partition, rows in by_log_partition(batch):
+                    writers.write(log_partition, rows.cast(schema(name)))
+        yield pa.RecordBatch.from_pylist([], schema=pa.schema([("done", pa.bool_())]))
+
+    together = frame.select(*schema(name).names).repartition("log_partition")
+    map_in_arrow(together, write, "done boolean").collect()
+
+
+def ingest_folders(
+    spark: SparkSession, files: StoreFiles, run_id: str, folders: Sequence[LogFolder], offsets: Mapping[int, int]
+) -> list[Ingested]:
+    """All base tables of the folders, from these log offsets on."""
+    numbers = [folder.log_partition for folder in folders]
+    if twice := sorted({number for number in numbers if numbers.count(number) > 1}):
+        raise ValueError(f"log partition {twice[0]} is there twice: logs of one broker at a time")
+    packs = pack([(folder, folder.size_bytes) for folder in folders], _task_count(spark))
+
+    def ingest(number: int) -> Iterator[tuple[Any, ...]]:
+        for folder in packs[number]:
+            yield _ingest(files, run_id, folder, offsets.get(folder.log_partition, 0))
+
+    return sorted(Ingested(*row) for row in _run_tasks(spark, len(packs), ingest, INGESTED))
+
+
+def _ingest(files: StoreFiles, run_id: str, folder: LogFolder, start: int) -> Ingested:
+    if folder.end_offset < start:
+        problem = f"ends at log offset {folder.end_offset}, but {start} was read before: is it another broker's?"
+        return Ingested(folder.path, folder.log_partition, start, None, 0, problem)
+    records = 0
+    try:
+        for table in BASE_TABLES:
+            with PartitionWriters(files, table.name, run_id) as writers:
+                for batch in read_table(folder, table.name, from_offset=start):
+                    writers.write(folder.log_partition, batch)
+                    if table.name == "log_batches":
+                        records += pc.sum(batch["record_count"]).as_py() or 0
+    except OSError as error:  # what is written of it must not count: the next run begins here again
+        for name in (*(table.name for table in BASE_TABLES), UNDECIDED):
+            files.remove_file(name, run_id, folder.log_partition)
+        return Ingested(folder.path, folder.log_partition, start, None, 0, str(error))
+    return Ingested(folder.path, folder.log_partition, start, folder.end_offset, records, None)
+
+
+# --- derived tables -------------------------------------------------------------------------------
+
+
+def derive_files(spark: SparkSession, files: StoreFiles, runs: Sequence[str]) -> None:
+    """Derived tables of the last of the runs, from the base tables of all of them."""
+    packs = pack(_sizes(files, runs).items(), _task_count(spark))
+
+    def derive(number: int) -> Iterator[tuple[Any, ...]]:
+        for log_partition in packs[number]:
+            base = {name: files.read_rows(name, runs, log_partition) for name in NEEDED}
+            base[OFFSET_COMMITS.name] = _with_late_commits(files, runs, log_partition, base[OFFSET_COMMITS.name])
+            for name, table in derive_partition(log_partition, base).items():
+                files.write(table, name, runs[-1], log_partition)
+        return iter(())
+
+    _run_tasks(spark, len(packs), derive, {"done": "boolean"})
+
+
+def _sizes(files: StoreFiles, runs: Sequence[str]) -> dict[int, int]:
+    """How many bytes there are of each log partition."""
+    of = pa.schema([schema(OFFSET_COMMITS.name).field("log_partition")])
+    late = files.read_rows(OFFSET_COMMITS.name, runs, of=of, names=[SETTLED])  # perhaps all that there is of one
+    sizes: dict[int, int] = dict.fromkeys(late["log_partition"].unique().to_pylist(), 0)
+    for info in (info for name in NEEDED for run_id in runs for info in files.files_in(name, f"run={run_id}")):
+        name = info.base_name.removesuffix(SUFFIX)
+        if name != SETTLED:
+            sizes[int(name)] = sizes.get(int(name), 0) + info.size
+    return sizes
+
+
+def _with_late_commits(files: StoreFiles, runs: Sequence[str], log_partition: int, commits: pa.Table) -> pa.Table:
+    """And those whose transaction ended later, or not yet."""
+    of, here = schema(OFFSET_COMMITS.name), pc.field("log_partition") == log_partition
+    settled = files.read_rows(OFFSET_COMMITS.name, runs, names=[SETTLED], filters=here)
+    still_open = files.read_rows(UNDECIDED, runs[-1:], of=of, names=[STILL_OPEN], filters=here)
+    return pa.concat_tables([commits, settled, still_open])
+
+
+# --- tasks ----------------------------------------------------------------------------------------
+
+
+def pack(work: Iterable[tuple[Any, int]], count: int) -> list[list[Any]]:
+    """In at most `count` packs of about the same size: the largest first, each to the smallest pack."""
+    ordered = sorted(work, key=lambda pair: -pair[1])
+    packs: list[list[Any]] = [[] for _ in range(min(count, len(ordered)))]
+    sizes = [0] * len(packs)
+    for each, size in ordered:
+        smallest = sizes.index(min(sizes))
+        packs[smallest].append(each)
+        sizes[smallest] += size + 1
+    return packs
+
+
+def _task_count(spark: SparkSession) -> int:
+    return spark.sparkContext.defaultParallelism * TASKS_PER_CORE
+
+
+def _run_tasks(
+    spark: SparkSession, count: int, task: Callable[[int], Iterator[tuple[Any, ...]]], columns: Mapping[str, str]
+) -> list[tuple[Any, ...]]:
+    """One Spark task per number below `count`. The rows that they yield."""
+    if not count:
+        return []
+    of = pa.schema([(name, arrow_type(kind)) for name, kind in columns.items()])
+
+    def run(batches: Batches) -> Batches:
+        for batch in batches:
+            for number in batch["id"].to_pylist():
+                rows = [dict(zip(columns, row, strict=True)) for row in task(number)]
+                yield pa.RecordBatch.from_pylist(rows, schema=of)
+
+    ddl = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+    return [tuple(row) for row in map_in_arrow(spark.range(0, count, 1, count), run, ddl).collect()]
