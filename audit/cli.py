@@ -11,12 +11,10 @@ import json
 import os
 import sys
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from audit.moments import in_words, moment
-
-if TYPE_CHECKING:
-    from audit.run import Result
+from audit.result import SEVERITIES, AuditError, Request, Result
 
 ACTIONS = {"owners": "audit.cli_owners", "follow": "audit.cli_follow"}
 EPILOG = """\
@@ -26,7 +24,6 @@ also: kohort audit owners --group G --at TIME ...   who owned each partition at 
 Exit status: 0 nothing found at or above --fail-on, 1 something found, 2 the audit, or a part of it, could not be done.
 """
 NEEDED = ("pyspark", "pyarrow", "numpy")
-SEVERITIES = ("critical", "error", "warning", "info")
 SHOWN = 40  # findings on a terminal; the report and the tables have all
 COULD_NOT_RUN = 2
 
@@ -76,15 +73,15 @@ def run(options: argparse.Namespace) -> int:
     if not is_installed():
         return COULD_NOT_RUN
     from audit.progress import Progress
-    from audit.run import AuditError, Request, run_audit
+    from audit.run import run_audit
 
     request = Request(
         tuple(options.path), options.out, options.group, options.since, options.until, options.baseline,
         tuple(options.settings), options.report,
     )  # fmt: skip
     try:
-        request.check()
-        with spark_session(options) as spark, Progress(spark) as progress:
+        with Progress() as progress, spark_session(options) as spark:
+            progress.watch(spark)
             result = run_audit(spark, request, progress)
     except AuditError as problem:
         complain(problem)

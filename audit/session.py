@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from audit.jvm import find_java, java_version, spark_home, start_gateway
@@ -48,6 +49,16 @@ def start_session(
         gateway.cache = cache
         SparkContext(conf=SparkConf(_jvm=gateway.jvm).setAll(list(wanted.items())), gateway=gateway)
     return _builder(SparkSession, {}).getOrCreate()
+
+
+@contextmanager
+def session(settings: Mapping[str, str] | None = None, *, jvm_cache: str | None = None) -> Iterator[SparkSession]:
+    """A session that ends with the block."""
+    spark = start_session(settings, jvm_cache=jvm_cache)
+    try:
+        yield spark
+    finally:
+        stop_session(spark)
 
 
 def stop_session(spark: SparkSession) -> None:

@@ -1,0 +1,25 @@
+"""`kohort audit` without the command `kohort`: `python -m audit ...`, or this file for spark-submit."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib import import_module
+from typing import Any
+
+from audit import cli
+
+
+def main() -> int:
+    words, given = ["kohort", "audit"], sys.argv[1:]
+    module: Any = cli
+    if given and given[0] in cli.ACTIONS:
+        words.append(given.pop(0))
+        module = import_module(cli.ACTIONS[words[-1]])
+    parser = argparse.ArgumentParser(prog=" ".join(words), description=module.__doc__.partition("\n")[0])
+    module.add_arguments(parser)
+    return int(module.run(parser.parse_args(given)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

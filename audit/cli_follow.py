@@ -1,0 +1,70 @@
+"""`kohort audit follow`: new findings of a running broker, a line each, as they happen; until Ctrl-C."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from audit.cli import (
+    COULD_NOT_RUN,
+    add_common,
+    add_input,
+    complain,
+    finding_line,
+    is_installed,
+    spark_session,
+)
+from audit.moments import in_words
+from audit.result import SEVERITIES
+
+WAIT_S = 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_input(parser)
+    parser.add_argument(
+        "--window", type=float, default=60, metavar="MINUTES", help="how far back it looks (default 60)"
+    )
+    parser.add_argument("--min-severity", choices=SEVERITIES, default="info", help="leave out what matters less")
+    add_common(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    if not is_installed():
+        return COULD_NOT_RUN
+    from audit.checks import parse_settings
+    from audit.decode.folders import find_logs
+    from audit.follow import Finding, Follower
+
+    wanted = SEVERITIES[: SEVERITIES.index(options.min_severity) + 1]
+
+    def tell(finding: Finding) -> None:
+        if finding["severity"] in wanted:
+            line = json.dumps(finding, default=in_words) if options.json else finding_line(finding)
+            print(line, flush=True)
+
+    try:
+        settings = parse_settings(options.settings)
+    except ValueError as problem:
+        complain(problem)
+        return COULD_NOT_RUN
+    folders, problems = find_logs(options.path)
+    for line in problems:
+        complain(line)
+    if not folders:
+        return COULD_NOT_RUN
+    with spark_session(options) as spark:
+        follower = Follower(
+            spark, options.path, tell, group=options.group, settings=settings, window_s=round(options.window * 60)
+        )
+        try:
+            earlier = follower.look_back(folders)
+            query = follower.start()
+            complain(f"following {len(folders)} log folders; {earlier} earlier findings are not shown")
+            while not query.awaitTermination(WAIT_S):
+                pass
+        except KeyboardInterrupt:
+            return 0
+        finally:
+            follower.close()
+    return 0

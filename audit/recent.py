@@ -1,0 +1,86 @@
+"""What `kohort audit follow` remembers of one partition of the log: the last hour, and how things stood before it.
+
+Tables in Arrow, on the driver. What is older than the window goes, except the last record of its kind: the offset that
+stood, the generation that was in force, a member's assignment. So the first thing inside the window still has
+something to be compared with, and memory does not grow with the life of the broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from audit.decode import read_table, schema
+from audit.decode.folders import LogFolder
+from audit.tables import (
+    AUDIT_RUNS,
+    BASE_TABLES,
+    GROUP_GENERATIONS,
+    LOG_BATCHES,
+    MEMBER_ASSIGNMENTS,
+    OFFSET_COMMITS,
+    OTHER_RECORDS,
+)
+
+CLASSIC = 2
+
+
+class Recent:
+    """Of one log partition."""
+
+    def __init__(self, folder: LogFolder, group: str | None) -> None:
+        self.folder = folder
+        self.next_offset = folder.first_offset or 0
+        self._group = group
+        self.tables: dict[str, pa.Table] = {table.name: schema(table.name).empty_table() for table in BASE_TABLES}
+
+    def read(self, folder: LogFolder, until_offset: int) -> None:
+        """Add what was appended up to `until_offset`."""
+        self.folder = folder
+        for name, table in self.tables.items():
+            new = list(
+                read_table(folder, name, group=self._group, from_offset=self.next_offset, until_offset=until_offset)
+            )
+            if new:
+                self.tables[name] = pa.concat_tables([table, pa.Table.from_batches(new)])
+        self.next_offset = max(self.next_offset, until_offset)
+
+    def forget(self, before: pa.Scalar) -> None:
+        """Let go of what is older, except what still stands."""
+        made = self.tables
+        commits = _kept(made[OFFSET_COMMITS.name], before, ["group_id", "topic", "partition"])
+        generations = _kept(made[GROUP_GENERATIONS.name], before, ["group_id", "record_type"])
+        members = made[MEMBER_ASSIGNMENTS.name]
+        of_generation = pc.equal(members["record_type"], CLASSIC)
+        classic = members.filter(pc.and_(of_generation, pc.is_in(members["log_offset"], generations["log_offset"])))
+        others = _kept(members.filter(pc.invert(of_generation)), before, ["group_id", "record_type", "member_id"])
+        batches, other_records = made[LOG_BATCHES.name], made[OTHER_RECORDS.name]
+        self.tables = {
+            LOG_BATCHES.name: batches.filter(pc.fill_null(pc.greater_equal(batches["max_time"], before), True)),
+            OFFSET_COMMITS.name: commits,
+            GROUP_GENERATIONS.name: generations,
+            MEMBER_ASSIGNMENTS.name: pa.concat_tables([classic, others]).sort_by("log_offset"),
+            OTHER_RECORDS.name: other_records.filter(pc.greater_equal(other_records["record_time"], before)),
+        }
+
+    def run_row(self) -> Mapping[str, object]:
+        """For the table audit_runs: what there is to look at."""
+        row: dict[str, object] = dict.fromkeys(column.name for column in AUDIT_RUNS.columns)
+        return row | {
+            "path": self.folder.path,
+            "log_partition": self.folder.log_partition,
+            "first_log_offset": self.folder.first_offset,
+            "from_log_offset": self.folder.first_offset,
+            "end_log_offset": self.next_offset,
+            "cleaned_to": self.folder.cleaned_to,
+        }
+
+
+def _kept(table: pa.Table, before: pa.Scalar, by: list[str]) -> pa.Table:
+    """Rows from `before` on, and of the older ones the last for each value of `by`."""
+    is_new = pc.greater_equal(table["record_time"], before)
+    older = table.filter(pc.invert(is_new))
+    last = older.group_by(by).aggregate([("log_offset", "max")])["log_offset_max"]
+    return table.filter(pc.or_(is_new, pc.is_in(table["log_offset"], last)))
