@@ -110,7 +110,8 @@ def is_installed() -> bool:
 
 
 def complain(problem: object) -> None:
-    print(f"kohort audit: {problem}", file=sys.stderr)
+    for line in str(problem).splitlines():
+        print(f"kohort audit: {line}", file=sys.stderr)
 
 
 def _print(result: Result) -> None:

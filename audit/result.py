@@ -12,7 +12,7 @@ SEVERITIES = ("critical", "error", "warning", "info")  # worst first
 
 
 class AuditError(Exception):
-    """The audit cannot be done; the message says why in one line."""
+    """The audit cannot be done; the message says why, a line for each reason."""
 
 
 @dataclass(frozen=True, slots=True)

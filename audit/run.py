@@ -13,25 +13,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from audit import baseline, report
 from audit.checks import Settings, parse_settings, run_checks
-from audit.decode.folders import LogFolder, find_logs
-from audit.decode.partition_count import guess_partition_count
+from audit.decode.folders import LogFolder
 from audit.decode.schemas import schema
 from audit.derive import derive
+from audit.find import find_folders
 from audit.moments import in_words
 from audit.progress import Progress
 from audit.result import AuditError, Request, Result
 from audit.store import BASE, Store
 from audit.store_tasks import Ingested
 from audit.tables import AUDIT_RUNS, CHECK_RESULTS, COMMIT_STEPS, FINDINGS, REBALANCES
-from coordinator.partitioner import partition_of
-from storage.layout import parse_partition_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -61,27 +58,6 @@ def _last_words(problem: Exception) -> str:
     lines = [line for line in str(problem).splitlines() if line.strip()]
     words = [line for line in lines if line[:1].isalpha() and ": " in line]
     return (words or lines or [type(problem).__name__])[-1 if "Traceback" in str(problem) else 0]
-
-
-def find_folders(paths: Sequence[str], group: str | None = None) -> tuple[list[LogFolder], list[str]]:
-    """The log folders, and a line for each path that is none; of one group only the folder that it lives in."""
-    folders, remarks = find_logs(paths)
-    found = {folder.log_partition for folder in folders}
-    problems = [str(remark) for remark in remarks if _number(remark.path) not in found]
-    if not folders:
-        raise AuditError("; ".join(problems) or "no log folders")
-    count = guess_partition_count(folders) if group is not None else None
-    if group is not None and count is not None:
-        folders = [folder for folder in folders if folder.log_partition == partition_of(group, count)]
-        if not folders:
-            place = partition_of(group, count)
-            raise AuditError(f"group {group} lives in __consumer_offsets-{place}, which is not among these folders")
-    return folders, problems
-
-
-def _number(path: str) -> int | None:
-    place = parse_partition_folder(Path(path).name)
-    return place[1] if place else None
 
 
 @contextmanager

@@ -1,0 +1,71 @@
+"""`kohort audit owners`: who owned each partition of a group at a moment, since when, with which committed offset."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING
+
+from audit.cli import COULD_NOT_RUN, complain, is_installed
+from audit.moments import in_words, moment
+from audit.result import AuditError
+
+if TYPE_CHECKING:
+    from audit.owners import Owner
+
+HEADS = ("topic", "partition", "owner", "client", "host", "since", "generation", "committed", "at")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", nargs="*", metavar="PATH", help="log folders, as for kohort audit")
+    parser.add_argument("--out", metavar="DIR", help="instead: the tables that kohort audit --out keeps")
+    parser.add_argument("--group", required=True, metavar="G")
+    parser.add_argument("--at", required=True, type=moment, metavar="TIME", help="2026-11-16T06:30 (UTC), or 2h (ago)")
+    parser.add_argument("--json", action="store_true", help="for machines")
+
+
+def run(options: argparse.Namespace) -> int:
+    if not is_installed():
+        return COULD_NOT_RUN
+    from audit.group_history import from_folders, from_store
+
+    if bool(options.path) == bool(options.out):
+        complain("owners: name log folders or --out, one of them")
+        return COULD_NOT_RUN
+    problems: list[str] = []
+    try:
+        if options.out:
+            machine = from_store(options.out, options.group)
+        else:
+            machine, problems = from_folders(options.path, options.group)
+    except AuditError as problem:
+        complain(problem)
+        return COULD_NOT_RUN
+    for line in problems:
+        complain(line)
+    owners = machine.at(options.at)
+    if options.json:
+        print(json.dumps([owner._asdict() for owner in owners], default=in_words, indent=2))
+    elif owners:
+        _print(owners)
+    else:
+        print(f"Nobody of group {options.group} owned anything at {in_words(options.at)}.")
+    return COULD_NOT_RUN if problems else 0
+
+
+def _print(owners: list[Owner]) -> None:
+    rows = [
+        [
+            owner.topic, str(owner.partition), owner.member_id or "nobody", owner.client_id or "-",
+            owner.client_host or "-", in_words(owner.since), _text(owner.generation), _text(owner.offset),
+            in_words(owner.committed),
+        ]
+        for owner in owners
+    ]  # fmt: skip
+    widths = [max(map(len, column)) for column in zip(HEADS, *rows, strict=True)]
+    for row in (HEADS, *rows):
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _text(number: int | None) -> str:
+    return "-" if number is None else str(number)
