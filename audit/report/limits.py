@@ -1,0 +1,26 @@
+"""How much of everything goes into the file, so that it opens quickly. The page says what is left out."""
+
+from __future__ import annotations
+
+LISTED_GROUPS = 20_000
+DETAILED_GROUPS = 100  # with drawings
+
+FINDINGS_PER_RULE = 200
+FINDINGS_PER_GROUP = 40
+EXAMPLES = 12  # groups named where a check is not evaluable
+
+GENERATIONS = 300  # in a group's drawings
+REBALANCES = 40_000  # gathered, over all detailed groups
+REBALANCES_OF_GROUP = 5_000
+PARTITIONS = 48  # rows of a group's strip of owners
+INTERVALS = 3_000  # bars in it
+
+OFFSET_LINES = 12  # partitions whose offsets are drawn
+POINTS = 40_000  # over all groups
+POINTS_OF_LINE = 150
+FEWEST_POINTS_OF_LINE = 30
+REWINDS_OF_LINE = 25
+
+LOG_PROBLEMS = 100
+RUN_ROWS = 2_000
+BINS = 96  # of the findings over time

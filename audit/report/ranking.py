@@ -1,0 +1,48 @@
+"""Which groups come first, and which part of a long history is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from audit.report.limits import DETAILED_GROUPS, GENERATIONS
+from audit.report.rows import SEVERITIES, Row, severity_rank
+
+
+def found_by_group(counts: Iterable[Row]) -> dict[str, list[int]]:
+    """Findings of each group, by severity."""
+    found: dict[str, list[int]] = {}
+    for row in counts:
+        rank = severity_rank(row)
+        if row["group_id"] is not None and rank < len(SEVERITIES):
+            found.setdefault(row["group_id"], [0] * len(SEVERITIES))[rank] += row["found"]
+    return found
+
+
+def ranked(groups: Sequence[Row], found: Mapping[str, Sequence[int]]) -> list[Row]:
+    """Worst first; among equals the busiest."""
+    nothing = [0] * len(SEVERITIES)
+
+    def rank(group: Row) -> tuple[list[int], int, int, str]:
+        worst = [-count for count in found.get(group["group_id"], nothing)]
+        return worst, -(group["rebalances"] or 0), -(group["commits"] or 0), group["group_id"]
+
+    return sorted(groups, key=rank)
+
+
+def detailed(groups: Sequence[Row]) -> list[str]:
+    return [group["group_id"] for group in groups[:DETAILED_GROUPS]]
+
+
+def window(rebalances: Sequence[Row], findings: Sequence[Row]) -> tuple[int, int] | None:
+    """First and last log offset of what is drawn of a group: the latest, or what is around its worst finding."""
+    if not rebalances:
+        return None
+    start = max(0, len(rebalances) - GENERATIONS)
+    placed = [row for row in findings if row["log_offset"] is not None]
+    if start and placed:
+        worst = min(placed, key=lambda row: (severity_rank(row), -row["log_offset"]))
+        index = sum(row["log_offset"] <= worst["log_offset"] for row in rebalances)
+        if index <= start:
+            start = max(0, index - GENERATIONS // 2)
+    last = rebalances[min(len(rebalances), start + GENERATIONS) - 1]
+    return rebalances[start]["log_offset"], last["log_offset"]
