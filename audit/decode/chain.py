@@ -56,7 +56,7 @@ def _one_by_one(data: bytes, position: int, end: int, limit: int) -> tuple[list[
             return starts, True
         (length,) = _length_at(data, position + 8)
         following = position + LOG_OVERHEAD_BYTES + length
-        if length < MIN_BATCH_LENGTH or following > size or data[position + 16] > MAGIC:
+        if length < MIN_BATCH_LENGTH or following > size or data[position + 16] != MAGIC:
             return starts, True
         position = following
         starts.append(position)
@@ -106,5 +106,5 @@ def _sizes(buffer: Array, at: Array) -> tuple[Array, Array]:
     """What the batches at these places say of their size, and whether that can be."""
     rows = windows(buffer, at + 8, 9)
     size = integers(rows, 0, ">i4").astype(np.int64) + LOG_OVERHEAD_BYTES
-    possible = (size >= BATCH_HEADER_BYTES) & (at + size <= len(buffer)) & (rows[:, 8] <= MAGIC)
+    possible = (size >= BATCH_HEADER_BYTES) & (at + size <= len(buffer)) & (rows[:, 8] == MAGIC)
     return size, possible

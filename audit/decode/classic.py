@@ -4,7 +4,7 @@ A generation's record repeats every member of the group, and most have not chang
 record is cut into its members without reading them, and what a member's bytes mean is worked out once:
 
     | version 3, int16 | protocol type | generation int32 | protocol? | leader? | entered at, int64 | members, int32
-    | per member: id | instance? | client id | host | two timeouts, int32 | subscription, assignment: int32 size, bytes |
+    | per member: id | instance? | client id | host | two timeouts, int32 | subscription, assignment: int32 size, bytes
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ def texts(found: list[str] | list[str | None], codes: Array) -> pa.Array:
 
 
 def times(ms: Array) -> pa.Array:
-    """Timestamps; null where there is none, or one that no timestamp can hold. As schemas.micros."""
+    """Timestamps; null where there is none, or one that cannot be shown. As schemas.micros."""
     possible = (ms >= 0) & (ms <= MAX_MS)
     if possible.all():
         return pa.array(ms * 1000).cast(TIMESTAMP)

@@ -72,7 +72,7 @@ def decode(records: Records) -> tuple[Commits, Array]:
     name, names, good = _names(records)
     partition = integers(windows(buffer, records.key + records.key_size - 4, 4), 0, ">i4")
     values, fine = _values(records)
-    good &= fine
+    good &= fine & ((values.version <= 0) | (int16_at(buffer, records.key) == 1))  # type 0 has one version only
     metadata, metadata_texts, fine = _metadata(records, values, good)
     good &= fine
     topic_id, topic_ids = _topic_ids(records, values, good)
@@ -132,7 +132,7 @@ def _values(records: Records) -> tuple[_Values, Array]:
         size[older], metadata[older] = int16_at(buffer, at), at + 2
     tail = metadata + size
     end = start + np.maximum(records.value_size, 0)
-    good = (size >= 0) & (version < KNOWN_VERSIONS) & (tail + 8 <= end)
+    good = (size >= 0) & (version < KNOWN_VERSIONS) & (tail >= metadata) & (tail + 8 <= end)
     rows = windows(buffer, np.where(good, tail, 0), TAIL_BYTES)
     commit_ms = integers(rows, 0, ">i8")
     left = end - tail

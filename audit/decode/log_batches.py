@@ -16,7 +16,7 @@ from audit.decode.transactions import MARKERS, kinds_of
 from audit.decode.vector import Array
 from audit.decode.walk import CRC, UNDECODABLE
 from audit.decode.wanted import Wanted
-from protocol.record_batch import COMPRESSION_MASK, DELETE_HORIZON, LOG_APPEND_TIME, MAGIC, TRANSACTIONAL
+from protocol.record_batch import COMPRESSION_MASK, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
 
 TABLE: Final = "log_batches"
 CODECS: Final = ["none", "gzip", "snappy", "lz4", "zstd", "5", "6", "7"]
@@ -90,16 +90,14 @@ def _markers(segment: Segment, block: Block, which: Array) -> dict[str, Any]:
 
 
 def _problems(segment: Segment, block: Block, which: Array) -> dict[str, Any]:
-    damaged, formats = segment.walk.damaged, segment.walk.headers["magic"]
-    if not damaged and not block.undecodable and (formats[which] == MAGIC).all():
+    damaged = segment.walk.damaged
+    if not damaged and not block.undecodable:
         nothing = pa.nulls(len(which), pa.string())
         return {"problem": nothing, "detail": nothing}
     found: list[tuple[str | None, str | None]] = []
     for number in which.tolist():
         if number in damaged:
             found.append((CRC, damaged[number]))
-        elif formats[number] != MAGIC:
-            found.append((UNDECODABLE, f"message format {formats[number]}, from before Kafka 0.11"))
         elif number in block.undecodable:
             found.append((UNDECODABLE, block.undecodable[number]))
         else:

@@ -20,7 +20,7 @@ _SIMPLE = {
     "boolean": pa.bool_(),
     "timestamp": TIMESTAMP,
 }
-MAX_MS = (2**63 - 1) // 1000  # greater times do not fit into microseconds
+MAX_MS = 253_402_300_799_999  # the end of the year 9999: Python knows no later time
 
 
 @cache
@@ -42,7 +42,7 @@ def arrow_type(ddl: str) -> pa.DataType:
 
 
 def micros(ms: int | None) -> int | None:
-    """A time in ms as a timestamp's microseconds; None if it is none, or beyond what a timestamp holds."""
+    """A time in ms as a timestamp's microseconds; None if it is none, or one that cannot be shown."""
     return None if ms is None or ms < 0 or ms > MAX_MS else ms * 1000
 
 

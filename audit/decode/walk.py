@@ -141,7 +141,6 @@ def _chain(data: bytes, position: int, end: int) -> tuple[Array, bool]:
     found, broken = chain(data, position, end)
     headers = headers_at(data, found[:-1])
     nonsense = (headers["base_offset"] < 0) | (headers["last_offset_delta"] < 0) | (headers["record_count"] < 0)
-    nonsense &= headers["magic"] == MAGIC
     if nonsense.any():
         return found[: int(nonsense.argmax()) + 1], True
     return found, broken
@@ -150,7 +149,7 @@ def _chain(data: bytes, position: int, end: int) -> tuple[Array, bool]:
 def _wrong_sums(data: bytes, positions: Array, sizes: Array, headers: Array) -> dict[int, str]:
     """Batches whose CRC-32C is not the one in their header."""
     sums = sums_of(data, positions, sizes, headers["crc"])
-    wrong = np.flatnonzero((sums != headers["crc"]) & (headers["magic"] == MAGIC)).tolist()
+    wrong = np.flatnonzero(sums != headers["crc"]).tolist()
     return {number: f"CRC {headers['crc'][number]:08x}, its bytes give {sums[number]:08x}" for number in wrong}
 
 
@@ -174,7 +173,11 @@ def _stretch(data: bytes, position: int, before: int) -> Stretch:
         if len(data) - position < BATCH_HEADER_BYTES and any(data[position:]):
             detail = f"the file ends after {size} bytes of a batch header of {BATCH_HEADER_BYTES}"
             return Stretch(position, size, TORN, detail, before)
-        what = "zeros" if not any(data[position : position + size]) else str(error).partition(" has ")[2] or str(error)
+        what = str(error).partition(" has ")[2] or str(error)
+        if not any(data[position : position + size]):
+            what = "zeros"
+        elif data[position + 16] < MAGIC:
+            what = f"perhaps messages of format {data[position + 16]}, from before Kafka 0.11, which is not read"
         return Stretch(position, size, GARBAGE, f"{size} bytes that are no batch: {what}", before)
     if resumed is None:
         return Stretch(position, size, TORN, f"the file ends after {size} of {claimed} bytes", before)
