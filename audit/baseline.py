@@ -8,22 +8,7 @@ time: an offset that the log held before cannot lie beyond the end that the brok
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-BASELINE_PARTITIONS = "baseline_partitions"
-BASELINE_OFFSETS = "baseline_offsets"
-BASELINE_GROUPS = "baseline_groups"
-BASELINE_OWNERS = "baseline_owners"
-
-DDL = {
-    BASELINE_PARTITIONS: "topic string, partition int, start_offset bigint, end_offset bigint",
-    BASELINE_OFFSETS: "group_id string, topic string, partition int, offset bigint",
-    BASELINE_GROUPS: "group_id string, group_type string, state string, offsets_known boolean, owners_known boolean",
-    BASELINE_OWNERS: "group_id string, topic string, partition int, member_id string",
-}
+from typing import Any, NamedTuple
 
 SETTLED = ("Stable", "Empty")  # in other states a group's owners are not in force yet, or not any more
 GROUPS_AT_ONCE = 500
@@ -86,28 +71,6 @@ def agreed(before: Answers, after: Answers) -> Answers:
 
 def _alike(then: Any, now: Any) -> Any:
     return now if then == now else None
-
-
-def baseline_tables(spark: SparkSession, answers: Answers) -> dict[str, DataFrame]:
-    """For the checks, beside the other tables."""
-    rows: dict[str, list[tuple[Any, ...]]] = {
-        BASELINE_PARTITIONS: [(*place, *ends) for place, ends in answers.partitions.items()],
-        BASELINE_OFFSETS: [
-            (group_id, *place, offset)
-            for group_id, group in answers.groups.items()
-            for place, offset in (group.offsets or {}).items()
-        ],
-        BASELINE_GROUPS: [
-            (group_id, group.type, group.state, group.offsets is not None, group.owners is not None)
-            for group_id, group in answers.groups.items()
-        ],
-        BASELINE_OWNERS: [
-            (group_id, *place, member_id)
-            for group_id, group in answers.groups.items()
-            for place, member_id in sorted(group.owners or ())
-        ],
-    }
-    return {name: spark.createDataFrame(rows[name], ddl) for name, ddl in DDL.items()}
 
 
 # --- asking -------------------------------------------------------------------------------------------------------

@@ -84,12 +84,12 @@ def _run(spark: SparkSession, request: Request, settings: Settings, store: Store
     tables: Tables = {name: run.table(spark, name) for name in BASE} | run.derive(spark)
     tables = _narrowed(spark, tables, request)
     tables[AUDIT_RUNS.name] = spark.createDataFrame(pa.concat_tables([store.files.read_runs(), rows]))
+    answers = None
     if before is not None:
         assert request.baseline is not None
         answers = baseline.agreed(before, baseline.ask(request.baseline, group=request.group))
-        tables |= baseline.baseline_tables(spark, answers)
     progress.step("checking")
-    findings, results = run_checks(tables, settings)
+    findings, results = run_checks(tables, settings, baseline=answers)
     progress.step("writing the report")
     tables[FINDINGS.name] = run.replace(spark, FINDINGS.name, _in_time(findings, FINDINGS.name, request))
     tables[CHECK_RESULTS.name] = run.replace(spark, CHECK_RESULTS.name, results)

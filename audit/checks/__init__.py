@@ -1,13 +1,17 @@
 """The checks: one file per rule, named like it.
 
-A rule's file has `CHECK`, and one or more of
+A rule's file has `CHECK`, and one of
 
-    find(tables, limits)       -> findings as a DataFrame
-    commit_rule(limits)        -> a RowRule about single rows of commit_steps
-    rebalance_rule(limits)     -> a RowRule about single rows of rebalances
+    find(part, limits)            -> findings about one partition of the log, in which its groups live as a whole
+    find_overall(parts, limits)   -> findings that compare partitions of the log, from a summary of each
 
-Rules about rows share one pass over their table, and all checks together are one query, since that is what costs.
-What the tables cannot answer is said: "not evaluable", with the reason, never "clean".
+Rules see Arrow tables and numpy, not Spark: vectorised over what is large (commits), plain Python over what is small.
+Spark runs them, a log partition at a time, where the tables lie: as one query of 27 parts they cost 20 times as much,
+nearly all of it planning. What the tables cannot answer is said: "not evaluable", with the reason, never "clean".
+
+    check_run(spark, run, ...)    of an audit's tables in their store, distributed
+    run_checks(tables, ...)       of any DataFrames, on the driver
+    check_tables(tables, ...)     of Arrow tables, without Spark
 """
 
 from __future__ import annotations
@@ -19,7 +23,9 @@ from types import ModuleType
 from audit.checks.kit.check import SEVERITIES, Check
 from audit.checks.settings import Settings, parse_settings
 
-__all__ = ["ALL", "RULES", "SEVERITIES", "Check", "Settings", "parse_settings", "run_checks"]
+__all__ = [
+    "ALL", "RULES", "SEVERITIES", "Check", "Settings", "check_run", "check_tables", "parse_settings", "run_checks",
+]  # fmt: skip
 
 RULES = (
     # the log
@@ -39,4 +45,5 @@ RULES = (
 MODULES: Mapping[str, ModuleType] = {name: import_module(f"audit.checks.{name}") for name in RULES}
 ALL: Mapping[str, Check] = {name: module.CHECK for name, module in MODULES.items()}
 
-from audit.checks.run import run_checks  # noqa: E402  # it wants the lists above
+from audit.checks.run import check_tables  # noqa: E402  # these want the lists above
+from audit.checks.spark import check_run, run_checks  # noqa: E402

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql.functions import expr
+from collections.abc import Iterator
 
-from audit.checks.kit.check import ERROR, HISTORY, Check, Limits, findings, times
-from audit.checks.kit.tables import Tables
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from audit.checks.kit.check import ERROR, HISTORY, Check, Limits, Row, finding
+from audit.checks.kit.part import Part
+from audit.checks.kit.words import count
 from audit.tables import MEMBER_ASSIGNMENTS
 
 CHECK = Check(
@@ -17,52 +21,62 @@ CHECK = Check(
     " subscriptions.",
     needs=(HISTORY,),
 )
-COLUMNS = (
-    "log_partition", "log_offset", "record_time", "group_id", "generation", "member_id", "subscribed_topics",
-    "assigned",
-)  # fmt: skip
-SO_FAR = "OVER (PARTITION BY group_id, member_id ORDER BY log_offset)"
+
+CLASSIC, MEMBER, TARGET = 2, 5, 7  # types of records
 
 
-def find(tables: Tables, _: Limits) -> DataFrame:
-    members = tables[MEMBER_ASSIGNMENTS.name]
-    classic = members.where("record_type = 2 AND readable AND size(assigned) > 0").select(*COLUMNS)
-    # In the new protocol what a member wants (5) and what it is to get (7) are records of their own. A pattern may
-    # match anything.
-    new = (
-        members.where("record_type IN (5, 7)")
-        .withColumn("pattern", expr(f"last(if(record_type = 5, coalesce(subscribed_regex, ''), NULL), true) {SO_FAR}"))
-        .withColumn("subscribed_topics", expr(f"last(subscribed_topics, true) {SO_FAR}"))
-        .where("record_type = 7 AND pattern = '' AND size(assigned) > 0")
-        .select(*COLUMNS)
-    )
-    outside = "filter(assigned, one -> one.topic IS NOT NULL AND NOT array_contains(subscribed_topics, one.topic))"
-    strangers = (
-        classic.unionAll(new)
-        .where(f"subscribed_topics IS NOT NULL AND size({outside}) > 0")
-        .withColumn("outside", expr(outside))
-        .groupBy("log_partition", "group_id")
-        .agg(
-            expr("count(*) AS n"),
-            expr(
-                "min_by(struct(log_offset, record_time, generation, member_id, outside[0] AS one), log_offset) AS first"
-            ),
-            expr("max(record_time) AS last_time"),
+def find(part: Part, _: Limits) -> Iterator[Row]:
+    members = part.table(MEMBER_ASSIGNMENTS.name)
+    strangers = [*_classic(members), *_new(members)]
+    strangers.sort(key=lambda pair: pair[0]["log_offset"])
+    groups: dict[str, list[tuple[Row, Row]]] = {}
+    for row, outside in strangers:
+        groups.setdefault(row["group_id"], []).append((row, outside))
+    for group_id, found in groups.items():
+        first, outside = found[0]
+        yield finding(
+            CHECK,
+            f"{count(len(found), 'assignment')} outside of the subscription; first {first['member_id']} got"
+            f" {outside['topic']}-{outside['partition']}",
+            group_id=group_id,
+            topic=outside["topic"],
+            partition=outside["partition"],
+            member_id=first["member_id"],
+            generation=first["generation"],
+            log_offset=first["log_offset"],
+            time=first["record_time"],
+            until=found[-1][0]["record_time"],
+            value=float(len(found)),
         )
-    )
-    return findings(
-        CHECK,
-        strangers,
-        group_id="group_id",
-        topic="first.one.topic",
-        partition="first.one.partition",
-        member_id="first.member_id",
-        generation="first.generation",
-        log_partition="log_partition",
-        log_offset="first.log_offset",
-        time="first.record_time",
-        until="last_time",
-        value="n",
-        message=f"concat({times('n', 'assignment')}, ' outside of the subscription; first ', first.member_id, ' got ',"
-        " first.one.topic, '-', first.one.partition)",
-    )
+
+
+def _classic(members: pa.Table) -> Iterator[tuple[Row, Row]]:
+    """What a member wants and what it gets stand in one record. All rows at once, since they may be many."""
+    rows = members.filter(pc.and_(pc.equal(members["record_type"], CLASSIC), members["subscribed_topics"].is_valid()))
+    got, wants = rows["assigned"].combine_chunks(), rows["subscribed_topics"].combine_chunks()
+    topics = pa.concat_arrays([got.flatten().field("topic"), wants.flatten()]).dictionary_encode()
+    codes = topics.indices.fill_null(-1).to_numpy().astype(np.int64)
+    got_row, wants_row = (pc.list_parent_indices(lists).to_numpy() for lists in (got, wants))
+    of_topic = len(topics.dictionary) + 1
+    got_keys = got_row * of_topic + codes[: len(got_row)]
+    outside = ~np.isin(got_keys, wants_row * of_topic + codes[len(got_row) :]) & (codes[: len(got_row)] >= 0)
+    for number in np.unique(got_row[outside]).tolist():
+        row = rows.slice(number, 1).to_pylist()[0]
+        yield row, next(one for one in row["assigned"] if one["topic"] not in row["subscribed_topics"])
+
+
+def _new(members: pa.Table) -> Iterator[tuple[Row, Row]]:
+    """In the new protocol these are records of their own. A pattern may match anything."""
+    rows = members.filter(pc.is_in(members["record_type"], pa.array([MEMBER, TARGET], members["record_type"].type)))
+    wants: dict[tuple[str, str], list[str] | None] = {}
+    for row in rows.sort_by("log_offset").to_pylist():
+        member = (row["group_id"], row["member_id"])
+        if row["record_type"] == MEMBER:
+            wants[member] = None if row["subscribed_regex"] else row["subscribed_topics"]
+            continue
+        topics = wants.get(member)
+        outside = [
+            one for one in row["assigned"] or () if one["topic"] is not None and one["topic"] not in (topics or ())
+        ]
+        if topics is not None and outside:
+            yield row, outside[0]

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from audit.checks.kit.check import HISTORY, WARNING, Check, Limits, times
-from audit.checks.kit.row_rules import RowRule
+from collections.abc import Iterator
+
+from audit.checks.kit.check import HISTORY, WARNING, Check, Limits, Row, finding
+from audit.checks.kit.gather import gather_rows
+from audit.checks.kit.part import Part
+from audit.checks.kit.words import count
 
 CHECK = Check(
     "avoidable_moves",
@@ -14,17 +18,29 @@ CHECK = Check(
     {"moves": 1},
     needs=(HISTORY,),
 )
-STICKY = (
-    "(protocol IN ('sticky', 'cooperative-sticky')"
-    " OR (group_type = 'consumer' AND coalesce(protocol, 'uniform') = 'uniform'))"
-)
+
+STICKY = ("sticky", "cooperative-sticky")
+SERVERS_OWN = "uniform"  # the assignor of the new protocol, if nobody asks for another; it is sticky
 
 
-def rebalance_rule(limits: Limits) -> RowRule:
-    return RowRule(
-        when=f"avoidable_moves >= {limits['moves']} AND {STICKY}",
-        value="avoidable_moves",
-        message=f"concat({times('n', 'rebalance')}, ' moved more than they had to; at worst ', w.avoidable_moves,"
-        " ' of ', w.moved, ' moves were avoidable (', coalesce(w.protocol, 'uniform'), ', generation ', w.generation,"
-        " ')')",
-    )
+def find(part: Part, limits: Limits) -> Iterator[Row]:
+    restless = [
+        row
+        for row in part.rebalances
+        if (row["avoidable_moves"] or 0) >= limits["moves"] and row["moved"] and _is_sticky(row)
+    ]
+    for hit in gather_rows(restless, lambda row: float(row["avoidable_moves"])):
+        worst = hit.worst
+        yield finding(
+            CHECK,
+            f"{count(hit.rows, 'rebalance')} moved more than they had to; at worst {worst['avoidable_moves']} of"
+            f" {worst['moved']} moves were avoidable ({worst['protocol'] or SERVERS_OWN}, generation"
+            f" {worst['generation']})",
+            **hit.place,
+            generation=hit.first["generation"],
+            value=hit.value,
+        )
+
+
+def _is_sticky(row: Row) -> bool:
+    return row["protocol"] in STICKY or (row["group_type"] == "consumer" and row["protocol"] in (None, SERVERS_OWN))

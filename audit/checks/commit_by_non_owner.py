@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from audit.checks.kit.check import COMMITTERS, ERROR, HISTORY, Check, Limits, times
-from audit.checks.kit.row_rules import RowRule
+from collections.abc import Iterator
+
+from audit.checks.kit.check import COMMITTERS, ERROR, HISTORY, Check, Limits, Row, finding
+from audit.checks.kit.gather import gather_steps
+from audit.checks.kit.part import Part
+from audit.checks.kit.words import count
 
 CHECK = Check(
     "commit_by_non_owner",
@@ -12,18 +16,27 @@ CHECK = Check(
     "A zombie overwrites the owner's progress: see why the coordinator let it, and stop the member that is named.",
     needs=(HISTORY, COMMITTERS),
 )
-STALE = "coalesce(group_type = 'classic' AND generation >= 0 AND generation < group_generation, false)"
 
 
-def commit_rule(_: Limits) -> RowRule:
-    return RowRule(
-        when=f"NOT tombstone AND member_id IS NOT NULL AND owner IS NOT NULL AND (member_id <> owner OR {STALE})",
-        value="1",
-        flag=STALE,
-        message=f"concat({times('n', 'commit')}, ' by ',"
-        " if(first.member_id = '', 'nobody in particular', first.member_id),"
-        " if(first.member_id = first.owner, '', concat(' while ', first.owner, ' owned the partition')),"
-        " if(any_flag, concat(', with generation ', first.generation, ' while ', first.group_generation,"
-        " ' was in force'), ''))",
-        columns={"value": "n", "generation": "coalesce(first.generation, first.group_generation)"},
+def find(part: Part, _: Limits) -> Iterator[Row]:
+    steps = part.steps
+    generation = steps.numbers("generation", -1)
+    stale = (
+        (generation >= 0) & (generation < steps.numbers("group_generation", -1)) & steps.is_("group_type", "classic")
     )
+    strange = ~steps.tombstone & steps.known("member_id") & steps.owned & (stale | steps.differ("member_id", "owner"))
+    for hit in gather_steps(steps, strange):
+        first = hit.first
+        said = [f"{count(hit.rows, 'commit')} by {first['member_id'] or 'nobody in particular'}"]
+        if first["member_id"] != first["owner"]:
+            said.append(f"while {first['owner']} owned the partition")
+        if first["generation"] is not None and 0 <= first["generation"] < (first["group_generation"] or 0):
+            said.append(f"with generation {first['generation']} while {first['group_generation']} was in force")
+        yield finding(
+            CHECK,
+            " ".join(said),
+            **hit.place,
+            member_id=first["member_id"],
+            generation=first["generation"],
+            value=float(hit.rows),
+        )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from collections.abc import Iterator
 
-from audit.checks.kit.check import HISTORY, WARNING, Check, Limits, duration, findings, seconds, times
-from audit.checks.kit.commit_rules import SINCE_BEFORE_MS
-from audit.checks.kit.row_rules import RowRule
-from audit.checks.kit.tables import Tables
+import numpy as np
+import pyarrow.compute as pc
+
+from audit.checks.kit.check import HISTORY, WARNING, Check, Limits, Row, finding
+from audit.checks.kit.gather import gather_steps
+from audit.checks.kit.part import Part
+from audit.checks.kit.words import between, count, duration
 from audit.tables import PARTITION_FACTS
 
 CHECK = Check(
@@ -20,38 +23,61 @@ CHECK = Check(
 )
 
 
-def commit_rule(limits: Limits) -> RowRule:
-    """Between two commits. `commits`: with fewer there is no usual."""
-    return RowRule(
-        when=f"owner IS NOT NULL AND {SINCE_BEFORE_MS} >= {limits['minutes'] * 60_000}",
-        value=f"{SINCE_BEFORE_MS} / 1000",
-        and_then=f"usual_commits >= {limits['commits']} AND {SINCE_BEFORE_MS} >= {limits['factor']} * usual_ms"
-        " AND owned_since <= previous_time",
-        message=f"concat({times('n', 'time')}, ' no commit for up to ', {duration('worst')}, ' though ', w.owner,"
-        f" ' owned the partition; usual are ', {duration('w.usual_ms / 1000')})",
-        columns={"member_id": "first.owner", "time": "first.previous_time"},
+def find(part: Part, limits: Limits) -> Iterator[Row]:
+    yield from _between_commits(part, limits)
+    yield from _at_the_end(part, limits)
+
+
+def _between_commits(part: Part, limits: Limits) -> Iterator[Row]:
+    """`commits`: with fewer there is no usual."""
+    steps = part.steps
+    silent = steps.owned & ~steps.tombstone & (steps.since_before_ms >= limits["minutes"] * 60_000)
+    if silent.any():
+        silent &= steps.usual("commits") >= limits["commits"]
+        silent &= steps.since_before_ms >= limits["factor"] * steps.usual("median_interval_ms")
+    suspects = np.flatnonzero(silent)
+    for number, row in zip(suspects.tolist(), steps.table.take(suspects).to_pylist(), strict=True):
+        silent[number] = _was_owned_throughout(part, row)
+    for hit in gather_steps(steps, silent, steps.since_before_ms):
+        usual_ms = part.facts[hit.first["group_id"], hit.first["topic"], hit.first["partition"]]["median_interval_ms"]
+        yield finding(
+            CHECK,
+            f"{count(hit.rows, 'time')} no commit for up to {duration(hit.value / 1000)} though"
+            f" {hit.worst['owner']} owned the partition; usual are {duration(usual_ms / 1000)}",
+            **hit.place | {"time": hit.first["previous_time"]},
+            member_id=hit.first["owner"],
+            generation=hit.first["group_generation"],
+            value=hit.value / 1000,
+        )
+
+
+def _was_owned_throughout(part: Part, row: Row) -> bool:
+    """By the same member, since before the commit before."""
+    return any(
+        one["member_id"] == row["owner"]
+        and one["start_log_offset"] <= row["log_offset"] < one["ends"]
+        and one["start_time"] <= row["previous_time"]
+        for one in part.intervals.get((row["group_id"], row["topic"], row["partition"]), ())
     )
 
 
-def find(tables: Tables, limits: Limits) -> DataFrame:
+def _at_the_end(part: Part, limits: Limits) -> Iterator[Row]:
     """From the last commit to the end of the log."""
-    silent_s = seconds(tables.end_time, "last_time")
-    silent = (
-        tables[PARTITION_FACTS.name]
-        .where(f"owner IS NOT NULL AND owner_since <= last_time AND commits >= {limits['commits']}")
-        .selectExpr("*", f"{silent_s} AS silent_s")
-        .where(f"silent_s >= {limits['minutes'] * 60} AND silent_s >= {limits['factor']} * median_interval_ms / 1000")
-    )
-    return findings(
-        CHECK,
-        silent,
-        group_id="group_id",
-        topic="topic",
-        partition="partition",
-        member_id="owner",
-        log_partition="log_partition",
-        time="last_time",
-        value="silent_s",
-        message=f"concat('no commit in the last ', {duration('silent_s')}, ' of the log though ', owner,"
-        f" ' owns the partition; usual are ', {duration('median_interval_ms / 1000')})",
-    )
+    facts = part.table(PARTITION_FACTS.name)
+    owned = facts.filter(pc.and_(facts["owner"].is_valid(), pc.greater_equal(facts["commits"], limits["commits"])))
+    for row in owned.to_pylist():
+        silent_s = between(row["last_time"], part.world.end_time or row["last_time"])
+        usual_s = (row["median_interval_ms"] or 0) / 1000
+        is_long = silent_s >= limits["minutes"] * 60 and silent_s >= limits["factor"] * usual_s
+        if is_long and row["owner_since"] <= row["last_time"]:
+            yield finding(
+                CHECK,
+                f"no commit in the last {duration(silent_s)} of the log though {row['owner']} owns the partition;"
+                f" usual are {duration(usual_s)}",
+                group_id=row["group_id"],
+                topic=row["topic"],
+                partition=row["partition"],
+                member_id=row["owner"],
+                time=row["last_time"],
+                value=silent_s,
+            )

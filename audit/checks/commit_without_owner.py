@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from audit.checks.kit.check import HISTORY, INFO, WARNING, Check, Limits, literal, times
-from audit.checks.kit.row_rules import RowRule
+from collections.abc import Iterator
+
+from audit.checks.kit.check import HISTORY, INFO, WARNING, Check, Limits, Row, finding
+from audit.checks.kit.gather import gather_steps
+from audit.checks.kit.part import Part
+from audit.checks.kit.words import count
 
 CHECK = Check(
     "commit_without_owner",
@@ -16,15 +20,23 @@ CHECK = Check(
 )
 
 
-def commit_rule(_: Limits) -> RowRule:
+def find(part: Part, _: Limits) -> Iterator[Row]:
     """Generation 0 is that of groups whose consumers assign themselves: there nobody ever owns anything."""
-    return RowRule(
-        when="NOT tombstone AND owner IS NULL AND group_generation > 0",
-        value="1",
-        flag="had_members",
-        severity=f"if(any_flag, {literal(WARNING)}, {literal(INFO)})",
-        message=f"concat({times('n', 'commit')}, if(any_flag, ' for a partition that nobody owned',"
-        " ' while the group had no members'), ', first of offset ', first.offset,"
-        " coalesce(concat(', by ', nullif(first.member_id, '')), ''))",
-        columns={"value": "n", "member_id": "nullif(first.member_id, '')"},
-    )
+    steps = part.steps
+    ownerless = ~steps.tombstone & ~steps.owned & (steps.numbers("group_generation") > 0)
+    hits = gather_steps(steps, ownerless)
+    with_members = {(row["group_id"], row["generation"]) for row in part.rebalances} if hits else set()
+    for hit in hits:
+        first = hit.first
+        had_members = (first["group_id"], first["group_generation"]) in with_members
+        by = f", by {first['member_id']}" if first["member_id"] else ""
+        how = "for a partition that nobody owned" if had_members else "while the group had no members"
+        yield finding(
+            CHECK,
+            f"{count(hit.rows, 'commit')} {how}, first of offset {first['offset']}{by}",
+            severity=WARNING if had_members else INFO,
+            **hit.place,
+            member_id=first["member_id"] or None,
+            generation=first["group_generation"],
+            value=float(hit.rows),
+        )

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from collections.abc import Iterator
 
-from audit.baseline import BASELINE_PARTITIONS
-from audit.checks.kit.check import BASELINE, ERROR, Check, Limits, findings
-from audit.checks.kit.tables import Tables
-from audit.tables import FINDINGS, PARTITION_FACTS
+from audit.checks.kit.check import BASELINE, ERROR, Check, Limits, Row, finding
+from audit.checks.kit.part import Part
 
 CHECK = Check(
     "committed_beyond_end_or_below_start",
@@ -19,27 +17,22 @@ CHECK = Check(
 )
 
 
-def find(tables: Tables, _: Limits) -> DataFrame:
-    if BASELINE_PARTITIONS not in tables:
-        return tables.spark.createDataFrame([], FINDINGS.ddl)
-    outside = (
-        tables[PARTITION_FACTS.name]
-        .where("last_offset IS NOT NULL")
-        .join(tables[BASELINE_PARTITIONS], ["topic", "partition"])
-        .where("last_offset > end_offset OR last_offset < start_offset")
-        .selectExpr(
-            "*", "if(last_offset > end_offset, last_offset - end_offset, start_offset - last_offset) AS distance"
+def find(part: Part, _: Limits) -> Iterator[Row]:
+    if part.world.baseline is None:
+        return
+    partitions = part.world.baseline.partitions
+    for (group_id, topic, partition), row in part.facts.items():
+        start, end = partitions.get((topic, partition), (None, None))
+        offset = row["last_offset"]
+        if offset is None or start is None or end is None or start <= offset <= end:
+            continue
+        where = f"ends at {end}" if offset > end else f"starts at {start}"
+        yield finding(
+            CHECK,
+            f"offset {offset} is committed; {topic}-{partition} {where}",
+            group_id=group_id,
+            topic=topic,
+            partition=partition,
+            time=row["last_time"],
+            value=float(offset - end if offset > end else start - offset),
         )
-    )
-    return findings(
-        CHECK,
-        outside,
-        group_id="group_id",
-        topic="topic",
-        partition="partition",
-        log_partition="log_partition",
-        time="last_time",
-        value="distance",
-        message="concat('offset ', last_offset, ' is committed; ', topic, '-', partition,"
-        " if(last_offset > end_offset, concat(' ends at ', end_offset), concat(' starts at ', start_offset)))",
-    )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql.functions import expr
+from collections.abc import Iterator
 
-from audit.checks.kit.check import CRITICAL, Check, Limits, findings, times
-from audit.checks.kit.tables import Tables
+from audit.checks.kit.check import CRITICAL, Check, Limits, Row, finding
+from audit.checks.kit.part import Part
+from audit.checks.kit.words import count
 from audit.tables import LOG_BATCHES
 
 CHECK = Check(
@@ -17,23 +17,16 @@ CHECK = Check(
 )
 
 
-def find(tables: Tables, _: Limits) -> DataFrame:
-    damaged = (
-        tables[LOG_BATCHES.name]
-        .where("problem = 'crc'")
-        .groupBy("log_partition")
-        .agg(
-            expr("count(*) AS n"),
-            expr("min_by(struct(log_offset, segment, position, detail, max_time), log_offset) AS first"),
+def find(part: Part, _: Limits) -> Iterator[Row]:
+    batches = part.table(LOG_BATCHES.name)
+    damaged = [row for row in batches.filter(batches["problem"].is_valid()).to_pylist() if row["problem"] == "crc"]
+    if damaged:
+        first = damaged[0]
+        yield finding(
+            CHECK,
+            f"{count(len(damaged), 'batch', 'batches')} with a wrong checksum, the first in segment {first['segment']}"
+            f" at byte {first['position']}: {first['detail']}",
+            log_offset=first["log_offset"],
+            time=first["max_time"],
+            value=float(len(damaged)),
         )
-    )
-    return findings(
-        CHECK,
-        damaged,
-        log_partition="log_partition",
-        log_offset="first.log_offset",
-        time="first.max_time",
-        value="n",
-        message=f"concat({times('n', 'batch', 'batches')}, ' with a wrong checksum, the first in segment ',"
-        " first.segment, ' at byte ', first.position, coalesce(concat(': ', first.detail), ''))",
-    )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql.functions import expr
+from collections.abc import Iterator
+from typing import Any
 
-from audit.checks.kit.check import ERROR, HISTORY, INFO, Check, Limits, findings, literal, times
-from audit.checks.kit.tables import Tables
+from audit.checks.kit.check import ERROR, HISTORY, INFO, Check, Limits, Row, finding
+from audit.checks.kit.part import Part
+from audit.checks.kit.words import count
 from audit.tables import GROUP_GENERATIONS
 
 CHECK = Check(
@@ -18,38 +19,40 @@ CHECK = Check(
     {"gap": 2},
     needs=(HISTORY,),
 )
-IN_ORDER = "OVER (PARTITION BY group_id, record_type ORDER BY log_offset)"
+
+EPOCHS = (2, 3, 11)  # types of records that number what a group goes through
 
 
-def find(tables: Tables, limits: Limits) -> DataFrame:
+def find(part: Part, limits: Limits) -> Iterator[Row]:
     """`gap`: from this difference on. A group that was deleted begins anew."""
-    beside = (
-        tables[GROUP_GENERATIONS.name]
-        .where("record_type IN (2, 3, 11)")
-        .selectExpr(
-            "log_partition", "log_offset", "record_time", "group_id", "generation", "tombstone",
-            f"lag(if(tombstone, NULL, generation)) {IN_ORDER} AS before",
-        )
-        .where(f"NOT tombstone AND (generation < before OR generation - before >= {limits['gap']})")
-        .groupBy("log_partition", "group_id", expr("generation < before AS lower"))
-        .agg(
-            expr("count(*) AS n"),
-            expr("max(abs(generation - before)) AS worst"),
-            expr("min_by(struct(log_offset, record_time, generation, before), log_offset) AS first"),
-            expr("max(record_time) AS last_time"),
-        )
-    )  # fmt: skip
-    return findings(
+    lower: dict[str, list[tuple[Any, ...]]] = {}
+    gaps: dict[str, list[tuple[Any, ...]]] = {}
+    before: dict[tuple[str, int], int] = {}
+    names = ("group_id", "record_type", "tombstone", "generation", "log_offset", "record_time")
+    rows = part.table(GROUP_GENERATIONS.name).select(names).sort_by("log_offset")
+    for group_id, kind, tombstone, generation, *place in zip(*(rows[name].to_pylist() for name in names), strict=True):
+        last = before.pop((group_id, kind), None)
+        if tombstone or kind not in EPOCHS:
+            continue
+        before[group_id, kind] = generation
+        if last is not None and generation < last:
+            lower.setdefault(group_id, []).append((generation, last, *place))
+        elif last is not None and generation - last >= limits["gap"]:
+            gaps.setdefault(group_id, []).append((generation, last, *place))
+    yield from (_finding(group_id, found, ERROR, "lower than the one before") for group_id, found in lower.items())
+    yield from (_finding(group_id, found, INFO, "after a gap") for group_id, found in gaps.items())
+
+
+def _finding(group_id: str, found: list[tuple[Any, ...]], severity: str, how: str) -> Row:
+    generation, last, log_offset, time = found[0]
+    return finding(
         CHECK,
-        beside,
-        severity=f"if(lower, {literal(ERROR)}, {literal(INFO)})",
-        group_id="group_id",
-        generation="first.generation",
-        log_partition="log_partition",
-        log_offset="first.log_offset",
-        time="first.record_time",
-        until="last_time",
-        value="worst",
-        message=f"concat({times('n', 'generation')}, if(lower, ' lower than the one before', ' after a gap'),"
-        " '; first ', first.generation, ' after ', first.before)",
+        f"{count(len(found), 'generation')} {how}; first {generation} after {last}",
+        severity=severity,
+        group_id=group_id,
+        generation=generation,
+        log_offset=log_offset,
+        time=time,
+        until=found[-1][3],
+        value=float(max(abs(one[0] - one[1]) for one in found)),
     )

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from audit.checks.kit.check import HISTORY, INFO, Check, Limits, duration, times
-from audit.checks.kit.row_rules import RowRule
+from collections.abc import Iterator
+
+from audit.checks.kit.check import HISTORY, INFO, Check, Limits, Row, finding
+from audit.checks.kit.gather import gather_rows
+from audit.checks.kit.part import Part
+from audit.checks.kit.words import count, duration
 
 CHECK = Check(
     "idle_members",
@@ -15,10 +19,19 @@ CHECK = Check(
 )
 
 
-def rebalance_rule(limits: Limits) -> RowRule:
-    return RowRule(
-        when=f"idle_members >= {limits['members']} AND in_force_s >= {limits['seconds']}",
-        value="idle_members",
-        message=f"concat({times('n', 'generation')}, ' with idle members; at most ', w.idle_members, ' of ',"
-        f" w.member_count, ' had no partition, for ', {duration('w.in_force_s')})",
-    )
+def find(part: Part, limits: Limits) -> Iterator[Row]:
+    idle = [
+        row
+        for row in part.rebalances
+        if (row["idle_members"] or 0) >= limits["members"] and row["in_force_s"] >= limits["seconds"]
+    ]
+    for hit in gather_rows(idle, lambda row: float(row["idle_members"])):
+        worst = hit.worst
+        yield finding(
+            CHECK,
+            f"{count(hit.rows, 'generation')} with idle members; at most {worst['idle_members']} of"
+            f" {worst['member_count']} had no partition, for {duration(worst['in_force_s'])}",
+            **hit.place,
+            generation=hit.first["generation"],
+            value=hit.value,
+        )

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from audit.checks.kit.check import HISTORY, WARNING, Check, Limits, duration, times
-from audit.checks.kit.row_rules import RowRule
+from collections.abc import Iterator
+
+from audit.checks.kit.check import HISTORY, WARNING, Check, Limits, Row, finding
+from audit.checks.kit.gather import gather_rows
+from audit.checks.kit.part import Part
+from audit.checks.kit.words import count, duration
 
 CHECK = Check(
     "imbalance",
@@ -16,15 +20,28 @@ CHECK = Check(
 )
 
 
-def rebalance_rule(limits: Limits) -> RowRule:
+def find(part: Part, limits: Limits) -> Iterator[Row]:
     """A generation that soon gives way to the next, as in a cooperative rebalance, does not count."""
-    share = "(partition_count / member_count)"
-    return RowRule(
-        when=f"member_count > 1 AND max_load - min_load >= {limits['partitions']}"
-        f" AND max_load >= {limits['factor']} * {share} AND in_force_s >= {limits['seconds']}",
-        value=f"max_load / {share}",
-        message=f"concat({times('n', 'generation')}, ' out of balance; at worst one member of ', w.member_count,"
-        " ' had ', w.max_load, ' of ', w.partition_count, ' partitions and another ', w.min_load,"
-        f" ', for ', {duration('w.in_force_s')},"
-        " coalesce(concat(' (', w.protocol, ')'), ''))",
-    )
+    lopsided = [
+        row
+        for row in part.rebalances
+        if row["max_load"] is not None
+        and row["in_force_s"] >= limits["seconds"]
+        and row["max_load"] - row["min_load"] >= limits["partitions"]
+        and _times_its_share(row) >= limits["factor"]
+    ]
+    for hit in gather_rows(lopsided, _times_its_share):
+        worst = hit.worst
+        yield finding(
+            CHECK,
+            f"{count(hit.rows, 'generation')} out of balance; at worst one member of {worst['member_count']} had"
+            f" {worst['max_load']} of {worst['partition_count']} partitions and another {worst['min_load']}, for"
+            f" {duration(worst['in_force_s'])} ({worst['protocol']})",
+            **hit.place,
+            generation=hit.first["generation"],
+            value=hit.value,
+        )
+
+
+def _times_its_share(row: Row) -> float:
+    return float(row["max_load"] * row["member_count"] / max(row["partition_count"], 1))

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from audit.checks.kit.check import HISTORY, WARNING, Check, Limits, times
-from audit.checks.kit.commit_rules import SINCE_BEFORE_MS
-from audit.checks.kit.row_rules import RowRule
+from collections.abc import Iterator
+
+import numpy as np
+
+from audit.checks.kit.check import HISTORY, WARNING, Check, Limits, Row, finding
+from audit.checks.kit.gather import gather_steps
+from audit.checks.kit.part import Part
+from audit.checks.kit.words import count
 
 CHECK = Check(
     "offset_jump",
@@ -14,17 +19,25 @@ CHECK = Check(
     {"records": 10_000, "factor": 100, "commits": 10},
     needs=(HISTORY,),
 )
-AHEAD = "(offset - greatest(coalesce(high, previous_offset), previous_offset))"
 
 
-def commit_rule(limits: Limits) -> RowRule:
-    """After a pause the usual step is as many times as long."""
-    pauses = f"greatest(1, {SINCE_BEFORE_MS} / greatest(usual_ms, 1))"
-    return RowRule(
-        when=f"step > 0 AND {AHEAD} >= {limits['records']} AND NOT coalesce(topic_id <> previous_topic_id, false)",
-        value=AHEAD,
-        and_then=f"usual_commits >= {limits['commits']}"
-        f" AND {AHEAD} > {limits['factor']} * greatest(usual_step, 1) * {pauses}",
-        message=f"concat({times('n', 'commit')}, ' leapt ahead, at most by ', {times('worst', 'record')}, ' (from ',"
-        " w.previous_offset, ' to ', w.offset, '); the usual step is ', w.usual_step)",
-    )
+def find(part: Part, limits: Limits) -> Iterator[Row]:
+    """To regain what was committed before a rewind is no leap; and after a pause a step may be as much longer."""
+    steps = part.steps
+    ahead = steps.numbers("offset") - np.maximum(steps.numbers("high"), steps.numbers("previous_offset"))
+    leaps = (steps.step > 0) & (ahead >= limits["records"]) & ~steps.differ("topic_id", "previous_topic_id")
+    if leaps.any():
+        pauses = np.maximum(steps.since_before_ms / np.maximum(steps.usual("median_interval_ms"), 1), 1)
+        leaps &= steps.usual("commits") >= limits["commits"]
+        leaps &= ahead > limits["factor"] * np.maximum(steps.usual("median_step"), 1) * pauses
+    for hit in gather_steps(steps, leaps, ahead):
+        usual = part.facts[hit.first["group_id"], hit.first["topic"], hit.first["partition"]]["median_step"]
+        yield finding(
+            CHECK,
+            f"{count(hit.rows, 'commit')} leapt ahead, at most by {count(hit.value, 'record')} (from"
+            f" {hit.worst['previous_offset']} to {hit.worst['offset']}); the usual step is {usual:,}",
+            **hit.place,
+            member_id=hit.first["member_id"],
+            generation=hit.first["group_generation"],
+            value=hit.value,
+        )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql.functions import expr
+from collections.abc import Iterator
 
-from audit.checks.kit.check import CLEANER_CHECKPOINT, CRITICAL, Check, Limits, findings, times
-from audit.checks.kit.tables import Tables
+import numpy as np
+
+from audit.checks.kit.check import CLEANER_CHECKPOINT, CRITICAL, Check, Limits, Row, finding
+from audit.checks.kit.part import Part
+from audit.checks.kit.words import count
 from audit.tables import LOG_BATCHES
 
 CHECK = Check(
@@ -17,39 +19,24 @@ CHECK = Check(
     needs=(CLEANER_CHECKPOINT,),
 )
 
-IN_ORDER = "OVER (PARTITION BY log_partition ORDER BY log_offset, last_log_offset)"
 
-
-def find(tables: Tables, _: Limits) -> DataFrame:
-    """Numbers lie outside the checksums, so this is the only witness of a change to them."""
-    cleaned = " ".join(f"WHEN {place} THEN {offset}" for place, offset in tables.complete_from.items() if offset)
-    cleaned = f"CASE log_partition {cleaned} ELSE 0 END" if cleaned else "0"
-    unknown = ", ".join(map(str, tables.unknown_cleaning)) or "-1"
-    beside = (
-        tables[LOG_BATCHES.name]
-        .where("log_offset IS NOT NULL")
-        .selectExpr(
-            "log_partition", "log_offset", "max_time",
-            f"lag(last_log_offset) {IN_ORDER} + 1 AS expected",
+def find(part: Part, _: Limits) -> Iterator[Row]:
+    """Offsets lie outside the checksums, so this is the only witness of a change to them."""
+    batches = part.table(LOG_BATCHES.name)
+    batches = batches.filter(batches["log_offset"].is_valid())
+    first, last = (batches[name].to_numpy() for name in ("log_offset", "last_log_offset"))
+    in_order = np.lexsort((last, first))
+    found, expected = first[in_order][1:], last[in_order][:-1] + 1
+    overlap, gap = found < expected, (found > expected) & (found > part.complete_from)
+    if not part.is_cleaning_known:
+        gap[:] = False
+    if (bad := np.flatnonzero(overlap | gap)).size:
+        missing = int((found - expected)[gap].sum())
+        yield finding(
+            CHECK,
+            f"{count(overlap.sum(), 'overlap')} and {count(gap.sum(), 'gap')} ({count(missing, 'offset')} missing);"
+            f" first a batch at {found[bad[0]]} where {expected[bad[0]]} should be",
+            log_offset=int(found[bad[0]]),
+            time=batches["max_time"][int(in_order[bad[0] + 1])].as_py(),
+            value=float(bad.size),
         )
-        .where("log_offset <> expected")
-        .where(f"log_offset < expected OR (log_offset > {cleaned} AND log_partition NOT IN ({unknown}))")
-        .groupBy("log_partition")
-        .agg(
-            expr("count_if(log_offset < expected) AS overlaps"),
-            expr("count_if(log_offset > expected) AS gaps"),
-            expr("coalesce(sum(if(log_offset > expected, log_offset - expected, 0)), 0) AS missing"),
-            expr("min_by(struct(log_offset, expected, max_time), log_offset) AS first"),
-        )
-    )  # fmt: skip
-    return findings(
-        CHECK,
-        beside,
-        log_partition="log_partition",
-        log_offset="first.log_offset",
-        time="first.max_time",
-        value="overlaps + gaps",
-        message=f"concat({times('overlaps', 'overlap')}, ' and ', {times('gaps', 'gap')},"
-        f" ' (', {times('missing', 'offset')}, ' missing); first a batch at ', first.log_offset,"
-        " ' where ', first.expected, ' should be')",
-    )

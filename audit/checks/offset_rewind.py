@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from audit.checks.kit.check import ERROR, HISTORY, WARNING, Check, Limits, literal, times
-from audit.checks.kit.row_rules import RowRule
+from collections.abc import Iterator
+
+from audit.checks.kit.check import ERROR, HISTORY, WARNING, Check, Limits, Row, finding
+from audit.checks.kit.gather import gather_steps
+from audit.checks.kit.part import Part
+from audit.checks.kit.words import count
 
 CHECK = Check(
     "offset_rewind",
@@ -16,14 +20,20 @@ CHECK = Check(
 )
 
 
-def commit_rule(limits: Limits) -> RowRule:
+def find(part: Part, limits: Limits) -> Iterator[Row]:
     """In a topic that was created anew, offsets begin anew: topic_recreated tells of that."""
-    return RowRule(
-        when=f"step <= -{limits['records']} AND NOT coalesce(topic_id <> previous_topic_id, false)",
-        value="-step",
-        flag="unregained",
-        severity=f"if(any_flag, {literal(ERROR)}, {literal(WARNING)})",
-        message=f"concat({times('n', 'commit')}, ' went back, at most by ', {times('worst', 'record')}, ' (from ',"
-        " w.previous_offset, ' to ', w.offset, '); ',"
-        " if(any_flag, 'not regained where the log ends', 'regained since'))",
-    )
+    steps = part.steps
+    back = (steps.step <= -limits["records"]) & ~steps.differ("topic_id", "previous_topic_id")
+    for hit in gather_steps(steps, back, -steps.step):
+        lost = part.facts[hit.first["group_id"], hit.first["topic"], hit.first["partition"]]["unregained"]
+        yield finding(
+            CHECK,
+            f"{count(hit.rows, 'commit')} went back, at most by {count(hit.value, 'record')} (from"
+            f" {hit.worst['previous_offset']} to {hit.worst['offset']});"
+            f" {'not regained where the log ends' if lost else 'regained since'}",
+            severity=ERROR if lost else WARNING,
+            **hit.place,
+            member_id=hit.first["member_id"],
+            generation=hit.first["group_generation"],
+            value=hit.value,
+        )

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql.functions import expr
+from collections.abc import Iterator
+from datetime import datetime
+from typing import NamedTuple
 
-from audit.checks.kit.check import WARNING, Check, Limits, duration, findings, seconds, times
-from audit.checks.kit.tables import Tables
-from audit.tables import GROUP_GENERATIONS, MEMBER_ASSIGNMENTS, OWNERSHIP_INTERVALS, PARTITION_FACTS
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from audit.checks.kit.check import WARNING, Check, Limits, Row, finding
+from audit.checks.kit.part import Part
+from audit.checks.kit.words import between, count, duration
+from audit.tables import GROUP_GENERATIONS, MEMBER_ASSIGNMENTS, PARTITION_FACTS
 
 CHECK = Check(
     "orphaned_offsets",
@@ -18,75 +23,84 @@ CHECK = Check(
     {"retention_hours": 7 * 24, "grace_hours": 1},
 )
 
+CLASSIC, CONSUMER, CONSUMER_MEMBER = 2, 3, 5  # types of records
 
-def find(tables: Tables, limits: Limits) -> DataFrame:
-    """As KIP-211 counts: in an empty group since it became empty, in others for topics that nobody subscribes to."""
-    age_s = seconds(tables.end_time, "since")
+
+class LastState(NamedTuple):
+    """How a group stands at the end of the log."""
+
+    empty_since: datetime | None  # None: it has members, or never had any
+    topics: frozenset[str] | None  # that members want; None: the log does not say
+
+
+def find(part: Part, limits: Limits) -> Iterator[Row]:
+    """As KIP-211 counts: in an empty group since it became empty, in others for topics that nobody subscribes to.
+
+    Without generations, the consumers of a group assign themselves, and each commit counts.
+    """
+    end_time = part.world.end_time
+    if end_time is None:
+        return
+    states = _last_states(part)
     limit_s = (limits["retention_hours"] + limits["grace_hours"]) * 3600
-    offsets = tables[PARTITION_FACTS.name].where("last_offset IS NOT NULL AND owner IS NULL")
-    orphans = (
-        offsets.join(_last_states(tables), "group_id", "left")
-        .where("empty_since IS NOT NULL OR topics IS NULL OR NOT array_contains(topics, topic)")
-        .where("NOT coalesce(unknown_topics, false)")
-        .selectExpr("*", "coalesce(greatest(empty_since, if(simple, last_time, NULL)), last_time) AS since")
-        .where(f"{age_s} > {limit_s}")
-        .groupBy("log_partition", "group_id")
-        .agg(
-            expr("count(*) AS n"),
-            expr("min_by(struct(topic, partition, since, last_offset), struct(since, topic, partition)) AS oldest"),
+    orphans: dict[str, list[tuple[datetime, str, int]]] = {}
+    facts = part.table(PARTITION_FACTS.name)
+    for row in facts.filter(pc.and_(facts["last_offset"].is_valid(), facts["owner"].is_null())).to_pylist():
+        state = states.get(row["group_id"], LastState(None, frozenset()))
+        if state.empty_since is None and (state.topics is None or row["topic"] in state.topics):
+            continue
+        since = state.empty_since or row["last_time"]
+        if between(since, end_time) > limit_s:
+            orphans.setdefault(row["group_id"], []).append((since, row["topic"], row["partition"]))
+    for group_id, places in orphans.items():
+        since, topic, partition = min(places)
+        age_s = between(since, end_time)
+        yield finding(
+            CHECK,
+            f"{count(len(places), 'offset')} without use, such as {topic}-{partition} for {duration(age_s)}",
+            group_id=group_id,
+            topic=topic,
+            partition=partition,
+            time=since,
+            value=age_s,
         )
-    )
-    return findings(
-        CHECK,
-        orphans,
-        group_id="group_id",
-        topic="oldest.topic",
-        partition="oldest.partition",
-        log_partition="log_partition",
-        time="oldest.since",
-        value=seconds(tables.end_time, "oldest.since"),
-        message=f"concat({times('n', 'offset')}, ' without use, such as ', oldest.topic, '-', oldest.partition,"
-        f" ' for ', {duration(seconds(tables.end_time, 'oldest.since'))})",
-    )
 
 
-def _last_states(tables: Tables) -> DataFrame:
-    """Per group: `empty_since` if it has no members, `simple` if it never had, and the `topics` that members want."""
-    last = (
-        tables[GROUP_GENERATIONS.name]
-        .where("record_type IN (2, 3, 11)")
-        .groupBy("group_id")
-        .agg(expr("max_by(struct(log_partition, log_offset, record_time, record_type, tombstone, member_count,"
-                    " state_time, generation), log_offset) AS last"))
-        .selectExpr("group_id", "last.*")
-    )  # fmt: skip
-    wanted = (
-        tables[MEMBER_ASSIGNMENTS.name]
-        .where("record_type IN (2, 5) AND NOT tombstone")
-        .selectExpr(
-            "group_id", "record_type AS its_type", "log_offset AS its_offset", "subscribed_topics", "subscribed_regex"
-        )
+def _last_states(part: Part) -> dict[str, LastState]:
+    """Of groups that have, or had, members."""
+    generations, members = part.table(GROUP_GENERATIONS.name), part.table(MEMBER_ASSIGNMENTS.name)
+    generations = generations.filter(pc.is_in(generations["record_type"], pa.array([CLASSIC, CONSUMER], pa.int32())))
+    last = {row["group_id"]: row for row in _last_of_each(generations, ["group_id"])}
+    owners = {
+        group_id for (group_id, _, _), rows in part.intervals.items() if any(row["end_time"] is None for row in rows)
+    }
+    wants = _wants(members, {row["log_offset"] for row in last.values()})
+    states = {}
+    for group_id, row in last.items():
+        if row["tombstone"] or not row["generation"]:
+            continue
+        has_members = row["member_count"] if row["record_type"] == CLASSIC else group_id in owners
+        since = None if has_members else row["state_time"] or row["record_time"]
+        states[group_id] = LastState(since, wants.get(group_id, frozenset()))
+    return states
+
+
+def _last_of_each(rows: pa.Table, keys: list[str]) -> list[Row]:
+    last = rows.group_by(keys).aggregate([("log_offset", "max")])
+    made: list[Row] = rows.filter(pc.is_in(rows["log_offset"], last["log_offset_max"])).to_pylist()
+    return made
+
+
+def _wants(members: pa.Table, generations: set[int]) -> dict[str, frozenset[str] | None]:
+    """Topics by group: of the members in these records (classic), and of all who ever were (new protocol)."""
+    classic = pc.and_(
+        pc.equal(members["record_type"], CLASSIC),
+        pc.is_in(members["log_offset"], pa.array(sorted(generations), pa.int64())),
     )
-    alive = tables[OWNERSHIP_INTERVALS.name].where("end_log_offset IS NULL").select("group_id").distinct()
-    topics = (
-        last.join(wanted, "group_id")
-        .where("(its_type = 2 AND its_offset = log_offset AND record_type = 2) OR (its_type = 5 AND record_type = 3)")
-        .groupBy("group_id")
-        .agg(
-            expr("array_distinct(flatten(collect_list(subscribed_topics))) AS topics"),
-            expr("bool_or(subscribed_topics IS NULL OR coalesce(subscribed_regex, '') <> '') AS unknown_topics"),
-        )
-    )
-    empty = "tombstone OR (record_type = 2 AND member_count = 0) OR (record_type = 3 AND NOT alive)"
-    return (
-        last.join(alive.selectExpr("group_id", "true AS alive"), "group_id", "left")
-        .selectExpr("*", "coalesce(alive, false) AS has_owner")
-        .drop("alive")
-        .withColumnRenamed("has_owner", "alive")
-        .selectExpr(
-            "group_id",
-            f"if({empty}, coalesce(state_time, record_time), NULL) AS empty_since",
-            f"({empty}) AND (tombstone OR generation = 0) AS simple",
-        )
-        .join(topics, "group_id", "left")
-    )
+    rows = members.filter(pc.or_(classic, pc.equal(members["record_type"], CONSUMER_MEMBER)))
+    wants: dict[str, frozenset[str] | None] = {}
+    for row in rows.filter(pc.invert(rows["tombstone"])).to_pylist():
+        before = wants.get(row["group_id"], frozenset())
+        is_known = row["subscribed_topics"] is not None and not row["subscribed_regex"] and before is not None
+        wants[row["group_id"]] = before | set(row["subscribed_topics"]) if is_known and before is not None else None
+    return wants

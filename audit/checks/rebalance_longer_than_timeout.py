@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from audit.checks.kit.check import HISTORY, JOIN_STARTS, WARNING, Check, Limits, duration, times
-from audit.checks.kit.row_rules import RowRule
+from collections.abc import Iterator
+
+from audit.checks.kit.check import HISTORY, JOIN_STARTS, WARNING, Check, Limits, Row, finding
+from audit.checks.kit.gather import gather_rows
+from audit.checks.kit.part import Part
+from audit.checks.kit.words import count, duration
 
 CHECK = Check(
     "rebalance_longer_than_timeout",
@@ -14,15 +18,24 @@ CHECK = Check(
     {"factor": 1},
     needs=(HISTORY, JOIN_STARTS),
 )
-TOOK_MS = "coalesce(duration_ms, sync_ms)"
 
 
-def rebalance_rule(limits: Limits) -> RowRule:
-    return RowRule(
-        when=f"timeout_ms > 0 AND {TOOK_MS} > {limits['factor']} * timeout_ms",
-        value=TOOK_MS,
-        message=f"concat({times('n', 'rebalance')}, ' over the timeout; the longest took ', {duration('worst / 1000')},"
-        f" ' of ', {duration('w.timeout_ms / 1000')}, ' (generation ', w.generation,"
-        " coalesce(concat(', ', w.cause), ''), coalesce(concat(', ', nullif(w.trigger, '')), ''), ')')",
-        columns={"member_id": "nullif(first.trigger, '')"},
-    )
+def find(part: Part, limits: Limits) -> Iterator[Row]:
+    slow = [row for row in part.rebalances if _took_ms(row) > limits["factor"] * (row["timeout_ms"] or 0) > 0]
+    for hit in gather_rows(slow, _took_ms):
+        worst = hit.worst
+        why = ", ".join(str(word) for word in (worst["cause"], worst["trigger"]) if word)
+        yield finding(
+            CHECK,
+            f"{count(hit.rows, 'rebalance')} over the timeout; the longest took {duration(hit.value / 1000)} of"
+            f" {duration(worst['timeout_ms'] / 1000)} (generation {worst['generation']}{why and f', {why}'})",
+            **hit.place,
+            member_id=hit.first["trigger"] or None,
+            generation=hit.first["generation"],
+            value=hit.value,
+        )
+
+
+def _took_ms(row: Row) -> float:
+    took = row["sync_ms"] if row["duration_ms"] is None else row["duration_ms"]
+    return float(took or 0)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql.functions import expr
+import re
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
 
-from audit.checks.kit.check import ERROR, HISTORY, Check, Limits, duration, findings, seconds
-from audit.checks.kit.tables import Tables
-from audit.tables import REBALANCES
+from audit.checks.kit.check import ERROR, HISTORY, Check, Limits, Row, finding
+from audit.checks.kit.part import Part
+from audit.checks.kit.words import between, count, duration
 
 CHECK = Check(
     "rebalance_storm",
@@ -18,59 +20,53 @@ CHECK = Check(
     {"rebalances": 6, "minutes": 10},
     needs=(HISTORY,),
 )
-IN_GROUP = "OVER (PARTITION BY group_id ORDER BY log_offset"
-UUID = "-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
-MAX_NAMES = 3
-MAX_COUNTED = 1_000  # comings and goings of one storm that are told apart
+
+UUID = re.compile(r"-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")  # what makes a client a member
+NAMES_TOLD = 3
 
 
-def find(tables: Tables, limits: Limits) -> DataFrame:
-    """A rebalance is part of a storm if it is one of so many within the time. Storms end with as much time of quiet."""
-    many, time_s = int(limits["rebalances"]), limits["minutes"] * 60
-    marked = (
-        tables[REBALANCES.name]
-        .selectExpr(
-            "*",
-            f"{seconds('time', f'lag(time, {many - 1}) {IN_GROUP})')} <= {time_s} AS ends_one",
-            f"{seconds('time', f'lag(time) {IN_GROUP})')} > {time_s} AS after_quiet",
-        )
-        .selectExpr(
-            "*",
-            f"bool_or(ends_one) {IN_GROUP} ROWS BETWEEN CURRENT ROW AND {many - 1} FOLLOWING) AS stormy",
-            f"count_if(after_quiet) {IN_GROUP}) AS stretch",
-        )
-    )
-    storms = (
-        marked.where("stormy")
-        .groupBy("log_partition", "group_id", "stretch")
-        .agg(
-            expr("count(*) AS n"),
-            expr("min_by(struct(log_offset, time, generation), log_offset) AS first"),
-            expr("max(time) AS last_time"),
-            expr(f"slice(flatten(collect_list(concat(joined, left))), 1, {MAX_COUNTED}) AS moves"),
-            expr("array_join(slice(collect_set(cause), 1, 3), ', ') AS causes"),
-        )
-        .selectExpr("*", f"transform(moves, id -> regexp_replace(id, '{UUID}', '')) AS names")
-        .selectExpr(
-            "*",
-            "transform(array_distinct(names), name -> named_struct('n', size(filter(names, other -> other = name)),"
-            " 'name', name)) AS counted",
-        )
-        .selectExpr("*", f"slice(sort_array(counted, false), 1, {MAX_NAMES}) AS top")
-    )
-    return findings(
-        CHECK,
-        storms,
-        group_id="group_id",
-        member_id="if(size(top) = 1, moves[0], NULL)",
-        generation="first.generation",
-        log_partition="log_partition",
-        log_offset="first.log_offset",
-        time="first.time",
-        until="last_time",
-        value="n",
-        message=f"concat(n, ' rebalances in ', {duration(seconds('last_time', 'first.time'))},"
-        " if(size(top) > 0, concat('; came and went: ',"
-        " array_join(transform(top, one -> concat(one.name, ' (', one.n, ' times)')), ', ')), ''),"
-        " if(causes = '', '', concat('; ', causes)))",
-    )
+def find(part: Part, limits: Limits) -> Iterator[Row]:
+    groups: dict[str, list[Row]] = {}
+    for row in part.rebalances:
+        groups.setdefault(row["group_id"], []).append(row)
+    for group_id, rows in groups.items():
+        for storm in _storms(rows, int(limits["rebalances"]), limits["minutes"] * 60):
+            first, last = storm[0], storm[-1]
+            yield finding(
+                CHECK,
+                f"{count(len(storm), 'rebalance')} in {duration(between(first['time'], last['time']))}"
+                f"{_who_and_why(storm)}",
+                group_id=group_id,
+                generation=first["generation"],
+                log_offset=first["log_offset"],
+                time=first["time"],
+                until=last["time"],
+                value=float(len(storm)),
+            )
+
+
+def _storms(rows: list[Row], many: int, time_s: float) -> Iterator[list[Row]]:
+    """A rebalance is part of a storm if it is one of so many within the time. As much time of quiet ends a storm."""
+    stormy = [False] * len(rows)
+    for last in range(many - 1, len(rows)):
+        if between(rows[last - many + 1]["time"], rows[last]["time"]) <= time_s:
+            stormy[last - many + 1 : last + 1] = [True] * many
+    members = [row for row, is_stormy in zip(rows, stormy, strict=True) if is_stormy]
+    if not members:
+        return
+    storm = [members[0]]
+    for before, row in pairwise(members):
+        if between(before["time"], row["time"]) > time_s:
+            yield storm
+            storm = []
+        storm.append(row)
+    yield storm
+
+
+def _who_and_why(storm: list[Row]) -> str:
+    """Clients by how often they came and went, as a member that comes back has another id."""
+    moves = Counter(UUID.sub("", member_id) for row in storm for member_id in (*row["joined"], *row["left"]))
+    names = [f"{name} ({count(times, 'time')})" for name, times in moves.most_common(NAMES_TOLD)]
+    causes = Counter(row["cause"] for row in storm if row["cause"])
+    why = [f"{cause} ({count(times, 'time')})" for cause, times in causes.most_common(NAMES_TOLD)]
+    return "".join([f"; came and went: {', '.join(names)}" if names else "", f"; {', '.join(why)}" if why else ""])

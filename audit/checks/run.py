@@ -1,127 +1,142 @@
-"""All checks as one query, and what became of each."""
+"""All checks over one partition of the log, and what follows from all partitions together. No Spark here."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
-from functools import reduce
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow.compute as pc
 
+from audit.baseline import Answers
 from audit.checks import ALL, MODULES
-from audit.checks.kit.check import SEVERITIES, Check
-from audit.checks.kit.commit_rules import commits
-from audit.checks.kit.evaluable import NOT_EVALUABLE, not_evaluable
-from audit.checks.kit.rebalance_rules import rebalances
-from audit.checks.kit.row_rules import apply_rules
-from audit.checks.kit.tables import Tables
+from audit.checks.kit.check import SEVERITIES, Check, Row
+from audit.checks.kit.evaluable import NOT_EVALUABLE, Missing, missing_in, missing_overall
+from audit.checks.kit.part import COLUMNS, Part
+from audit.checks.kit.summary import Summary, summarize
+from audit.checks.kit.world import World, make_world
 from audit.checks.settings import Settings
-from audit.decode.schemas import schema
-from audit.tables import CHECK_RESULTS, FINDINGS, Table
+from audit.tables import AUDIT_RUNS, GROUP_GENERATIONS, LOG_BATCHES
 
 MAX_PER_GROUP = 20  # findings of one check in one group; the worst are shown, the others counted
 MAX_GROUPS_NAMED = 100  # more groups than that without what a check needs are counted, not named
 
 
-def run_checks(
-    tables: Mapping[str, DataFrame], settings: Settings | None = None, *, only: Collection[str] | None = None
-) -> tuple[DataFrame, DataFrame]:
-    """(findings, check_results), worst first, worked out here and now.
+class Seen(NamedTuple):
+    """What came of one log partition, or of several."""
 
-    Args:
-        tables: by name: base and derived tables, audit_runs, and those of a baseline if there is one.
-        only: names of the checks to run; all if None.
-    """
+    findings: list[Row]
+    missing: list[Missing]
+    summaries: list[Summary]
+
+
+def check_part(part: Part, settings: Settings, only: Collection[str] | None = None) -> Seen:
+    found: list[Row] = []
+    for check in wanted(only):
+        if find := getattr(MODULES[check.name], "find", None):
+            rows = list(find(part, settings.of(check)))
+            for row in rows:
+                row["log_partition"] = part.log_partition
+            found += _capped(rows)
+    return Seen(found, list(missing_in(part)), [summarize(part)])
+
+
+def conclude(
+    seen: Iterable[Seen], world: World, settings: Settings, only: Collection[str] | None = None
+) -> tuple[list[Row], list[Row]]:
+    """Rows of findings, worst first, and of check_results."""
+    found, missing, summaries = Seen([], list(missing_overall(world)), [])
+    for one in seen:
+        found += one.findings
+        missing += one.missing
+        summaries += one.summaries
+    summaries.sort()
+    checks = wanted(only)
+    for check in checks:
+        if find := getattr(MODULES[check.name], "find_overall", None):
+            found += find(summaries, settings.of(check))
+    found.sort(key=_worst_first)
+    return found, _results(checks, settings, found, missing)
+
+
+def check_tables(
+    tables: Mapping[str, pa.Table], settings: Settings | None = None, *, only: Collection[str] | None = None,
+    baseline: Answers | None = None,
+) -> tuple[list[Row], list[Row]]:  # fmt: skip
+    """The same for Arrow tables with any number of log partitions; they need not have more columns than COLUMNS."""
     settings = settings or Settings()
-    checks = [check for name, check in ALL.items() if only is None or name in only]
-    shared = Tables(tables)
-    try:
-        query = reduce(DataFrame.unionAll, [*_queries(checks, shared, settings), *not_evaluable(checks, shared)])
-        rows = _capped(query).toArrow().to_pylist()
-    finally:
-        shared.release()
-    rows.sort(key=_worst_first)
-    found = [row for row in rows if row["severity"] != NOT_EVALUABLE]
-    missing = [row for row in rows if row["severity"] == NOT_EVALUABLE]
-    spark = shared.spark
-    results = _results(checks, settings, found, missing)
-    return _frame(spark, FINDINGS, found), _frame(spark, CHECK_RESULTS, results)
-
-
-def _queries(checks: Collection[Check], tables: Tables, settings: Settings) -> list[DataFrame]:
-    made = []
-    for attribute, source in (("commit_rule", commits), ("rebalance_rule", rebalances)):
-        rules = [
-            (check, getattr(MODULES[check.name], attribute)(settings.of(check)))
-            for check in checks
-            if hasattr(MODULES[check.name], attribute)
-        ]
-        if rules:
-            made.append(apply_rules(source(tables), rules))
-    made += [
-        MODULES[check.name].find(tables, settings.of(check)) for check in checks if hasattr(MODULES[check.name], "find")
-    ]
-    return made
-
-
-def _capped(query: DataFrame) -> DataFrame:
-    """No more than the worst findings of each check in a group; the last of them says how many there are beside."""
-    window = "PARTITION BY check, group_id"
-    ranked = query.selectExpr(
-        "*",
-        f"row_number() OVER ({window} ORDER BY value DESC, topic, partition) AS rank",
-        f"count(*) OVER ({window}) AS alike",
+    runs = tables[AUDIT_RUNS.name].to_pylist() if AUDIT_RUNS.name in tables else []
+    times = tables[LOG_BATCHES.name]["max_time"]
+    groups = tables[GROUP_GENERATIONS.name].group_by(["group_id", "log_partition"]).aggregate([])
+    world = make_world(
+        [pc.max(times).as_py()], runs, zip(*(column.to_pylist() for column in groups.columns), strict=True), baseline
     )
-    shown = f"(group_id IS NULL OR severity = '{NOT_EVALUABLE}')"
-    columns = [column.name for column in FINDINGS.columns]
-    message = (
-        f"if({shown} OR rank < {MAX_PER_GROUP} OR alike <= {MAX_PER_GROUP}, message,"
-        f" concat(message, '; and ', alike - {MAX_PER_GROUP}, ' more like it in this group')) AS message"
-    )
-    return ranked.where(f"{shown} OR rank <= {MAX_PER_GROUP}").selectExpr(
-        *(message if name == "message" else f"`{name}`" for name in columns)
-    )
+    numbers = sorted({number for name in COLUMNS for number in tables[name]["log_partition"].unique().to_pylist()})
+    parts = (Part(number, {name: _of_partition(tables[name], number) for name in COLUMNS}, world) for number in numbers)
+    return conclude((check_part(part, settings, only) for part in parts), world, settings, only)
 
 
-def _worst_first(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    severity = SEVERITIES.index(row["severity"]) if row["severity"] in SEVERITIES else len(SEVERITIES)
+def _of_partition(table: pa.Table, log_partition: int) -> pa.Table:
+    return table.filter(pc.equal(table["log_partition"], log_partition))
+
+
+def wanted(only: Collection[str] | None) -> list[Check]:
+    return [check for name, check in ALL.items() if only is None or name in only]
+
+
+def _capped(rows: Iterable[Row]) -> list[Row]:
+    """No more than the worst of one check in each group; the last of them says how many there are beside."""
+    groups: dict[Any, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row["group_id"], []).append(row)
+    kept = []
+    for some in groups.values():
+        if len(some) > MAX_PER_GROUP:
+            some.sort(key=_worst_first)
+            some[MAX_PER_GROUP - 1]["message"] += f"; and {len(some) - MAX_PER_GROUP:,} more like it in this group"
+        kept += some[:MAX_PER_GROUP]
+    return kept
+
+
+def _worst_first(row: Row) -> tuple[Any, ...]:
     place = (row["group_id"] or "", row["topic"] or "", row["partition"] or 0, row["log_offset"] or 0)
-    return severity, row["check"], -(row["value"] or 0.0), *place
+    return SEVERITIES.index(row["severity"]), row["check"], -(row["value"] or 0.0), *place
+
+
+# --- what became of each check ------------------------------------------------------------------------------------
 
 
 def _results(
-    checks: Collection[Check], settings: Settings, found: list[dict[str, Any]], missing: list[dict[str, Any]]
-) -> list[dict[str, Any]]:
+    checks: Collection[Check], settings: Settings, found: Sequence[Row], missing: Sequence[Missing]
+) -> list[Row]:
     counts = Counter(row["check"] for row in found)
     worst = {row["check"]: row["severity"] for row in reversed(found)}
     results = []
     for check in checks:
-        row = {
+        row: Row = {
             "check": check.name,
             "status": "found" if counts[check.name] else "clean",
             "severity": worst.get(check.name, check.severity),
             "findings": counts[check.name],
             "threshold": settings.in_words(check),
+            "group_id": None,
+            "reason": None,
         }
-        reasons = [(one["group_id"], one["message"]) for one in missing if one["check"] == check.name]
-        for_all = [reason for group_id, reason in reasons if group_id is None]
-        of_groups = [(group_id, reason) for group_id, reason in reasons if group_id is not None]
-        if for_all and not counts[check.name]:
+        lacks = [one for one in missing if one.need in check.needs]
+        if (for_all := [one.reason for one in lacks if one.group_id is None]) and not counts[check.name]:
             row |= {"status": NOT_EVALUABLE, "reason": "; ".join(for_all)}
         results.append(row)
-        results += [row | {"status": NOT_EVALUABLE, "findings": 0, "group_id": g, "reason": why}
-                    for g, why in _named(of_groups)]  # fmt: skip
+        of_groups = _named([one for one in lacks if one.group_id is not None])
+        results += [
+            row | {"status": NOT_EVALUABLE, "findings": 0, "group_id": group_id, "reason": reason}
+            for group_id, reason in of_groups
+        ]
     return results
 
 
-def _named(of_groups: list[tuple[str | None, str]]) -> list[tuple[str | None, str]]:
+def _named(missing: Sequence[Missing]) -> list[tuple[str | None, str]]:
     """Group by group, unless they are too many to read."""
-    if len(of_groups) <= MAX_GROUPS_NAMED:
-        return of_groups
-    return [(None, f"{len(of_groups):,} groups, such as {of_groups[0][0]}: {of_groups[0][1]}")]
-
-
-def _frame(spark: SparkSession, table: Table, rows: list[dict[str, Any]]) -> DataFrame:
-    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=schema(table.name)))
+    if len(missing) <= MAX_GROUPS_NAMED:
+        return [(one.group_id, one.reason) for one in missing]
+    return [(None, f"{len(missing):,} groups, such as {missing[0].group_id}: {missing[0].reason}")]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql.functions import broadcast, expr
+from collections.abc import Iterator
 
-from audit.baseline import BASELINE_PARTITIONS
-from audit.checks.kit.check import HISTORY, WARNING, Check, Limits, duration, findings, times
-from audit.checks.kit.tables import Tables
-from audit.tables import COMMIT_STEPS
+import numpy as np
+
+from audit.checks.kit.check import HISTORY, WARNING, Check, Limits, Row, finding
+from audit.checks.kit.part import Array, Part
+from audit.checks.kit.words import count, duration
 
 CHECK = Check(
     "stall",
@@ -19,60 +19,60 @@ CHECK = Check(
     {"minutes": 10, "commits": 5},
     needs=(HISTORY,),
 )
-PLACE = ["group_id", "topic", "partition"]
 
 
-def find(tables: Tables, limits: Limits) -> DataFrame:
-    """The time between commits of one and the same offset, added up. A topic that is silent as a whole is no stall."""
-    time_s = limits["minutes"] * 60
-    still = (
-        tables[COMMIT_STEPS.name]
-        .where("step = 0")
-        .groupBy("log_partition", *PLACE, "offset")
-        .agg(
-            expr("count(*) AS n"),
-            expr("sum(unix_millis(time) - unix_millis(previous_time)) / 1000 AS still_s"),
-            expr("min(log_offset) AS log_offset"),
-            expr("min(previous_time) AS since"),
-            expr("max(time) AS until"),
-        )
-        .where(f"n >= {limits['commits']} AND still_s >= {time_s}")
-    )
-    if BASELINE_PARTITIONS in tables:
-        ends = tables[BASELINE_PARTITIONS].selectExpr("topic", "partition", "end_offset")
-        still = still.join(ends, ["topic", "partition"], "left").where("end_offset IS NULL OR offset < end_offset")
-    else:
-        still = still.selectExpr("*", "CAST(NULL AS bigint) AS end_offset")
-    moving = (
-        tables[COMMIT_STEPS.name]
-        .where("step > 0")
-        .selectExpr("group_id AS its_group", "topic AS its_topic", "partition AS its_partition", "time AS its_time")
-    )
-    beside = expr(
-        "group_id = its_group AND topic = its_topic AND partition <> its_partition"
-        " AND its_time > since AND its_time < until"
-    )
-    stalls = (
-        moving.join(broadcast(still), beside)
-        .groupBy("log_partition", *PLACE, "offset", "n", "still_s", "log_offset", "since", "until", "end_offset")
-        .agg(
-            expr("count(*) AS others"),
-            expr("(unix_millis(max(its_time)) - unix_millis(min(its_time))) / 1000 AS others_s"),
-        )
-        .where(f"others >= {limits['commits']} AND others_s >= {time_s}")
-    )
-    return findings(
-        CHECK,
-        stalls,
-        group_id="group_id",
-        topic="topic",
-        partition="partition",
-        log_partition="log_partition",
-        log_offset="log_offset",
-        time="since",
-        until="until",
-        value="still_s",
-        message=f"concat('offset ', offset, ' was committed ', {times('n', 'more time')}, ' over ',"
-        f" {duration('still_s')}, ' while other partitions of ', topic, ' went on',"
-        f" coalesce(concat('; ', {times('end_offset - offset', 'record')}, ' wait there'), ''))",
-    )
+def find(part: Part, limits: Limits) -> Iterator[Row]:
+    """Rows of a place lie together and in order, so a stall is a run of steps of 0."""
+    steps = part.steps
+    still = (steps.step == 0) & steps.known("previous_offset") & ~steps.tombstone
+    if not still.any():
+        return
+    new_place = np.diff(steps.place, prepend=-1) != 0
+    starts = np.flatnonzero(still & (new_place | ~np.roll(still, 1)))
+    ends = np.flatnonzero(still & np.append(new_place[1:] | ~still[1:], True))  # the last row of each
+    took_s = (steps.time_ms[ends] - steps.time_ms[starts] + steps.since_before_ms[starts]) / 1000
+    long = (took_s >= limits["minutes"] * 60) & (ends - starts + 1 >= limits["commits"])
+    worst = _longest_of_each_place(steps.place[starts], took_s, long)
+    rows = steps.table.take(starts[worst]).to_pylist()
+    for row, first, last, seconds in zip(rows, starts[worst], ends[worst], took_s[worst].tolist(), strict=True):
+        waiting = _waiting(part, row)
+        if waiting is not None and _others_went_on(part, int(first), int(last), limits):
+            yield finding(
+                CHECK,
+                f"offset {row['offset']} was committed {count(last - first + 1, 'more time')} over {duration(seconds)}"
+                f" while other partitions of {row['topic']} went on{waiting}",
+                group_id=row["group_id"],
+                topic=row["topic"],
+                partition=row["partition"],
+                member_id=row["owner"],
+                generation=row["group_generation"],
+                log_offset=row["log_offset"],
+                time=row["previous_time"],
+                until=steps.table["time"][int(last)].as_py(),
+                value=seconds,
+            )
+
+
+def _longest_of_each_place(place: Array, took_s: Array, long: Array) -> Array:
+    """Indices, of the long ones only."""
+    some = np.flatnonzero(long)
+    order = some[np.lexsort((took_s[some], place[some]))]
+    return order[np.diff(place[order], append=-1) != 0]
+
+
+def _others_went_on(part: Part, first: int, last: int, limits: Limits) -> bool:
+    """Other partitions of the topic moved all the while. A topic that is silent as a whole is no stall."""
+    steps = part.steps
+    since, until = steps.time_ms[first] - steps.since_before_ms[first], steps.time_ms[last]
+    beside = (steps.topic_of_group == steps.topic_of_group[first]) & (steps.place != steps.place[first])
+    times = steps.time_ms[beside & (steps.step > 0) & (steps.time_ms > since) & (steps.time_ms < until)]
+    return len(times) >= limits["commits"] and (times.max() - times.min()) / 1000 >= limits["minutes"] * 60
+
+
+def _waiting(part: Part, row: Row) -> str | None:
+    """How many records there are to read, as the broker says; None if none: then it does right to stand still."""
+    answers = part.world.baseline.partitions if part.world.baseline is not None else {}
+    _, end = answers.get((row["topic"], row["partition"]), (None, None))
+    if end is None:
+        return ""
+    return f"; {count(end - row['offset'], 'record')} wait there" if end > row["offset"] else None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql.functions import expr
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from audit.baseline import BASELINE_GROUPS, BASELINE_OFFSETS, BASELINE_OWNERS
-from audit.checks.kit.check import BASELINE, CRITICAL, Check, Limits, findings, times
-from audit.checks.kit.tables import Tables
-from audit.tables import FINDINGS, OWNERSHIP_INTERVALS, PARTITION_FACTS
+from audit.baseline import GroupAnswer
+from audit.checks.kit.check import BASELINE, CRITICAL, Check, Limits, Row, finding
+from audit.checks.kit.part import Part
+from audit.checks.kit.words import count
+from coordinator.partitioner import partition_of
 
 CHECK = Check(
     "state_differs_from_broker",
@@ -18,61 +19,68 @@ CHECK = Check(
     " copy of the log.",
     needs=(BASELINE,),
 )
-PLACE = ["group_id", "topic", "partition"]
+
+Place = tuple[str, int]
+Difference = tuple[str, Place, Any, Any]  # what, where, what the log says, what the broker says
 
 
-def find(tables: Tables, _: Limits) -> DataFrame:
+def find(part: Part, _: Limits) -> Iterator[Row]:
     """Only what the broker said twice alike, see audit/baseline.py."""
-    if BASELINE_GROUPS not in tables:
-        return tables.spark.createDataFrame([], FINDINGS.ddl)
-    differences = (
-        _offsets(tables)
-        .unionAll(_owners(tables))
-        .groupBy("group_id")
-        .agg(
-            expr("count(*) AS n"),
-            expr("min_by(struct(*), struct(what, topic, partition)) AS first"),
-            expr("max(log_partition) AS log_partition"),
-        )
-    )
-    return findings(
-        CHECK,
-        differences,
-        group_id="group_id",
-        topic="first.topic",
-        partition="first.partition",
-        log_partition="log_partition",
-        value="n",
-        message=f"concat({times('n', 'difference')}, '; first the ', first.what, ' of ', first.topic, '-',"
-        " first.partition, ': the log says ', coalesce(first.ours, 'none'),"
-        " ', the broker ', coalesce(first.theirs, 'none'))",
-    )
+    if part.world.baseline is None:
+        return
+    answers = part.world.baseline.groups
+    here = {name for name in answers if partition_of(name, part.world.log_partition_count) == part.log_partition}
+    offsets, owners = _replayed_offsets(part), _replayed_owners(part)
+    for group_id in sorted(here.union(name for name in part.first_offsets if name in answers)):
+        answer = answers[group_id]
+        differences = [
+            *_differences("committed offset", offsets.get(group_id, {}), answer.offsets),
+            *_differences("owner", owners.get(group_id, {}), _owners(answer)),
+        ]
+        if differences:
+            what, (topic, partition), ours, theirs = differences[0]
+            yield finding(
+                CHECK,
+                f"{count(len(differences), 'difference')}; first the {what} of {topic}-{partition}: the log says"
+                f" {ours}, the broker {theirs}",
+                group_id=group_id,
+                topic=topic,
+                partition=partition,
+                value=float(len(differences)),
+            )
 
 
-def _offsets(tables: Tables) -> DataFrame:
-    known = tables[BASELINE_GROUPS].where("offsets_known").select("group_id")
-    ours = tables[PARTITION_FACTS.name].where("last_offset IS NOT NULL").join(known, "group_id", "left_semi")
-    theirs = tables[BASELINE_OFFSETS].join(known, "group_id", "left_semi")
-    return (
-        ours.select(*PLACE, "log_partition", "last_offset")
-        .join(theirs, PLACE, "full")
-        .where("NOT (last_offset <=> offset)")
-        .selectExpr(
-            *PLACE, "log_partition", "'committed offset' AS what", "CAST(last_offset AS string) AS ours",
-            "CAST(offset AS string) AS theirs",
-        )
-    )  # fmt: skip
+def _differences(what: str, ours: Mapping[Place, Any], theirs: Mapping[Place, Any] | None) -> Iterator[Difference]:
+    """None if the broker did not say."""
+    if theirs is None:
+        return
+    for place in sorted({*ours, *theirs}):
+        if ours.get(place) != theirs.get(place):
+            yield what, place, ours.get(place, "none"), theirs.get(place, "none")
 
 
-def _owners(tables: Tables) -> DataFrame:
-    """Two owners of one partition are two rows on either side."""
-    known = tables[BASELINE_GROUPS].where("owners_known").select("group_id")
-    ours = tables[OWNERSHIP_INTERVALS.name].where("end_log_offset IS NULL AND group_type = 'classic'")
-    key = [*PLACE, "member_id"]
-    return (
-        ours.join(known, "group_id", "left_semi")
-        .selectExpr(*key, "log_partition", "member_id AS ours")
-        .join(tables[BASELINE_OWNERS].selectExpr(*key, "member_id AS theirs"), key, "full")
-        .where("NOT (ours <=> theirs)")
-        .selectExpr(*PLACE, "log_partition", "'owner' AS what", "ours", "theirs")
-    )
+def _replayed_offsets(part: Part) -> dict[str, dict[Place, int]]:
+    made: dict[str, dict[Place, int]] = {}
+    for (group_id, topic, partition), row in part.facts.items():
+        if row["last_offset"] is not None:
+            made.setdefault(group_id, {})[topic, partition] = row["last_offset"]
+    return made
+
+
+def _replayed_owners(part: Part) -> dict[str, dict[Place, str]]:
+    """Of classic groups; two owners of one partition are named together."""
+    made: dict[str, dict[Place, str]] = {}
+    for (group_id, topic, partition), rows in part.intervals.items():
+        now = sorted(row["member_id"] for row in rows if row["end_time"] is None and row["group_type"] == "classic")
+        if now:
+            made.setdefault(group_id, {})[topic, partition] = ", ".join(now)
+    return made
+
+
+def _owners(answer: GroupAnswer) -> dict[Place, str] | None:
+    if answer.owners is None:
+        return None
+    made: dict[Place, str] = {}
+    for place, member_id in sorted(answer.owners):
+        made[place] = f"{made[place]}, {member_id}" if place in made else member_id
+    return made

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql.functions import expr
+from collections.abc import Iterator
 
-from audit.checks.kit.check import HISTORY, WARNING, Check, Limits, duration, findings, seconds
-from audit.checks.kit.tables import Tables
+import pyarrow.compute as pc
+
+from audit.checks.kit.check import HISTORY, WARNING, Check, Limits, Row, finding
+from audit.checks.kit.part import Part
+from audit.checks.kit.words import between, duration
 from audit.tables import MEMBER_ASSIGNMENTS
 
 CHECK = Check(
@@ -18,37 +20,40 @@ CHECK = Check(
     {"ids": 5, "minutes": 60},
     needs=(HISTORY,),
 )
-OF_INSTANCE = "OVER (PARTITION BY group_id, instance_id ORDER BY log_offset)"
 
 
-def find(tables: Tables, limits: Limits) -> DataFrame:
-    many, time_s = int(limits["ids"]), limits["minutes"] * 60
-    ids = (
-        tables[MEMBER_ASSIGNMENTS.name]
-        .where("instance_id IS NOT NULL AND NOT tombstone")
-        .groupBy("log_partition", "group_id", "instance_id", "member_id")
-        .agg(expr("min(log_offset) AS log_offset"), expr("min(record_time) AS time"))
-        .selectExpr("*", f"lag(struct(log_offset, time), {many - 1}) {OF_INSTANCE} AS before")
-    )
-    restless = (
-        ids.where(f"{seconds('time', 'before.time')} <= {time_s}")
-        .groupBy("log_partition", "group_id", "instance_id")
-        .agg(
-            expr(f"count(*) + {many - 1} AS n"),
-            expr("min(before) AS first"),
-            expr("max_by(struct(time, member_id), log_offset) AS last"),
-        )
-    )
-    return findings(
-        CHECK,
-        restless,
-        group_id="group_id",
-        member_id="last.member_id",
-        log_partition="log_partition",
-        log_offset="first.log_offset",
-        time="first.time",
-        until="last.time",
-        value="n",
-        message=f"concat(instance_id, ' had ', n, ' member ids within ',"
-        f" {duration(seconds('last.time', 'first.time'))})",
-    )
+def find(part: Part, limits: Limits) -> Iterator[Row]:
+    many = int(limits["ids"])
+    for (group_id, instance_id), ids in _first_records(part).items():
+        crowds = [
+            ids[number : number + many]
+            for number in range(len(ids) - many + 1)
+            if between(ids[number]["record_time"], ids[number + many - 1]["record_time"]) <= limits["minutes"] * 60
+        ]
+        if crowds:
+            first, last = crowds[0][0], crowds[-1][-1]
+            different = len({row["member_id"] for crowd in crowds for row in crowd})
+            yield finding(
+                CHECK,
+                f"{instance_id} had {different} member ids within"
+                f" {duration(between(first['record_time'], last['record_time']))}",
+                group_id=group_id,
+                member_id=last["member_id"],
+                log_offset=first["log_offset"],
+                time=first["record_time"],
+                until=last["record_time"],
+                value=float(different),
+            )
+
+
+def _first_records(part: Part) -> dict[tuple[str, str], list[Row]]:
+    """Of each member id, by group and instance id, in the order of the log."""
+    rows = part.table(MEMBER_ASSIGNMENTS.name)
+    rows = rows.filter(pc.and_(rows["instance_id"].is_valid(), pc.invert(rows["tombstone"])))
+    keys = ["group_id", "instance_id", "member_id"]
+    first = rows.group_by(keys).aggregate([("log_offset", "min"), ("record_time", "min")])
+    first = first.rename_columns([*keys, "log_offset", "record_time"]).sort_by("log_offset")
+    made: dict[tuple[str, str], list[Row]] = {}
+    for row in first.to_pylist():
+        made.setdefault((row["group_id"], row["instance_id"]), []).append(row)
+    return made

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql.functions import broadcast, expr
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 
-from audit.baseline import BASELINE_PARTITIONS
-from audit.checks.kit.check import ERROR, HISTORY, PARTITION_COUNTS, Check, Limits, duration, findings, times
-from audit.checks.kit.tables import Tables
-from audit.tables import MEMBER_ASSIGNMENTS, OWNERSHIP_INTERVALS, PARTITION_FACTS
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from audit.checks.kit.check import ERROR, HISTORY, PARTITION_COUNTS, Check, Limits, Row, finding
+from audit.checks.kit.part import Part
+from audit.checks.kit.words import count, duration
+from audit.tables import MEMBER_ASSIGNMENTS
 
 CHECK = Check(
     "subscribed_partition_without_owner",
@@ -20,70 +23,91 @@ CHECK = Check(
     needs=(HISTORY, PARTITION_COUNTS),
 )
 
+Known = Mapping[str, Mapping[int, datetime | None]]  # by topic and partition: since when the log knows it
 
-def find(tables: Tables, limits: Limits) -> DataFrame:
+
+def find(part: Part, limits: Limits) -> Iterator[Row]:
     """A cooperative rebalance leaves partitions without owner for a generation, so only lasting ones count.
 
-    Most generations assign as many partitions as their group knows; only the others are looked at closely.
+    Most generations assign as many partitions as there are; only the others are looked at closely.
     """
-    known = _known_partitions(tables)
-    of_group = (
-        tables[PARTITION_FACTS.name].select("group_id", "topic").distinct().join(known, "topic").groupBy("group_id")
-    )
-    suspects = (
-        tables.generations.where(f"group_type = 'classic' AND in_force_s >= {limits['seconds']}")
-        .join(of_group.agg(expr("count(*) AS wanted")), "group_id")
-        .where("partition_count < wanted")
-        .select("log_partition", "log_offset", "group_id", "generation", "time", "until", "in_force_s")
-    )
-    wanted = (
-        tables[MEMBER_ASSIGNMENTS.name]
-        .where("group_type = 'classic' AND subscribed_topics IS NOT NULL")
-        .select("log_partition", "log_offset", "subscribed_topics")
-        .join(broadcast(suspects), ["log_partition", "log_offset"])
-        .withColumn("topic", expr("explode(subscribed_topics)"))
-        .drop("subscribed_topics")
-        .distinct()
-        .join(known, "topic")
-        .where("known_since IS NULL OR known_since <= time")
-    )
-    owned = tables[OWNERSHIP_INTERVALS.name].selectExpr(
-        "group_id", "topic", "partition", "start_log_offset", "coalesce(end_log_offset, 9223372036854775807) AS ends"
-    )
-    same = [wanted[name] == owned[name] for name in ("group_id", "topic", "partition")]
-    then = (wanted["log_offset"] >= owned["start_log_offset"]) & (wanted["log_offset"] < owned["ends"])
-    unread = (
-        wanted.join(owned, [*same, then], "left_anti")
-        .groupBy("log_partition", "group_id", "topic")
-        .agg(
-            expr("count(DISTINCT partition) AS n"),
-            expr("max(in_force_s) AS longest"),
-            expr(
-                "min_by(struct(log_offset, time, until, generation, partition), struct(log_offset, partition)) AS first"
-            ),
+    known = _known(part)
+    topics_of: dict[str, set[str]] = {}
+    for group_id, topic, _ in [*part.facts, *part.intervals]:
+        topics_of.setdefault(group_id, set()).add(topic)
+    wanted = {group_id: sum(len(known[topic]) for topic in topics) for group_id, topics in topics_of.items()}
+    suspects = [
+        row
+        for row in part.rebalances
+        if row["group_type"] == "classic"
+        and row["in_force_s"] >= limits["seconds"]
+        and row["partition_count"] is not None
+        and row["partition_count"] < wanted.get(row["group_id"], 0)
+    ]
+    if suspects:
+        yield from _findings(part, suspects, known)
+
+
+def _findings(part: Part, suspects: list[Row], known: Known) -> Iterator[Row]:
+    subscribed = _subscriptions(part.table(MEMBER_ASSIGNMENTS.name), [row["log_offset"] for row in suspects])
+    unread: dict[tuple[str, str], list[tuple[int, Row]]] = {}
+    for row in suspects:
+        for topic in sorted(subscribed.get(row["log_offset"], ())):
+            for partition, since in sorted(known.get(topic, {}).items()):
+                if (since is None or since <= row["time"]) and not _has_owner(part, row, topic, partition):
+                    unread.setdefault((row["group_id"], topic), []).append((partition, row))
+    for (group_id, topic), places in unread.items():
+        partition, first = places[0]
+        longest = max(row["in_force_s"] for _, row in places)
+        partitions = len({number for number, _ in places})
+        yield finding(
+            CHECK,
+            f"{count(partitions, 'partition')} of {topic} had no owner, for up to {duration(longest)}; first"
+            f" {topic}-{partition} in generation {first['generation']}",
+            group_id=group_id,
+            topic=topic,
+            partition=partition,
+            generation=first["generation"],
+            log_offset=first["log_offset"],
+            time=first["time"],
+            until=first["until"],
+            value=longest,
         )
-    )
-    return findings(
-        CHECK,
-        unread,
-        group_id="group_id",
-        topic="topic",
-        partition="first.partition",
-        generation="first.generation",
-        log_partition="log_partition",
-        log_offset="first.log_offset",
-        time="first.time",
-        until="first.until",
-        value="longest",
-        message=f"concat({times('n', 'partition')}, ' of ', topic, ' had no owner, for up to ', {duration('longest')},"
-        " '; first ', topic, '-', first.partition, ' in generation ', first.generation)",
-    )
 
 
-def _known_partitions(tables: Tables) -> DataFrame:
-    """topic, partition, known_since: the broker's answer if there is one, else what anybody has owned or committed."""
-    if BASELINE_PARTITIONS in tables:
-        return tables[BASELINE_PARTITIONS].selectExpr("topic", "partition", "CAST(NULL AS timestamp) AS known_since")
-    committed = tables[PARTITION_FACTS.name].selectExpr("topic", "partition", "first_time AS time")
-    owned = tables[OWNERSHIP_INTERVALS.name].selectExpr("topic", "partition", "start_time AS time")
-    return committed.unionAll(owned).groupBy("topic", "partition").agg(expr("min(time) AS known_since"))
+def _known(part: Part) -> Known:
+    """The broker's answer if there is one, else what anybody has owned or committed."""
+    if part.world.baseline is not None:
+        return _Answered({topic: dict.fromkeys(range(n)) for topic, n in part.world.topic_partitions.items()})
+    known: dict[str, dict[int, datetime | None]] = {}
+    first = [(topic, partition, row["first_time"]) for (_, topic, partition), row in part.facts.items()]
+    first += [(topic, partition, rows[0]["start_time"]) for (_, topic, partition), rows in part.intervals.items()]
+    for topic, partition, time in first:
+        times = known.setdefault(topic, {})
+        before = times.get(partition)
+        times[partition] = time if before is None or (time is not None and time < before) else before
+    return known
+
+
+class _Answered(dict[str, Mapping[int, datetime | None]]):
+    """A topic of which the broker does not know has no partitions."""
+
+    def __missing__(self, topic: str) -> Mapping[int, datetime | None]:
+        return {}
+
+
+def _subscriptions(members: pa.Table, log_offsets: list[int]) -> dict[int, set[str]]:
+    """Topics that members of these generations want, by log offset."""
+    of_them = pc.and_(pc.equal(members["record_type"], 2), pc.is_in(members["log_offset"], pa.array(log_offsets)))
+    wanted: dict[int, set[str]] = {}
+    rows = members.filter(of_them)
+    for offset, topics in zip(rows["log_offset"].to_pylist(), rows["subscribed_topics"].to_pylist(), strict=True):
+        wanted.setdefault(offset, set()).update(topics or ())
+    return wanted
+
+
+def _has_owner(part: Part, row: Row, topic: str, partition: int) -> bool:
+    return any(
+        one["start_log_offset"] <= row["log_offset"] < one["ends"]
+        for one in part.intervals.get((row["group_id"], topic, partition), ())
+    )

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from audit.checks.kit.check import WARNING, Check, Limits, times
-from audit.checks.kit.row_rules import RowRule
+from collections.abc import Iterator
+
+from audit.checks.kit.check import WARNING, Check, Limits, Row, finding
+from audit.checks.kit.gather import gather_steps
+from audit.checks.kit.part import Part
+from audit.checks.kit.words import count
 
 CHECK = Check(
     "tombstone_for_owned_partition",
@@ -14,11 +18,16 @@ CHECK = Check(
 )
 
 
-def commit_rule(_: Limits) -> RowRule:
-    return RowRule(
-        when="tombstone AND owner IS NOT NULL",
-        value="1",
-        message=f"concat({times('n', 'deletion')}, ' of the committed offset while ', first.owner,"
-        " ' owned the partition', coalesce(concat('; it was ', first.previous_offset), ''))",
-        columns={"member_id": "first.owner", "value": "n"},
-    )
+def find(part: Part, _: Limits) -> Iterator[Row]:
+    steps = part.steps
+    for hit in gather_steps(steps, steps.tombstone & steps.owned):
+        was = hit.first["previous_offset"]
+        yield finding(
+            CHECK,
+            f"{count(hit.rows, 'deletion')} of the committed offset while {hit.first['owner']} owned the partition"
+            f"{'' if was is None else f'; it was {was}'}",
+            **hit.place,
+            member_id=hit.first["owner"],
+            generation=hit.first["group_generation"],
+            value=float(hit.rows),
+        )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql.functions import expr
+from collections.abc import Iterator
 
-from audit.checks.kit.check import HISTORY, WARNING, Check, Limits, findings
-from audit.checks.kit.tables import Tables
+from audit.checks.kit.check import HISTORY, WARNING, Check, Limits, Row, finding
+from audit.checks.kit.part import Part
+from audit.tables import COMMIT_STEPS
 
 CHECK = Check(
     "topic_recreated",
@@ -15,29 +15,24 @@ CHECK = Check(
     "Offsets of the old topic mean nothing in the new one: see that the group has started where it should.",
     needs=(HISTORY,),
 )
-OF_TOPIC = "OVER (PARTITION BY group_id, topic ORDER BY log_offset)"
 
 
-def find(tables: Tables, _: Limits) -> DataFrame:
-    recreated = (
-        tables.commit_summary.where("topic_id IS NOT NULL")
-        .selectExpr("*", f"lag(topic_id) {OF_TOPIC} AS before")
-        .where("before IS NOT NULL")
-        .groupBy("log_partition", "group_id", "topic")
-        .agg(
-            expr("count(*) AS n"),
-            expr("min_by(struct(log_offset, time, topic_id, before), log_offset) AS first"),
-        )
-    )
-    return findings(
-        CHECK,
-        recreated,
-        group_id="group_id",
-        topic="topic",
-        log_partition="log_partition",
-        log_offset="first.log_offset",
-        time="first.time",
-        value="n",
-        message="concat(topic, ' has another id: ', first.topic_id, ' after ', first.before,"
-        " if(n > 1, concat(', and ', n - 1, ' more'), ''))",
-    )
+def find(part: Part, _: Limits) -> Iterator[Row]:
+    steps = part.table(COMMIT_STEPS.name)
+    keys = ["group_id", "topic", "topic_id"]
+    ids = steps.filter(steps["topic_id"].is_valid()).group_by(keys).aggregate([("log_offset", "min"), ("time", "min")])
+    topics: dict[tuple[str, str], list[Row]] = {}
+    for row in ids.rename_columns([*keys, "log_offset", "time"]).sort_by("log_offset").to_pylist():
+        topics.setdefault((row["group_id"], row["topic"]), []).append(row)
+    for (group_id, topic), rows in topics.items():
+        if len(rows) > 1:
+            more = f", and {len(rows) - 2} more" if len(rows) > 2 else ""
+            yield finding(
+                CHECK,
+                f"{topic} has another id: {rows[1]['topic_id']} after {rows[0]['topic_id']}{more}",
+                group_id=group_id,
+                topic=topic,
+                log_offset=rows[1]["log_offset"],
+                time=rows[1]["time"],
+                value=float(len(rows) - 1),
+            )

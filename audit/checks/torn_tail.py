@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql.functions import expr
+from collections.abc import Iterator
 
-from audit.checks.kit.check import WARNING, Check, Limits, findings
-from audit.checks.kit.tables import Tables
-from audit.checks.undecodable_record import at_the_end
+from audit.checks.kit.check import WARNING, Check, Limits, Row, finding
+from audit.checks.kit.part import Part
+from audit.checks.kit.words import count
+from audit.checks.undecodable_record import end_of_readable
 from audit.tables import LOG_BATCHES
 
 CHECK = Check(
@@ -19,22 +19,21 @@ CHECK = Check(
 )
 
 
-def find(tables: Tables, _: Limits) -> DataFrame:
-    ends = {one.log_partition: one.end for one in tables.segments if one.end > 0}  # in order: the last one stays
-    end = f"CASE log_partition {' '.join(f'WHEN {place} THEN {offset}' for place, offset in ends.items())} END"
-    torn = (
-        tables[LOG_BATCHES.name]
-        .where("problem IN ('torn', 'garbage')")
-        .where(at_the_end(tables))
-        .groupBy("log_partition")
-        .agg(expr("sum(size_bytes) AS bytes"), expr("min_by(struct(*), struct(segment, position)) AS first"))
-    )
-    return findings(
-        CHECK,
-        torn,
-        log_partition="log_partition",
-        log_offset=end if ends else "NULL",
-        value="bytes",
-        message="concat('the last ', bytes, ' bytes, from byte ', first.position, ' of segment ', first.segment,"
-        " ' on, are no whole batch', coalesce(concat(': ', first.detail), ''))",
-    )
+def find(part: Part, _: Limits) -> Iterator[Row]:
+    batches = part.table(LOG_BATCHES.name)
+    end, next_offset = end_of_readable(batches)
+    torn = [
+        row
+        for row in batches.filter(batches["problem"].is_valid()).to_pylist()
+        if row["problem"] in ("torn", "garbage") and (row["segment"], row["position"]) > end
+    ]
+    if torn:
+        first = min(torn, key=lambda row: (row["segment"], row["position"]))
+        size_bytes = sum(row["size_bytes"] for row in torn)
+        yield finding(
+            CHECK,
+            f"the last {count(size_bytes, 'byte')}, from byte {first['position']} of segment {first['segment']} on,"
+            f" are no whole batch: {first['detail']}",
+            log_offset=next_offset,
+            value=float(size_bytes),
+        )

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql.functions import expr
+from collections.abc import Iterator
 
-from audit.checks.kit.check import CRITICAL, HISTORY, Check, Limits, findings, times
-from audit.checks.kit.tables import Tables
-from audit.tables import OWNERSHIP_INTERVALS
+from audit.checks.kit.check import CRITICAL, HISTORY, Check, Limits, Row, finding
+from audit.checks.kit.part import Part
 
 CHECK = Check(
     "two_owners",
@@ -17,39 +15,30 @@ CHECK = Check(
     " coordinator (new protocol).",
     needs=(HISTORY,),
 )
-BEFORE = (
-    "OVER (PARTITION BY group_id, topic, partition ORDER BY start_log_offset, member_id"
-    " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
-)
 
 
-def find(tables: Tables, _: Limits) -> DataFrame:
+def find(part: Part, _: Limits) -> Iterator[Row]:
     """Intervals by their beginning: one that begins before all earlier ones have ended shares the partition."""
-    shared = (
-        tables[OWNERSHIP_INTERVALS.name]
-        .selectExpr("*", "coalesce(end_log_offset, 9223372036854775807) AS ends")
-        .selectExpr("*", f"max(struct(ends, member_id, end_time)) {BEFORE} AS other")
-        .where("start_log_offset < other.ends AND member_id <> other.member_id")
-        .groupBy("log_partition", "group_id", "topic", "partition")
-        .agg(
-            expr("count(*) AS n"),
-            expr("min_by(struct(member_id, first_generation, start_log_offset, start_time, end_time, ends, other),"
-                   " start_log_offset) AS first"),
-        )
-    )  # fmt: skip
-    return findings(
-        CHECK,
-        shared,
-        group_id="group_id",
-        topic="topic",
-        partition="partition",
-        member_id="first.member_id",
-        generation="first.first_generation",
-        log_partition="log_partition",
-        log_offset="first.start_log_offset",
-        time="first.start_time",
-        until="if(first.ends < first.other.ends, first.end_time, first.other.end_time)",
-        value="n",
-        message=f"concat(first.other.member_id, ' and ', first.member_id, ' both owned ', topic, '-', partition,"
-        f" ' from generation ', first.first_generation, ' on', if(n > 1, concat('; ', {times('n', 'time')}), ''))",
-    )
+    for (group_id, topic, partition), intervals in part.intervals.items():
+        longest, shared = intervals[0], []
+        for interval in intervals[1:]:
+            if interval["start_log_offset"] < longest["ends"] and interval["member_id"] != longest["member_id"]:
+                shared.append((interval, longest))
+            longest = max(longest, interval, key=lambda one: one["ends"])
+        if shared:
+            second, first = shared[0]
+            times = f"; {len(shared):,} times" if len(shared) > 1 else ""
+            yield finding(
+                CHECK,
+                f"{first['member_id']} and {second['member_id']} both owned {topic}-{partition} from generation"
+                f" {second['first_generation']} on{times}",
+                group_id=group_id,
+                topic=topic,
+                partition=partition,
+                member_id=second["member_id"],
+                generation=second["first_generation"],
+                log_offset=second["start_log_offset"],
+                time=second["start_time"],
+                until=min(first, second, key=lambda one: one["ends"])["end_time"],
+                value=float(len(shared)),
+            )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql.functions import expr
+from collections.abc import Iterator
 
-from audit.checks.kit.check import ERROR, INFO, Check, Limits, findings, literal, times
-from audit.checks.kit.tables import Tables
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from audit.checks.kit.check import ERROR, INFO, Check, Limits, Row, finding
+from audit.checks.kit.part import Part
+from audit.checks.kit.words import count
 from audit.tables import LOG_BATCHES, OTHER_RECORDS
 
 CHECK = Check(
@@ -18,49 +21,43 @@ CHECK = Check(
 )
 
 
-def at_the_end(tables: Tables) -> str:
-    """Of rows of log_batches, in SQL: no readable batch comes after it in its log partition."""
-    last = {one.log_partition: one for one in tables.segments if one.last_good_position >= 0}
-    if not last:
-        return "true"
-    cases = " ".join(
-        f"WHEN {place} THEN segment > {one.segment}"
-        f" OR (segment = {one.segment} AND position > {one.last_good_position})"
-        for place, one in last.items()
-    )
-    return f"(CASE log_partition {cases} ELSE true END)"
+def find(part: Part, _: Limits) -> Iterator[Row]:
+    """What is unreadable at the very end is torn_tail's business."""
+    kinds: dict[str, list[Row]] = {}
+    for row in [*_batches(part.table(LOG_BATCHES.name)), *_records(part.table(OTHER_RECORDS.name))]:
+        kinds.setdefault(row["problem"], []).append(row)
+    for kind, rows in kinds.items():
+        first = rows[0]
+        yield finding(
+            CHECK,
+            f"{count(len(rows), 'place')} ({kind}), the first: {first['detail']}",
+            severity=INFO if kind == "unknown" else ERROR,
+            group_id=first["group_id"] if len(rows) == 1 else None,
+            log_offset=first["log_offset"],
+            time=first["time"],
+            value=float(len(rows)),
+        )
 
 
-def find(tables: Tables, _: Limits) -> DataFrame:
-    batches = (
-        tables[LOG_BATCHES.name]
-        .where(f"problem = 'undecodable' OR (problem IN ('torn', 'garbage') AND NOT {at_the_end(tables)})")
-        .selectExpr(
-            "log_partition", "log_offset", "max_time AS time", "CAST(NULL AS string) AS group_id", "problem",
-            "concat('batch at byte ', position, ' of segment ', segment, coalesce(concat(', ', detail), '')) AS detail",
-        )
-    )  # fmt: skip
-    records = (
-        tables[OTHER_RECORDS.name]
-        .where("problem IS NOT NULL")
-        .selectExpr(
-            "log_partition", "log_offset", "record_time AS time", "group_id", "problem",
-            "coalesce(detail, concat('type ', record_type)) AS detail",
-        )
-    )  # fmt: skip
-    bad = (
-        batches.unionAll(records)
-        .groupBy("log_partition", "problem")
-        .agg(expr("count(*) AS n"), expr("min_by(struct(*), coalesce(log_offset, -1)) AS first"))
-    )
-    return findings(
-        CHECK,
-        bad,
-        severity=f"if(problem = 'unknown', {literal(INFO)}, {literal(ERROR)})",
-        group_id="if(n = 1, first.group_id, NULL)",
-        log_partition="log_partition",
-        log_offset="first.log_offset",
-        time="first.time",
-        value="n",
-        message=f"concat({times('n', 'place', 'places')}, ' (', problem, '), the first: ', first.detail)",
-    )
+def _batches(batches: pa.Table) -> Iterator[Row]:
+    end, _ = end_of_readable(batches)
+    for row in batches.filter(batches["problem"].is_valid()).to_pylist():
+        lost = row["problem"] in ("torn", "garbage") and (row["segment"], row["position"]) < end
+        if lost or row["problem"] == "undecodable":
+            detail = f"batch at byte {row['position']} of segment {row['segment']}, {row['detail']}"
+            yield row | {"time": row["max_time"], "group_id": None, "detail": detail}
+
+
+def _records(records: pa.Table) -> Iterator[Row]:
+    for row in records.filter(records["problem"].is_valid()).sort_by("log_offset").to_pylist():
+        yield row | {"time": row["record_time"], "detail": row["detail"] or f"type {row['record_type']}"}
+
+
+def end_of_readable(batches: pa.Table) -> tuple[tuple[int, int], int | None]:
+    """Segment and position of the last batch that can be read, and the log offset after it."""
+    good = batches.filter(batches["problem"].is_null())
+    if not len(good):
+        return (-1, -1), None
+    segment = pc.max(good["segment"]).as_py()
+    position = pc.max(good.filter(pc.equal(good["segment"], segment))["position"]).as_py()
+    return (segment, position), pc.max(good["last_log_offset"]).as_py() + 1

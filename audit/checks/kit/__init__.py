@@ -1,9 +1,10 @@
-"""What the checks share: what a check is, how it says what it found, and the passes over big tables.
+"""What the checks share.
 
-check.py          a check: name, severity, thresholds, advice; findings in their common form
-tables.py         the tables, and what several checks need of them, worked out once
-row_rules.py      rules about single rows of a big table: one pass for all of them
-commit_rules.py   that pass over commit_steps
-rebalance_rules.py  and over rebalances
-evaluable.py      which check cannot be evaluated for whom, and why
+check.py      what a check is, and findings in their common form
+words.py      counts and durations, as people write them
+part.py       one partition of the log: its tables, and views that several checks use
+world.py      what must be known of the log as a whole
+summary.py    what a log partition amounts to, to be compared with others
+gather.py     many bad rows -> one finding per place
+evaluable.py  which check cannot be evaluated for whom, and why
 """

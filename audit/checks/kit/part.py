@@ -1,0 +1,234 @@
+"""One partition of the log as the checks see it: its tables, and views that several checks use.
+
+All that is said of a group stands in one log partition, so a check needs nothing else, except for what World holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from audit.checks.kit.check import Row
+from audit.checks.kit.words import between
+from audit.checks.kit.world import World
+from audit.derive.commits import codes, joined
+from audit.tables import (
+    COMMIT_STEPS,
+    GROUP_GENERATIONS,
+    LOG_BATCHES,
+    MEMBER_ASSIGNMENTS,
+    OTHER_RECORDS,
+    OWNERSHIP_INTERVALS,
+    PARTITION_FACTS,
+    REBALANCES,
+)
+
+# What is read of each table. offset_commits is not: commit_steps says more.
+COLUMNS: Mapping[str, tuple[str, ...]] = {
+    LOG_BATCHES.name: (
+        "segment", "position", "size_bytes", "log_offset", "last_log_offset", "record_count", "max_time", "problem",
+        "detail",
+    ),
+    GROUP_GENERATIONS.name: (
+        "log_offset", "record_time", "group_id", "record_type", "tombstone", "generation", "member_count", "state_time",
+    ),
+    MEMBER_ASSIGNMENTS.name: (
+        "log_offset", "record_time", "group_id", "record_type", "tombstone", "generation", "member_id", "instance_id",
+        "subscribed_topics", "subscribed_regex", "assigned", "readable",
+    ),
+    OTHER_RECORDS.name: ("log_offset", "record_time", "record_type", "group_id", "problem", "detail"),
+    OWNERSHIP_INTERVALS.name: (
+        "group_id", "group_type", "topic", "partition", "member_id", "first_generation", "start_time", "end_time",
+        "start_log_offset", "end_log_offset",
+    ),
+    REBALANCES.name: tuple(column.name for column in REBALANCES.columns if column.name != "log_partition"),
+    COMMIT_STEPS.name: (
+        "log_offset", "group_id", "topic", "partition", "time", "tombstone", "offset", "previous_offset",
+        "previous_time", "previous_topic_id", "topic_id", "step", "high", "member_id", "generation", "owner",
+        "group_generation", "group_type",
+    ),
+    PARTITION_FACTS.name: (
+        "group_id", "topic", "partition", "commits", "first_time", "last_time", "last_offset", "unregained",
+        "median_step", "median_interval_ms", "owner", "owner_since",
+    ),
+}  # fmt: skip
+FOREVER = np.iinfo(np.int64).max
+
+Array = Any  # of numpy
+Place = tuple[str, str, int]  # group, topic, partition
+
+
+class Part:
+    """One log partition."""
+
+    def __init__(self, log_partition: int, tables: Mapping[str, pa.Table], world: World) -> None:
+        self.log_partition = log_partition
+        self.world = world
+        self._tables = tables
+
+    def table(self, name: str) -> pa.Table:
+        return self._tables[name]
+
+    @cached_property
+    def complete_from(self) -> int:
+        """The log offset below which compaction may have removed records before they were read.
+
+        A stretch that an earlier audit into the same folder has read before the cleaner came by is complete.
+        """
+        lost_below = 0
+        for run in self._runs:
+            start, end = run.get("from_log_offset") or 0, run.get("end_log_offset") or 0
+            cleaned_to = self._seems_cleaned_to if run["cleaned_to"] is None else run["cleaned_to"]
+            if cleaned_to > start:
+                lost_below = max(lost_below, min(cleaned_to, end))
+        return lost_below
+
+    @property
+    def is_cleaning_known(self) -> bool:
+        """Whether a cleaner's checkpoint was there to ask."""
+        return all(run["cleaned_to"] is not None for run in self._runs)
+
+    @cached_property
+    def _runs(self) -> list[Mapping[str, Any]]:
+        return [run for run in self.world.runs if run["log_partition"] == self.log_partition and not run.get("problem")]
+
+    @cached_property
+    def _seems_cleaned_to(self) -> int:
+        """No checkpoint says, but holes do: after the last batch that has one, or comes after one."""
+        batches = self.table(LOG_BATCHES.name)
+        batches = batches.filter(batches["log_offset"].is_valid()).sort_by("log_offset")
+        first, last = (batches[name].to_numpy() for name in ("log_offset", "last_log_offset"))
+        holes = batches["record_count"].fill_null(0).to_numpy() < last - first + 1
+        holes[1:] |= first[1:] > last[:-1] + 1
+        return int(last[holes][-1]) + 1 if holes.any() else 0
+
+    # --- views ----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def steps(self) -> Steps:
+        return Steps(self.table(COMMIT_STEPS.name), self.table(PARTITION_FACTS.name))
+
+    @cached_property
+    def rebalances(self) -> list[Row]:
+        """In the order of the log, with how long each outcome was in force: `until` (None: still is), `in_force_s`."""
+        rows: list[Row] = self.table(REBALANCES.name).sort_by("log_offset").to_pylist()
+        before: dict[str, Row] = {}
+        for row in rows:
+            row["until"], row["log_partition"] = None, self.log_partition
+            if (last := before.get(row["group_id"])) is not None:
+                last["until"] = row["time"]
+            before[row["group_id"]] = row
+        for row in rows:
+            until = row["until"] or self.world.end_time or row["time"]
+            row["in_force_s"] = between(row["time"], until)
+        return rows
+
+    @cached_property
+    def facts(self) -> dict[Place, Row]:
+        """partition_facts by place."""
+        rows = self.table(PARTITION_FACTS.name).to_pylist()
+        return {(row["group_id"], row["topic"], row["partition"]): row for row in rows}
+
+    @cached_property
+    def intervals(self) -> dict[Place, list[Row]]:
+        """ownership_intervals by place, in the order of their beginning."""
+        made: dict[Place, list[Row]] = {}
+        rows = self.table(OWNERSHIP_INTERVALS.name).sort_by(
+            [("start_log_offset", "ascending"), ("member_id", "ascending")]
+        )
+        for row in rows.to_pylist():
+            row["ends"] = FOREVER if row["end_log_offset"] is None else row["end_log_offset"]
+            made.setdefault((row["group_id"], row["topic"], row["partition"]), []).append(row)
+        return made
+
+    @cached_property
+    def first_offsets(self) -> dict[str, int]:
+        """The first log offset of each group."""
+        first: dict[str, int] = {}
+        for name in (COMMIT_STEPS.name, GROUP_GENERATIONS.name, OTHER_RECORDS.name):
+            rows = self.table(name)
+            rows = rows.filter(rows["group_id"].is_valid()).group_by("group_id").aggregate([("log_offset", "min")])
+            for group_id, offset in zip(rows["group_id"].to_pylist(), rows["log_offset_min"].to_pylist(), strict=True):
+                first[group_id] = min(offset, first.get(group_id, offset))
+        return first
+
+
+class Steps:
+    """commit_steps as numpy columns. Where there is nothing before, a step is 0 and so is the time since then."""
+
+    def __init__(self, table: pa.Table, facts: pa.Table) -> None:
+        self.table = table
+        self._facts = facts
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def numbers(self, name: str, if_null: int = 0) -> Array:
+        return self.table[name].fill_null(if_null).to_numpy()
+
+    def known(self, name: str) -> Array:
+        return self.table[name].is_valid().to_numpy()
+
+    def differ(self, one: str, other: str) -> Array:
+        """Both are known and not the same."""
+        return pc.fill_null(pc.not_equal(self.table[one], self.table[other]), False).to_numpy()
+
+    def is_(self, name: str, value: str) -> Array:
+        return pc.fill_null(pc.equal(self.table[name], value), False).to_numpy()
+
+    @cached_property
+    def tombstone(self) -> Array:
+        return self.table["tombstone"].to_numpy()
+
+    @cached_property
+    def step(self) -> Array:
+        return self.numbers("step")
+
+    @cached_property
+    def time_ms(self) -> Array:
+        return self.table["time"].cast(pa.int64()).to_numpy() // 1000
+
+    @cached_property
+    def since_before_ms(self) -> Array:
+        """Since the commit before."""
+        before = pc.coalesce(self.table["previous_time"], self.table["time"])
+        return self.time_ms - before.cast(pa.int64()).to_numpy() // 1000
+
+    @cached_property
+    def owned(self) -> Array:
+        return self.known("owner")
+
+    @cached_property
+    def place(self) -> Array:
+        """Group, topic and partition as one number."""
+        return self._places[: len(self)]
+
+    @cached_property
+    def topic_of_group(self) -> Array:
+        """Group and topic as one number."""
+        return self._topics_of_groups[: len(self)]
+
+    @cached_property
+    def _places(self) -> Array:
+        """Of the steps, then of partition_facts, numbered alike."""
+        partition = joined(self.table["partition"], self._facts["partition"]).to_numpy().astype(np.int64)
+        place, _ = codes(pa.array(self._topics_of_groups << 32 | partition))
+        return place
+
+    @cached_property
+    def _topics_of_groups(self) -> Array:
+        group, _ = codes(joined(self.table["group_id"], self._facts["group_id"]))
+        topic, _ = codes(joined(self.table["topic"], self._facts["topic"]))
+        both, _ = codes(pa.array(group << 32 | topic))
+        return both
+
+    def usual(self, name: str, if_null: int = 0) -> Array:
+        """What partition_facts says of each row's place."""
+        values = np.full(int(self._places.max(initial=-1)) + 1, if_null, np.int64)
+        values[self._places[len(self) :]] = self._facts[name].fill_null(if_null).to_numpy()
+        return values[self.place]

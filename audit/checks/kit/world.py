@@ -1,0 +1,50 @@
+"""What must be known of the log as a whole before one partition of it can be judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from audit.baseline import Answers
+from coordinator.partitioner import partition_of
+
+KAFKAS_PARTITIONS = 50
+OFFSETS_TOPIC = "__consumer_offsets"
+MIN_GROUPS = 3  # of fewer nobody can tell how many log partitions there are
+
+
+@dataclass(frozen=True)
+class World:
+    """May be sent to tasks."""
+
+    end_time: datetime | None = None  # the latest time in the log: "now", as far as the log knows
+    runs: Sequence[Mapping[str, Any]] = ()  # of audit_runs
+    log_partition_count: int = KAFKAS_PARTITIONS
+    baseline: Answers | None = None
+    topic_partitions: Mapping[str, int] = field(default_factory=dict)  # how many each topic has, by the baseline
+
+
+def make_world(
+    end_times: Iterable[datetime | None], runs: Iterable[Mapping[str, Any]], groups: Iterable[tuple[str, int]],
+    baseline: Answers | None = None, log_partition_count: int | None = None,
+) -> World:  # fmt: skip
+    """`groups`: some group ids and the log partitions where they are."""
+    counts: dict[str, int] = {}
+    if baseline is not None:
+        for topic, partition in baseline.partitions:
+            counts[topic] = max(counts.get(topic, 0), partition + 1)
+    if log_partition_count is None:
+        log_partition_count = counts.get(OFFSETS_TOPIC) or _guess_count(list(groups))
+    end_time = max((time for time in end_times if time is not None), default=None)
+    return World(end_time, [dict(run) for run in runs], log_partition_count, baseline, counts)
+
+
+def _guess_count(groups: Sequence[tuple[str, int]]) -> int:
+    """Kafka's default, unless the greatest number seen fits all groups and the default does not."""
+    seen = max((place + 1 for _, place in groups), default=0)
+    usual = max(KAFKAS_PARTITIONS, seen)
+    if len(groups) < MIN_GROUPS or all(partition_of(group_id, usual) == place for group_id, place in groups):
+        return usual
+    return seen if all(partition_of(group_id, seen) == place for group_id, place in groups) else usual
