@@ -1,0 +1,151 @@
+"""The time machine: who owned each partition of a group at a moment, since when, in which generation, and how far.
+
+A moment is a time of the broker that wrote the log: an assignment holds from the time of its record on, a commit from
+the time at which the coordinator took it. Between two records nothing changes.
+
+A partition that the group had owned before, but nobody owns at the moment, is told as well, with nobody as its owner
+since the last one lost it; unless the group was deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from audit.derive.records import CLASSIC, CURRENT
+from audit.derive.steps import IN_FORCE
+from audit.store import Store
+from audit.tables import COMMIT_STEPS, GROUP_GENERATIONS, MEMBER_ASSIGNMENTS, OWNERSHIP_INTERVALS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Row = Mapping[str, Any]
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Owner(NamedTuple):
+    """A partition at a moment."""
+
+    topic: str
+    partition: int
+    member_id: str | None  # None: nobody
+    instance_id: str | None
+    client_id: str | None
+    client_host: str | None
+    since: datetime  # when this owner got it; or when the last one lost it
+    since_generation: int | None  # the generation that gave it
+    generation: int | None  # the one in force at the moment; in consumer groups the owner's own epoch
+    offset: int | None  # committed last before the moment, and not deleted since
+    committed: datetime | None  # when
+
+
+def owners_at(spark: SparkSession, tables: Store | Mapping[str, DataFrame], group: str, at_ms: int) -> list[Owner]:
+    """Ordered by topic and partition."""
+    return load(spark, tables, group, at_ms).at(at_ms)
+
+
+def load(
+    spark: SparkSession, tables: Store | Mapping[str, DataFrame], group: str, until_ms: int | None = None
+) -> TimeMachine:
+    """One group's history. With `until_ms` only what is needed for that moment: the last commit of each partition."""
+    from pyspark.sql import functions as f
+
+    def of(name: str, time: str) -> DataFrame:
+        frame = tables.table(spark, name) if isinstance(tables, Store) else tables[name]
+        mine = frame.where(f.col("group_id") == group)
+        return mine if until_ms is None else mine.where(f.col(time) <= f.timestamp_millis(f.lit(until_ms)))
+
+    commits = of(COMMIT_STEPS.name, "time").select("topic", "partition", "time", "log_offset", "offset")
+    if until_ms is not None:
+        last = f.max_by(f.struct("time", "log_offset", "offset"), "log_offset").alias("last")
+        commits = commits.groupBy("topic", "partition").agg(last).select("topic", "partition", "last.*")
+    current = of(MEMBER_ASSIGNMENTS.name, "record_time").where(f.col("record_type") == CURRENT)
+    generations = of(GROUP_GENERATIONS.name, "record_time").where(f.col("record_type").isin(list(IN_FORCE)))
+    columns = ("record_time", "log_offset", "generation")
+    return TimeMachine(
+        _rows(of(OWNERSHIP_INTERVALS.name, "start_time")),
+        _rows(generations.select("tombstone", *columns)),
+        _rows(current.select("member_id", *columns)),
+        _rows(commits),
+    )
+
+
+def _rows(frame: DataFrame) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = frame.toArrow().to_pylist()
+    return rows
+
+
+class TimeMachine:
+    """Answers for any moment of the history that it was made of."""
+
+    def __init__(
+        self, intervals: Iterable[Row], generations: Iterable[Row], epochs: Iterable[Row], commits: Iterable[Row]
+    ) -> None:
+        """Rows of one group: of ownership_intervals, generations or epochs, members' epochs, commit_steps."""
+        self._intervals = list(intervals)
+        self._generations = _by_key(generations, ())
+        self._epochs = _by_key(epochs, ("member_id",))
+        self._commits = _by_key(commits, ("topic", "partition"))
+
+    def at(self, at_ms: int) -> list[Owner]:
+        at = EPOCH + timedelta(milliseconds=at_ms)
+        begun = [row for row in self._intervals if row["start_time"] <= at]
+        held = [row for row in begun if row["end_time"] is None or row["end_time"] > at]
+        owners = [self._owner(row, at) for row in held]
+        owned = {(row["topic"], row["partition"]) for row in held}
+        lost = {}
+        for row in sorted(begun, key=lambda row: (row["end_time"] or EPOCH, row["start_log_offset"])):
+            if (row["topic"], row["partition"]) not in owned:
+                lost[row["topic"], row["partition"]] = row
+        if not self._is_deleted(at):
+            owners += [self._nobody(row, at) for row in lost.values()]
+        return sorted(owners, key=lambda owner: (owner.topic, owner.partition, owner.member_id or ""))
+
+    def _owner(self, row: Row, at: datetime) -> Owner:
+        who = (row["member_id"], row["instance_id"], row["client_id"], row["client_host"])
+        return Owner(
+            row["topic"], row["partition"], *who, row["start_time"], row["first_generation"],
+            self._generation(row, at), *self._committed(row, at),
+        )  # fmt: skip
+
+    def _nobody(self, row: Row, at: datetime) -> Owner:
+        return Owner(
+            row["topic"], row["partition"], None, None, None, None, row["end_time"], None,
+            self._group_generation(at), *self._committed(row, at),
+        )  # fmt: skip
+
+    def _generation(self, owned: Row, at: datetime) -> int | None:
+        """In consumer groups every member has its own."""
+        if owned["group_type"] == CLASSIC:
+            return self._group_generation(at)
+        return _number(_last(self._epochs.get((owned["member_id"],), []), "record_time", at))
+
+    def _group_generation(self, at: datetime) -> int | None:
+        return _number(_last(self._generations.get((), []), "record_time", at))
+
+    def _is_deleted(self, at: datetime) -> bool:
+        last = _last(self._generations.get((), []), "record_time", at)
+        return last is not None and last["tombstone"]
+
+    def _committed(self, owned: Row, at: datetime) -> tuple[int | None, datetime | None]:
+        found = _last(self._commits.get((owned["topic"], owned["partition"]), []), "time", at)
+        return (None, None) if found is None or found["offset"] is None else (found["offset"], found["time"])
+
+
+def _by_key(rows: Iterable[Row], key: tuple[str, ...]) -> dict[tuple[Any, ...], list[Row]]:
+    """In the order of the log."""
+    found: dict[tuple[Any, ...], list[Row]] = {}
+    for row in sorted(rows, key=lambda row: row["log_offset"]):
+        found.setdefault(tuple(row[name] for name in key), []).append(row)
+    return found
+
+
+def _last(rows: list[Row], time: str, at: datetime) -> Row | None:
+    """The last in the log that was there at the moment."""
+    return next((row for row in reversed(rows) if row[time] <= at), None)
+
+
+def _number(row: Row | None) -> int | None:
+    return None if row is None else row["generation"]

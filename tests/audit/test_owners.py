@@ -1,0 +1,76 @@
+"""Who owned what at a moment, of groups of both kinds."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from audit.decode.folders import find_logs
+from audit.owners import TimeMachine, load, owners_at
+from audit.store import Store
+from tests.audit.logs import START, Logs
+from tests.audit.new_groups import current_assignment, new_epoch, new_member_left
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytest.importorskip("pyspark")
+
+
+def told(machine: TimeMachine, seconds: float) -> list[str]:
+    """Each partition in a line, `seconds` after the start."""
+    return [
+        f"{owner.topic}-{owner.partition} {owner.member_id} since {_seconds(owner.since)}, {owner.since_generation}"
+        f" of {owner.generation}, at {owner.offset}"
+        for owner in machine.at(START + round(seconds * 1000))
+    ]
+
+
+def _seconds(moment: datetime) -> int:
+    return round((moment - datetime.fromtimestamp(START / 1000, UTC)).total_seconds())
+
+
+def test_owners_of_both_kinds_of_groups(spark: SparkSession, tmp_path: Path) -> None:
+    logs = Logs(tmp_path / "data")
+    shop = logs.group("shop")
+    shop.generation({"m1": ["orders-0", "orders-1"]})  # second 0
+    shop.commit({"orders-0": 10, "orders-1": 20}, by="m1")
+    shop.generation({"m1": ["orders-0"], "m2": ["orders-1"]})  # 2
+    shop.commit({"orders-0": 5, "orders-1": 21})
+    shop.tombstone("orders-0")
+    shop.generation({"m1": ["orders-0"], "m3": []})  # 5
+    shop.empty()
+    shop.delete()  # 7
+    new = logs.group("new")
+    new_epoch(new, {"n1": ["orders-0", "orders-1"]})  # second 0
+    new.commit({"orders-0": 7})  # tells which topic has which id
+    new_epoch(new, {"n1": ["orders-0"], "n2": []}, joined=["n2"])  # 2
+    current_assignment(new, "n2", ["orders-1"])
+    new_member_left(new, "n2")  # 4
+
+    folders, problems = find_logs([str(logs.close())])
+    assert problems == []
+    run = Store(str(tmp_path / "out")).begin("only")
+    run.ingest(spark, folders)
+    run.derive(spark)
+    names = ("commit_steps", "member_assignments", "group_generations", "ownership_intervals")
+    tables = {name: run.table(spark, name) for name in names}
+
+    machine = load(spark, tables, "shop")
+    assert told(machine, -0.001) == []
+    assert told(machine, 0) == ["orders-0 m1 since 0, 1 of 1, at None", "orders-1 m1 since 0, 1 of 1, at None"]
+    assert told(machine, 1.999) == ["orders-0 m1 since 0, 1 of 1, at 10", "orders-1 m1 since 0, 1 of 1, at 20"]
+    assert told(machine, 3) == ["orders-0 m1 since 0, 1 of 2, at 5", "orders-1 m2 since 2, 2 of 2, at 21"]
+    assert told(machine, 5) == ["orders-0 m1 since 0, 1 of 3, at None", "orders-1 None since 5, None of 3, at 21"]
+    assert told(machine, 6) == ["orders-0 None since 6, None of 4, at None", "orders-1 None since 5, None of 4, at 21"]
+    assert told(machine, 7) == []
+    assert owners_at(spark, tables, "shop", START + 5000) == machine.at(START + 5000)
+
+    machine = load(spark, tables, "new")
+    assert told(machine, 1) == ["orders-0 n1 since 0, 1 of 1, at 7", "orders-1 n1 since 0, 1 of 1, at None"]
+    assert told(machine, 2) == ["orders-0 n1 since 0, 1 of 2, at 7", "orders-1 None since 2, None of 2, at None"]
+    assert told(machine, 3)[1] == "orders-1 n2 since 3, 2 of 2, at None"
+    assert told(machine, 4)[1] == "orders-1 None since 4, None of 2, at None"

@@ -1,0 +1,267 @@
+"""A story of 50 rebalances with real consumers: whoever asks the log at any moment is told what the members knew.
+
+Consumers of confluent-kafka come, go, and come back (one is static), in a group that rebalances eagerly and in one that
+does so cooperatively. Each member notes what it is given, what is taken from it, and when; and what it commits. The
+log is then read after the fact.
+
+The log and a member know of a change at different times: a member hears of its partitions after they are in the log,
+and lets go of them before (eager) or after (cooperative) the log says so. The difference is a message's travel time. So
+what must be equal is compared at moments at which the members' view is settled: after all of them were told, and before
+the next one comes or goes. An eager member must also own what it believes to own at any other moment: it lets go of its
+partitions before it joins the next generation.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from audit.decode.folders import find_logs
+from audit.owners import TimeMachine, load, owners_at
+from audit.store import Store
+from tests.clients.group_broker import GroupBroker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytest.importorskip("pyspark")
+
+PARTITIONS = 6
+MAX_MEMBERS = 4
+REBALANCES = 50
+MOMENTS = 200
+DEADLINE_S = 120.0  # for a busy machine; nothing is measured by it
+EAGER, COOPERATIVE = "eager", "cooperative"
+STRATEGY = {EAGER: "range", COOPERATIVE: "cooperative-sticky"}
+
+
+class Event(NamedTuple):
+    """What a member was told."""
+
+    time: float
+    member: Member
+    member_id: str
+    gained: frozenset[int]
+    lost: frozenset[int]
+
+
+class Settled(NamedTuple):
+    """A stretch of time in which nobody was told anything: what each partition's owner and offset was by then."""
+
+    start: float
+    end: float
+    owners: dict[int, str]  # member ids
+    offsets: dict[int, int]
+
+
+class Member:
+    """A consumer that notes what it is told."""
+
+    def __init__(self, crew: Crew, name: str, instance_id: str | None) -> None:
+        self.crew = crew
+        self.name = name
+        self.instance_id = instance_id
+        self.owned: set[int] = set()
+        settings = {
+            "bootstrap.servers": crew.address,
+            "client.id": name,
+            "group.id": crew.group,
+            "partition.assignment.strategy": STRATEGY[crew.group],
+            "session.timeout.ms": 60_000,
+            "heartbeat.interval.ms": 50,
+            "enable.auto.commit": False,
+            "log_level": 0,
+        }
+        if instance_id is not None:
+            settings["group.instance.id"] = instance_id
+        self.consumer = Consumer(settings)
+        self.consumer.subscribe([crew.group], on_assign=self._assigned, on_revoke=self._revoked)
+
+    def _assigned(self, _consumer: Any, places: list[TopicPartition]) -> None:
+        self._note({place.partition for place in places}, set())
+
+    def _revoked(self, _consumer: Any, places: list[TopicPartition]) -> None:
+        self._note(set(), {place.partition for place in places})
+
+    def _note(self, gained: set[int], lost: set[int]) -> None:
+        member_id = self.consumer.memberid()
+        self.owned = (self.owned | gained) - lost
+        self.crew.events.append(Event(time.time(), self, member_id, frozenset(gained), frozenset(lost)))
+
+    def commit(self, offsets: dict[int, int]) -> None:
+        places = [TopicPartition(self.crew.group, partition, offset) for partition, offset in offsets.items()]
+        for place in self.consumer.commit(offsets=places, asynchronous=False):
+            assert place.error is None, place
+
+
+class Crew:
+    """The members of one group, polled in turn."""
+
+    def __init__(self, address: str, group: str, rng: random.Random) -> None:
+        self.address = address
+        self.group = group  # its topic has the same name
+        self.events: list[Event] = []
+        self.settled: list[Settled] = []
+        self._members: list[Member] = []
+        self._offsets: dict[int, int] = {}
+        self._rng = rng
+        self._numbers = count(1)
+        self._static_is_here = False
+
+    def act(self) -> None:
+        """One member comes or goes; a static one goes without leaving, and comes back."""
+        if len(self._members) >= MAX_MEMBERS or (len(self._members) > 1 and self._rng.random() < 0.5):
+            self._close(self._rng.choice(self._members))
+        else:
+            self._join()
+
+    def _join(self) -> None:
+        static = None if self._static_is_here else "the-static-one"
+        self._static_is_here = True
+        self._members.append(Member(self, f"{self.group}-{next(self._numbers)}", static))
+
+    def _close(self, member: Member) -> None:
+        self._members.remove(member)
+        member.consumer.close()
+        if member.instance_id is not None:  # it stays a member of the group until it is back
+            self._members.append(Member(self, member.name, member.instance_id))
+
+    def is_settled(self) -> bool:
+        owned = [partition for member in self._members for partition in member.owned]
+        return sorted(owned) == list(range(PARTITIONS)) and all(member.owned for member in self._members)
+
+    def poll(self) -> None:
+        for member in self._members:
+            assert member.consumer.poll(0.002) is None
+
+    def commit(self) -> None:
+        for member in self._members:
+            offsets = {
+                partition: self._offsets.get(partition, 0) + self._rng.randint(-2, 9) for partition in member.owned
+            }
+            offsets = {partition: max(0, offset) for partition, offset in offsets.items()}
+            member.commit(offsets)
+            self._offsets |= offsets
+
+    def remember(self, start: float, end: float) -> None:
+        """Unless somebody was told something meanwhile."""
+        if self.is_settled() and not any(start <= event.time <= end for event in self.events):
+            owners = {partition: member.consumer.memberid() for member in self._members for partition in member.owned}
+            self.settled.append(Settled(start, end, owners, dict(self._offsets)))
+
+    def close(self) -> None:
+        for member in self._members:
+            member.consumer.close()
+
+    def believed_at(self, moment: float) -> dict[int, str]:
+        """What members believed to own, by what they were told until then."""
+        believed: dict[int, str] = {}
+        owner: dict[int, Member] = {}
+        for event in self.events:
+            if event.time > moment:
+                break
+            for partition in event.lost:
+                if owner.get(partition) is event.member:
+                    del owner[partition], believed[partition]
+            for partition in event.gained:
+                owner[partition], believed[partition] = event.member, event.member_id
+        return believed
+
+
+def until(condition: Callable[[], bool], crews: list[Crew]) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline, [sorted(m.owned) for crew in crews for m in crew._members]
+        for crew in crews:
+            crew.poll()
+
+
+def live_through(broker: GroupBroker, crews: list[Crew]) -> None:
+    """Members come and go until both groups have had their rebalances."""
+    while min(len(broker.rebalances(crew.group)) for crew in crews) < REBALANCES:
+        for crew in crews:
+            crew.act()
+        until(lambda: all(crew.is_settled() for crew in crews), crews)
+        for crew in crews:
+            crew.commit()
+        start = time.time()
+        for crew in crews:
+            crew.poll()
+        end = time.time()
+        for crew in crews:
+            crew.remember(start, end)
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Crew]]:
+    """The data folder of a broker that has stopped, and what the members of its two groups have noted."""
+    rng = random.Random(50)
+    with GroupBroker(tmp_path_factory.mktemp("story"), group_initial_rebalance_delay_ms="0") as broker:
+        admin = AdminClient({"bootstrap.servers": broker.address})
+        for done in admin.create_topics([NewTopic(group, PARTITIONS, 1) for group in STRATEGY]).values():
+            done.result(DEADLINE_S)
+        crews = {group: Crew(broker.address, group, rng) for group in STRATEGY}
+        live_through(broker, list(crews.values()))
+        for crew in crews.values():
+            crew.close()
+        return broker.process.data, crews
+
+
+@pytest.fixture(scope="module")
+def machines(spark: SparkSession, story: tuple[Path, dict[str, Crew]], tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folders, problems = find_logs([str(story[0])])
+    assert problems == []
+    run = Store(str(tmp_path_factory.mktemp("tables"))).begin("only")
+    run.ingest(spark, folders)
+    tables = run.derive(spark)
+    tables |= {name: run.table(spark, name) for name in ("group_generations", "member_assignments")}
+    return tables, {group: load(spark, tables, group) for group in STRATEGY}
+
+
+def owners(machine: TimeMachine, at_ms: int) -> dict[int, str]:
+    told = machine.at(at_ms)
+    found = {owner.partition: owner.member_id for owner in told if owner.member_id is not None}
+    assert len(found) == len([owner for owner in told if owner.member_id is not None]), "one owner each"
+    return found
+
+
+@pytest.mark.parametrize("group", STRATEGY)
+def test_at_200_moments_the_log_tells_what_the_members_knew(
+    spark: SparkSession, story: tuple[Path, dict[str, Crew]], machines: Any, group: str
+) -> None:
+    crew, (tables, by_group) = story[1][group], machines
+    rng = random.Random(200)
+    stretches = [(each, range(int(each.start * 1000) + 1, int(each.end * 1000))) for each in crew.settled]
+    stretches = [(each, span) for each, span in stretches if span]
+    assert len(stretches) > REBALANCES / 3, "few moments to choose from"
+    for number in range(MOMENTS):
+        settled, span = rng.choice(stretches)
+        at_ms = rng.choice(span)
+        assert owners(by_group[group], at_ms) == settled.owners, (group, at_ms)
+        told = by_group[group].at(at_ms)
+        assert {owner.partition: owner.offset for owner in told} == settled.offsets, (group, at_ms)
+        if number == 0:
+            assert owners_at(spark, tables, group, at_ms) == told
+
+
+def test_at_any_moment_an_eager_member_owns_what_it_believes_to_own(
+    story: tuple[Path, dict[str, Crew]], machines: Any
+) -> None:
+    crew = story[1][EAGER]
+    rng = random.Random(201)
+    first, last = int(crew.events[0].time * 1000), int(crew.events[-1].time * 1000)
+    seen = 0
+    for _ in range(MOMENTS):
+        at_ms = rng.randrange(first, last)
+        believed = crew.believed_at((at_ms + 1) / 1000)  # the log's time has no smaller parts
+        seen += bool(believed)
+        assert believed.items() <= owners(machines[1][EAGER], at_ms).items(), at_ms
+    assert seen > MOMENTS / 4
