@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from audit.tables import TABLES
+import pyarrow as pa
+
+from audit.decode.schemas import schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -14,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def tables_of(spark: SparkSession, example: Example) -> dict[str, DataFrame]:
-    return {name: _frame(spark, name, rows) for name, rows in example.rows.items()}
+    return {name: spark.createDataFrame(_arrow(name, rows)) for name, rows in example.rows.items()}
 
 
-def _frame(spark: SparkSession, name: str, rows: list[dict[str, Any]]) -> DataFrame:
-    table = TABLES[name]
-    times = [column.name for column in table.columns if column.type == "timestamp"]
-    for row in rows:
-        for column in times:
-            if isinstance(row[column], int):
-                row[column] = datetime.fromtimestamp(row[column] / 1000, UTC)
-    return spark.createDataFrame([tuple(row.values()) for row in rows], table.ddl)
+def _arrow(name: str, rows: list[dict[str, Any]]) -> pa.Table:
+    """The times of an example are milliseconds; tables have microseconds."""
+    wanted = schema(name)
+    times = [field.name for field in wanted if pa.types.is_timestamp(field.type)]
+    columns = {field.name: [row[field.name] for row in rows] for field in wanted}
+    for column in times:
+        columns[column] = [None if ms is None else ms * 1000 for ms in columns[column]]
+    return pa.table(columns, schema=wanted)
