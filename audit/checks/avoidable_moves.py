@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pyarrow.compute as pc
+
 from audit.checks.kit.check import HISTORY, WARNING, Check, Limits, Row, finding
 from audit.checks.kit.gather import gather_rows
 from audit.checks.kit.part import Part
 from audit.checks.kit.words import count
+from audit.tables import MEMBER_ASSIGNMENTS
 
 CHECK = Check(
     "avoidable_moves",
@@ -27,7 +30,8 @@ def find(part: Part, limits: Limits) -> Iterator[Row]:
     restless = [
         row
         for row in part.rebalances
-        if (row["avoidable_moves"] or 0) >= limits["moves"] and row["moved"] and _is_sticky(row)
+        if (row["avoidable_moves"] or 0) >= limits["moves"]
+        and (row["protocol"] in STICKY or (row["group_type"] == "consumer" and not _asks_for_another(part, row)))
     ]
     for hit in gather_rows(restless, lambda row: float(row["avoidable_moves"])):
         worst = hit.worst
@@ -42,5 +46,8 @@ def find(part: Part, limits: Limits) -> Iterator[Row]:
         )
 
 
-def _is_sticky(row: Row) -> bool:
-    return row["protocol"] in STICKY or (row["group_type"] == "consumer" and row["protocol"] in (None, SERVERS_OWN))
+def _asks_for_another(part: Part, row: Row) -> bool:
+    """Whether a member ever asked for an assignor that is not sticky: the group may have had it then."""
+    members = part.table(MEMBER_ASSIGNMENTS.name)
+    of_group = members.filter(pc.equal(members["group_id"], row["group_id"]))["server_assignor"]
+    return bool({*of_group.unique().to_pylist()} - {None, SERVERS_OWN})

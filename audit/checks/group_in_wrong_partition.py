@@ -31,8 +31,8 @@ def find(part: Part, limits: Limits) -> Iterator[Row]:
         offset, group_id = min(lost)
         yield finding(
             CHECK,
-            f"{count(len(lost), 'group')} of {len(part.first_offsets):,} in log partition {part.log_partition} belong"
-            f" elsewhere: {group_id} belongs in {partition_of(group_id, partitions)} of {partitions}",
+            f"{count(len(lost), 'group')} of {len(part.first_offsets):,} that should be elsewhere: {group_id} belongs"
+            f" in log partition {partition_of(group_id, partitions)} of {partitions}",
             group_id=group_id,
             log_offset=offset,
             value=float(len(lost)),

@@ -57,7 +57,7 @@ def conclude(
         if find := getattr(MODULES[check.name], "find_overall", None):
             found += find(summaries, settings.of(check))
     found.sort(key=_worst_first)
-    return found, _results(checks, settings, found, missing)
+    return found, [row for check in checks for row in _results(check, settings, found, missing, summaries)]
 
 
 def check_tables(
@@ -108,35 +108,30 @@ def _worst_first(row: Row) -> tuple[Any, ...]:
 
 
 def _results(
-    checks: Collection[Check], settings: Settings, found: Sequence[Row], missing: Sequence[Missing]
+    check: Check, settings: Settings, found: Sequence[Row], missing: Sequence[Missing], summaries: Sequence[Summary]
 ) -> list[Row]:
-    counts = Counter(row["check"] for row in found)
-    worst = {row["check"]: row["severity"] for row in reversed(found)}
-    results = []
-    for check in checks:
-        row: Row = {
-            "check": check.name,
-            "status": "found" if counts[check.name] else "clean",
-            "severity": worst.get(check.name, check.severity),
-            "findings": counts[check.name],
-            "threshold": settings.in_words(check),
-            "group_id": None,
-            "reason": None,
-        }
-        lacks = [one for one in missing if one.need in check.needs]
-        if (for_all := [one.reason for one in lacks if one.group_id is None]) and not counts[check.name]:
-            row |= {"status": NOT_EVALUABLE, "reason": "; ".join(for_all)}
-        results.append(row)
-        of_groups = _named([one for one in lacks if one.group_id is not None])
-        results += [
-            row | {"status": NOT_EVALUABLE, "findings": 0, "group_id": group_id, "reason": reason}
-            for group_id, reason in of_groups
-        ]
-    return results
+    """A row for the check, and rows for groups for which it is not evaluable."""
+    severities = [row["severity"] for row in found if row["check"] == check.name]
+    lacking = [one for one in missing if one.need in check.needs]
+    reasons = [one.reason for one in lacking if one.group_id is None]
+    of_groups = {one.group_id: one for one in lacking if one.group_id is not None}
+    for need, count in Counter(one.need for one in lacking if one.group_id is not None).items():
+        if count >= sum(one.groups[need] for one in summaries):
+            first = next(one for one in lacking if one.need == need and one.group_id is not None)
+            reasons.append(f"for none of {count:,} groups: {first.reason}")
+    row: Row = {
+        "check": check.name,
+        "status": "found" if severities else NOT_EVALUABLE if reasons else "clean",
+        "severity": severities[0] if severities else check.severity,  # the worst come first
+        "findings": len(severities),
+        "threshold": settings.in_words(check),
+        "group_id": None,
+        "reason": "; ".join(reasons) or (f"not evaluable for {len(of_groups):,} groups" if of_groups else None),
+    }
+    lack = row | {"status": NOT_EVALUABLE, "findings": 0}
+    return [row, *(lack | {"group_id": one.group_id, "reason": one.reason} for one in _named(of_groups.values()))]
 
 
-def _named(missing: Sequence[Missing]) -> list[tuple[str | None, str]]:
-    """Group by group, unless they are too many to read."""
-    if len(missing) <= MAX_GROUPS_NAMED:
-        return [(one.group_id, one.reason) for one in missing]
-    return [(None, f"{len(missing):,} groups, such as {missing[0].group_id}: {missing[0].reason}")]
+def _named(missing: Collection[Missing]) -> Collection[Missing]:
+    """Group by group, unless they are too many to read: then the check's own row says how many."""
+    return missing if len(missing) <= MAX_GROUPS_NAMED else ()

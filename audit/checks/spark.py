@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -130,8 +131,7 @@ def _told(seen: Seen) -> list[Row]:
             for one in seen.missing
         ),
         *(
-            {"kind": SUMMARY, "log_partition": one.log_partition, "value": float(one.records), "group_id": one.busiest,
-             "log_offset": one.commits}
+            {"kind": SUMMARY, "message": json.dumps(one)}
             for one in seen.summaries
         ),
     ]  # fmt: skip
@@ -146,8 +146,7 @@ def _heard(told: Sequence[Row]) -> Seen:
         elif kind == MISSING:
             seen.missing.append(Missing(row["check"], row["group_id"], row["message"]))
         else:
-            records, commits = int(row["value"]), row["log_offset"]
-            seen.summaries.append(Summary(row["log_partition"], records, row["group_id"], commits))
+            seen.summaries.append(Summary(*json.loads(row["message"])))
     return seen
 
 

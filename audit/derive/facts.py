@@ -35,7 +35,7 @@ def _offset_facts(commits: Commits, starts: Any) -> dict[str, Any]:
     last = _each(np.maximum, np.where(real, rows, NONE), starts)
     none = last == NONE
     first, last = np.where(none, 0, first), np.where(none, 0, last)
-    deleted = commits.tombstone[np.append(starts[1:], len(rows)) - 1]
+    deleted = commits.tombstone[np.append(starts[1:], len(rows))[: len(starts)] - 1]  # nothing, if there are no commits
     greatest = _each(np.maximum, commits.offset, starts)
     known = commits.rows["topic_id"].is_valid().to_numpy()
     told = _each(np.maximum, np.where(known, rows, NONE), starts)

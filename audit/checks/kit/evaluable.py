@@ -11,12 +11,21 @@ from typing import NamedTuple
 
 import pyarrow.compute as pc
 
-from audit.checks.kit.check import BASELINE, CLEANER_CHECKPOINT, COMMITTERS, HISTORY, JOIN_STARTS, PARTITION_COUNTS
+from audit.checks.kit.check import (
+    BASELINE,
+    CLEANER_CHECKPOINT,
+    COMMITTERS,
+    HISTORY,
+    JOIN_STARTS,
+    PARTITION_COUNTS,
+    TOPIC_NAMES,
+)
 from audit.checks.kit.part import Part
 from audit.checks.kit.world import World
 from audit.tables import COMMIT_STEPS
 
 NOT_EVALUABLE = "not evaluable"
+PLACES_NAMED = 5
 
 
 class Missing(NamedTuple):
@@ -39,7 +48,8 @@ def missing_overall(world: World) -> Iterator[Missing]:
         {run["log_partition"] for run in world.runs if run["cleaned_to"] is None and not run.get("problem")}
     )
     if unknown:
-        where = ", ".join(map(str, unknown))
+        more = f" and {len(unknown) - PLACES_NAMED} more" if len(unknown) > PLACES_NAMED else ""
+        where = ", ".join(map(str, unknown[:PLACES_NAMED])) + more
         reason = f"no cleaner-offset-checkpoint came with log partition {where}: what is missing may be compaction's"
         yield Missing(CLEANER_CHECKPOINT, None, reason)
 
@@ -49,6 +59,9 @@ def missing_in(part: Part) -> Iterator[Missing]:
     yield from _cut_by_compaction(part)
     yield from _no_committers(part)
     yield from _no_join_starts(part)
+    for group_id in sorted(part.unnamed):
+        reason = "its log partition knows only ids of topics that it was assigned, not which names they have"
+        yield Missing(TOPIC_NAMES, group_id, reason)
 
 
 def _cut_by_compaction(part: Part) -> Iterator[Missing]:

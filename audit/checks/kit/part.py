@@ -39,7 +39,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     ),
     MEMBER_ASSIGNMENTS.name: (
         "log_offset", "record_time", "group_id", "record_type", "tombstone", "generation", "member_id", "instance_id",
-        "subscribed_topics", "subscribed_regex", "assigned", "readable",
+        "subscribed_topics", "subscribed_regex", "server_assignor", "assigned", "readable",
     ),
     OTHER_RECORDS.name: ("log_offset", "record_time", "record_type", "group_id", "problem", "detail"),
     OWNERSHIP_INTERVALS.name: (
@@ -115,18 +115,31 @@ class Part:
 
     @cached_property
     def rebalances(self) -> list[Row]:
-        """In the order of the log, with how long each outcome was in force: `until` (None: still is), `in_force_s`."""
-        rows: list[Row] = self.table(REBALANCES.name).sort_by("log_offset").to_pylist()
-        before: dict[str, Row] = {}
-        for row in rows:
-            row["until"], row["log_partition"] = None, self.log_partition
-            if (last := before.get(row["group_id"])) is not None:
+        """In the order of the log, with how long each outcome was in force: `until` (None: still is), `in_force_s`.
+
+        It ends with the next one, or when all members have left.
+        """
+        rows: list[Row] = self.table(REBALANCES.name).to_pylist()
+        in_force: dict[str, Row] = {}
+        for row in sorted([*rows, *self._ends_of_groups], key=lambda row: int(row["log_offset"])):
+            if (last := in_force.pop(row["group_id"], None)) is not None:
                 last["until"] = row["time"]
-            before[row["group_id"]] = row
+            if "joined" in row:  # a rebalance
+                row["until"] = None
+                in_force[row["group_id"]] = row
         for row in rows:
-            until = row["until"] or self.world.end_time or row["time"]
-            row["in_force_s"] = between(row["time"], until)
-        return rows
+            row["in_force_s"] = between(row["time"], row["until"] or self.world.end_time or row["time"])
+        return sorted(rows, key=lambda row: int(row["log_offset"]))
+
+    @property
+    def _ends_of_groups(self) -> list[Row]:
+        """Records that say that a group has no members any more."""
+        rows = self.table(GROUP_GENERATIONS.name)
+        empty = pc.and_(pc.equal(rows["record_type"], 2), pc.equal(pc.fill_null(rows["member_count"], 0), 0))
+        gone = pc.and_(pc.equal(rows["record_type"], 3), rows["tombstone"])
+        ends = rows.filter(pc.or_(empty, gone)).select(["group_id", "log_offset", "record_time"])
+        made: list[Row] = ends.rename_columns(["group_id", "log_offset", "time"]).to_pylist()
+        return made
 
     @cached_property
     def facts(self) -> dict[Place, Row]:
@@ -145,6 +158,16 @@ class Part:
             row["ends"] = FOREVER if row["end_log_offset"] is None else row["end_log_offset"]
             made.setdefault((row["group_id"], row["topic"], row["partition"]), []).append(row)
         return made
+
+    @cached_property
+    def unnamed(self) -> set[str]:
+        """Groups that were assigned topics of which this log partition knows only the id: owners go by that."""
+        members = self.table(MEMBER_ASSIGNMENTS.name)
+        if not len(members):
+            return set()
+        assigned = members["assigned"].combine_chunks()
+        rows = pc.list_parent_indices(assigned).filter(assigned.flatten().field("topic").is_null())
+        return set(members["group_id"].take(rows.unique()).to_pylist())
 
     @cached_property
     def first_offsets(self) -> dict[str, int]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from audit.checks.kit.check import COMMITTERS, HISTORY, JOIN_STARTS, TOPIC_NAMES
 from audit.checks.kit.part import Part
 from audit.tables import COMMIT_STEPS, LOG_BATCHES
 
@@ -16,12 +18,23 @@ class Summary(NamedTuple):
     records: int
     busiest: str | None  # the group with most commits
     commits: int  # of that group
+    groups: Mapping[str, int]  # by need: how many groups a check with this need is about
 
 
 def summarize(part: Part) -> Summary:
     records = pc.sum(part.table(LOG_BATCHES.name)["record_count"]).as_py() or 0
     groups: pa.Table = part.table(COMMIT_STEPS.name).group_by("group_id").aggregate([("log_offset", "count")])
-    if not len(groups):
-        return Summary(part.log_partition, records, None, 0)
-    busiest = groups.sort_by([("log_offset_count", "descending"), ("group_id", "ascending")]).slice(0, 1).to_pylist()[0]
-    return Summary(part.log_partition, records, busiest["group_id"], busiest["log_offset_count"])
+    busiest = groups.sort_by([("log_offset_count", "descending"), ("group_id", "ascending")]).slice(0, 1).to_pylist()
+    return Summary(
+        part.log_partition,
+        records,
+        busiest[0]["group_id"] if busiest else None,
+        busiest[0]["log_offset_count"] if busiest else 0,
+        _concerned(part, set(groups["group_id"].to_pylist())),
+    )
+
+
+def _concerned(part: Part, committing: set[str]) -> dict[str, int]:
+    with_members = {row["group_id"] for row in part.rebalances}
+    everybody = dict.fromkeys((HISTORY, TOPIC_NAMES), len(part.first_offsets))
+    return everybody | {COMMITTERS: len(with_members & committing), JOIN_STARTS: len(with_members)}
