@@ -1,4 +1,5 @@
-"""What a group's requests cost the coordinator: CPU time of its process per Heartbeat, OffsetCommit and OffsetFetch.
+"""What a group's requests cost the coordinator: CPU time of its process per Heartbeat, OffsetCommit, OffsetFetch, and
+per rebalance.
 
     python -m benchmarks.groups [--seconds 2] [--kafka | --peer HOST:PORT --peer-pid PID]
 
@@ -8,13 +9,15 @@ work is compared (kohort.offsets.sync.before.reply=false). The peer should have 
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
-from time import time
+from time import perf_counter, time
 from typing import NamedTuple
 
 from benchmarks.broker import Broker, Figure, Loop, frame, run_report
+from benchmarks.rebalance import Crew
 from broker.client import Client
 from protocol.api_keys import ApiKey
 from protocol.codec import response_decoder
@@ -114,6 +117,39 @@ def measure_fetch(partitions: int, broker: Broker, seconds: float) -> Figure:
         return _measure(broker, frame(ApiKey.OFFSET_FETCH, 9, request), check, seconds)
 
 
+def measure_rebalance(broker: Broker, seconds: float) -> Figure:
+    """One rebalance: every member of a group joins again, the leader assigns, everyone syncs. 50 connections."""
+    name = f"bench-rebalance-{int(time() * 1000)}"
+    wait_for_coordinator(broker, name)
+    with ExitStack() as opened:
+        connections = [opened.enter_context(connect(broker)) for _ in range(CONNECTIONS)]
+        crew = opened.enter_context(Crew(name, connections, SESSION_MS))
+        until = perf_counter() + seconds
+        while perf_counter() < until:
+            crew.rebalance()
+        cpu_s, started, first = broker.cpu_s(), perf_counter(), crew.members[0].generation
+        while perf_counter() < started + seconds:
+            crew.rebalance()
+        done = crew.members[0].generation - first
+        return Figure(done, perf_counter() - started, broker.cpu_s() - cpu_s, 0)
+
+
+def connect(broker: Broker) -> socket.socket:
+    host, _, port = broker.address.rpartition(":")
+    made = socket.create_connection((host, int(port)))
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return made
+
+
+def wait_for_coordinator(broker: Broker, group: str) -> None:
+    with Client(broker.address) as client:
+        while client.send(ApiKey.FIND_COORDINATOR, FindCoordinatorRequest(group, 0), 2).error_code:
+            pass
+        nobody = HeartbeatRequest(group, 1, "nobody", None)
+        while client.send(ApiKey.HEARTBEAT, nobody, 3).error_code != ErrorCode.UNKNOWN_MEMBER_ID:
+            pass  # its log is still being loaded
+
+
 def _measure(broker: Broker, sent: bytes, check: Callable[[bytes, int], None], seconds: float) -> Figure:
     return Loop(broker, [sent], check, CONNECTIONS).measure(seconds, seconds)
 
@@ -128,6 +164,7 @@ SCENARIOS = (
     ("OffsetCommit, 1 partition", partial(measure_commit, 1), 0.6),
     ("OffsetCommit, 10 partitions", partial(measure_commit, 10), 0.6),
     ("OffsetFetch, 10 partitions", partial(measure_fetch, 10), 0.8),
+    ("Rebalance of 50 members", measure_rebalance, 1.0),
 )
 
 

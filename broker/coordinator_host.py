@@ -24,6 +24,7 @@ from coordinator.runtime import Handler, Runtime, Write
 from coordinator.shard import Shard, Status
 from protocol.error_codes import ErrorCode
 from protocol.errors import MalformedMessage
+from protocol.record_batch import parse_header
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -233,7 +234,7 @@ class CoordinatorHost:
         now = now_ms()
         offset = write.first_offset
         for batch in write.batches:
-            info = log.append(batch, now=now, verify=False)
+            info = log.append_checked(batch, parse_header(batch), now=now)
             assert info.first_offset == offset, (log.folder, info.first_offset, offset)
             offset = info.last_offset + 1
         if (topic := self._broker.catalog.get(CONSUMER_OFFSETS)) is not None:  # those who read along, as Burrow does

@@ -114,10 +114,10 @@ def _produce(
         return _refused(index, check_frame(batch, call.version) or refusal)
     partition = topic.partitions[index]
     try:
-        answer = _append(broker, partition, batch, call)
+        log = partition.log
+        answer = _append(broker, partition, log, batch, call)
     except StorageError as problem:
         return _refused(index, Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(problem)))
-    log = partition.log
     if not answer.error_code and log.wants_flush(call.now):
         if log.log_end_offset - log.recovery_point >= log.config.flush_messages:
             flushes.append((log, answer))
@@ -126,9 +126,11 @@ def _produce(
     return answer
 
 
-def _append(broker: Broker, partition: Partition, batch: bytes, call: Call) -> PartitionProduceResponse:
+def _append(
+    broker: Broker, partition: Partition, log: PartitionLog, batch: bytes, call: Call
+) -> PartitionProduceResponse:
     """Append the batch; StorageError if the log cannot."""
-    index, now, log = partition.index, call.now, partition.log
+    index, now = partition.index, call.now
     checked = check_batch(batch, call.version, partition, now)
     if isinstance(checked, Refusal):
         return _refused(index, checked, log)
@@ -140,7 +142,7 @@ def _append(broker: Broker, partition: Partition, batch: bytes, call: Call) -> P
             if isinstance(known, Refusal):
                 return _refused(index, known, log)
             return PartitionProduceResponse(index, 0, known.first_offset, known.timestamp, log.log_start_offset)
-    info = log.append(batch, now=now, leader_epoch=LEADER_EPOCH, verify=False)
+    info = log.append_checked(batch, header, now=now, leader_epoch=LEADER_EPOCH)
     if PRODUCERS in extra:
         if info[0] == log.segments[-1].base_offset > 0:
             save_snapshot(log, extra[PRODUCERS], info[0])  # a new segment: recovery can start here
