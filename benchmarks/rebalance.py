@@ -16,6 +16,7 @@ from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssig
 
 JOIN_VERSION = 3  # needs no second try with an id
 SYNC_VERSION = 3
+SILENCE_S = 0.05
 PROTOCOLS = [JoinGroupRequestProtocol("range", bytes(60))]
 
 
@@ -82,8 +83,13 @@ class Crew:
         for member in self.members:
             member.join()
         while not self._agree():
-            for key, _ in self._selector.select(10.0):
+            ready = self._selector.select(SILENCE_S)
+            for key, _ in ready:
                 key.data.receive()
+            if not ready:  # somebody's JoinGroup waits for those who think that they are done
+                for member in self.members:
+                    if member.is_stable:
+                        member.join()
 
     def _agree(self) -> bool:
         newest = max(member.generation for member in self.members)
