@@ -51,8 +51,8 @@ HANDLERS: dict[ApiKey, str] = {
 }
 
 
-# Requests that a client sends again and again without changing a byte.
-REPEATED = frozenset({ApiKey.HEARTBEAT})
+# Requests that a client sends again and again without changing a byte: a member's heartbeat, a monitor's question.
+REPEATED = frozenset({ApiKey.HEARTBEAT, ApiKey.OFFSET_FETCH})
 
 
 class UnsupportedRequest(Exception):

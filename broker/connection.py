@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 READ_AHEAD_BYTES = 65_536
+MAX_REPEATED_BYTES = 1024  # what a connection keeps of its last request, to know it again
 
 HEADER_BYTES = 10  # api key, version, correlation id, length of the client id
 
@@ -230,16 +231,19 @@ class Connection(asyncio.Protocol):
             raw_client_id = frame[pos : pos + client_id_bytes]
             pos += client_id_bytes
             if raw_client_id != self._raw_client_id:
+                self._last_route = None  # a request that comes again would not say anew who sends it
                 self._raw_client_id = raw_client_id
                 self._client_id = raw_client_id.decode("utf-8", "java")
         elif self._raw_client_id:
-            self._raw_client_id, self._client_id = b"", ""
+            self._last_route, self._raw_client_id, self._client_id = None, b"", ""
         if route.flexible:
             pos = _after_tags(frame, pos)
         return route.decode(frame, pos)
 
     def _read_again(self, route: Route, frame: bytes, pos: int, client_id_bytes: int) -> Any:
         """A member's heartbeats are the same bytes each time: read once, as long as its client says nothing else."""
+        if len(frame) > MAX_REPEATED_BYTES:
+            return self._read(route, frame, pos, client_id_bytes)
         rest = frame[pos - 2 :]
         if route is not self._last_route or rest != self._last_frame:
             self._last_request = self._read(route, frame, pos, client_id_bytes)

@@ -21,6 +21,7 @@ from coordinator.failures import unavailable_error
 from coordinator.offsets import offset_commit as commits
 from coordinator.offsets import offset_delete as deletes
 from coordinator.offsets.offset_fetch import offset_fetch as fetch_of
+from coordinator.offsets.plain_fetch import plain_answer
 from coordinator.outcome import Outcome
 from coordinator.shard import Shard, Status
 from protocol.error_codes import ErrorCode
@@ -47,6 +48,7 @@ from protocol.messages.sync_group import SyncGroupRequest
 if TYPE_CHECKING:
     from broker.broker import Broker
 
+ACTIVE = Status.ACTIVE
 FIRST_FETCH_OF_SEVERAL = 8
 GO_ON_BYTES = {version: bytes(encode(heartbeats.GO_ON)) for version, encode in encode_heartbeat_response.items()}
 
@@ -94,6 +96,13 @@ class AfterAll:
 
 
 def offset_fetch(broker: Broker, request: OffsetFetchRequest, call: Call) -> Any:
+    if call.version >= FIRST_FETCH_OF_SEVERAL and len(request.groups) == 1:
+        group = request.groups[0]
+        shard = broker.coordinator.runtime.shard_of(group.group_id)
+        if shard.status is ACTIVE and not shard.has_pending_writes:
+            answer = plain_answer(shard.state, group, request.require_stable, call.version)
+            if answer is not None:
+                return answer
     if call.version < FIRST_FETCH_OF_SEVERAL:
         topics = None
         if request.topics is not None:

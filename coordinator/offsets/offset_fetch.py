@@ -43,7 +43,7 @@ def offset_fetch(
     return OffsetFetchResponseGroup(group_id, topics, 0)
 
 
-def _offsets(shard: ShardState, group_id: str) -> dict[str, ByPartition]:
+def offsets_of(shard: ShardState, group_id: str) -> dict[str, ByPartition]:
     """A log can hold offsets of a group that it says is gone; Kafka does not show them."""
     is_known = group_id in shard.groups or group_id in shard.foreign
     return shard.offsets.topics(group_id) if is_known else {}
@@ -51,7 +51,7 @@ def _offsets(shard: ShardState, group_id: str) -> dict[str, ByPartition]:
 
 def _all_topics(shard: ShardState, group_id: str, require_stable: bool, by_id: bool) -> list[OffsetFetchResponseTopics]:
     topics = []
-    for name, partitions in _offsets(shard, group_id).items():
+    for name, partitions in offsets_of(shard, group_id).items():
         topic_id = shard.topics.topic_id(name)
         if by_id and topic_id is None:
             continue  # a topic that is gone has no id to name it by
@@ -74,7 +74,7 @@ def _one_topic(
         if name is None:
             return OffsetFetchResponseTopics("", topic.topic_id, _unknown_topic(topic.partition_indexes))
     assert name is not None
-    partitions = _offsets(shard, group_id).get(name, {})
+    partitions = offsets_of(shard, group_id).get(name, {})
     if by_id or (require_stable and shard.offsets.has_open_transactions):
         answers = []
         for index in topic.partition_indexes:
