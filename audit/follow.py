@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from audit.checks import ALL, Settings, run_checks
+from audit.checks import ALL, Settings, check_tables
 from audit.decode import schema
 from audit.decode.folders import LogFolder, find_logs
 from audit.derive.partition import MADE, derive_partition
@@ -107,14 +107,14 @@ class Follower:
     def _new_findings(self, partitions: list[int]) -> list[Finding]:
         if not partitions:
             return []
-        findings, _ = run_checks(self._tables(partitions), self._settings, only=LIVE)
-        new = [row for row in findings.toArrow().to_pylist() if _place(row) not in self._known]
+        findings, _ = check_tables(self._tables(partitions), self._settings, only=LIVE)
+        new = [row for row in findings if _place(row) not in self._known]
         self._known |= {_place(row): datetime.now(UTC) for row in new}
         horizon = self._horizon() - self._window
         self._known = {place: when for place, when in self._known.items() if when >= horizon}
         return new
 
-    def _tables(self, partitions: list[int]) -> Mapping[str, DataFrame]:
+    def _tables(self, partitions: list[int]) -> Mapping[str, pa.Table]:
         recent = [self._recent[partition] for partition in partitions]
         derived = [derive_partition(one.folder.log_partition, one.tables) for one in recent]
         parts = {table.name: [one.tables[table.name] for one in recent] for table in BASE_TABLES}
@@ -122,7 +122,7 @@ class Follower:
         parts[AUDIT_RUNS.name] = [
             pa.Table.from_pylist([dict(one.run_row()) for one in recent], schema(AUDIT_RUNS.name))
         ]
-        return {name: self._spark.createDataFrame(pa.concat_tables(tables)) for name, tables in parts.items()}
+        return {name: pa.concat_tables(tables) for name, tables in parts.items()}
 
 
 def _place(finding: Finding) -> tuple[Any, ...]:

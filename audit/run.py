@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from audit import baseline, report
-from audit.checks import Settings, parse_settings, run_checks
+from audit.checks import Settings, check_run, parse_settings, run_checks
 from audit.decode.folders import LogFolder
 from audit.decode.schemas import schema
 from audit.derive import derive
@@ -73,6 +73,7 @@ def _store(spark: SparkSession, out: str | None) -> Iterator[Store]:
 
 def _run(spark: SparkSession, request: Request, settings: Settings, store: Store, progress: Progress) -> Result:
     started = datetime.now(UTC)
+    runs = store.files.finished_runs()
     run = store.begin(f"{started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:6]}")
     before = baseline.ask(request.baseline, group=request.group) if request.baseline else None
     folders, problems = find_folders(request.paths, request.group if request.out is None else None)
@@ -82,14 +83,20 @@ def _run(spark: SparkSession, request: Request, settings: Settings, store: Store
     rows = _run_rows(run.run_id, started, folders, read)
     progress.step("working out who owned what")
     tables: Tables = {name: run.table(spark, name) for name in BASE} | run.derive(spark)
+    about_runs = pa.concat_tables([store.files.read_runs(), rows])
+    tables[AUDIT_RUNS.name] = spark.createDataFrame(about_runs)
     tables = _narrowed(spark, tables, request)
-    tables[AUDIT_RUNS.name] = spark.createDataFrame(pa.concat_tables([store.files.read_runs(), rows]))
-    answers = None
-    if before is not None:
-        assert request.baseline is not None
-        answers = baseline.agreed(before, baseline.ask(request.baseline, group=request.group))
     progress.step("checking")
-    findings, results = run_checks(tables, settings, baseline=answers)
+    answers = None
+    if before is not None and request.baseline:
+        answers = baseline.agreed(before, baseline.ask(request.baseline, group=request.group))
+    if request.until_ms is None:
+        findings, results = check_run(
+            spark, store.files, [*runs, run.run_id], about_runs, settings=settings, baseline=answers,
+            group=request.group,
+        )  # fmt: skip
+    else:
+        findings, results = run_checks(tables, settings, baseline=answers)
     progress.step("writing the report")
     tables[FINDINGS.name] = run.replace(spark, FINDINGS.name, _in_time(findings, FINDINGS.name, request))
     tables[CHECK_RESULTS.name] = run.replace(spark, CHECK_RESULTS.name, results)
