@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from audit.decode.vector import Array, integers, windows
+from audit.decode.vector import Array, integers_at
 from protocol.record_batch import BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC, MIN_BATCH_LENGTH
 
 SAMPLE_BATCHES: Final = 32
@@ -104,7 +104,6 @@ def _guesses(data: bytes, position: int, end: int) -> Array:
 
 def _sizes(buffer: Array, at: Array) -> tuple[Array, Array]:
     """What the batches at these places say of their size, and whether that can be."""
-    rows = windows(buffer, at + 8, 9)
-    size = integers(rows, 0, ">i4").astype(np.int64) + LOG_OVERHEAD_BYTES
-    possible = (size >= BATCH_HEADER_BYTES) & (at + size <= len(buffer)) & (rows[:, 8] == MAGIC)
+    size = integers_at(buffer, at + 8, ">i4").astype(np.int64) + LOG_OVERHEAD_BYTES
+    possible = (size >= BATCH_HEADER_BYTES) & (at + size <= len(buffer)) & (buffer[at + 16] == MAGIC)
     return size, possible

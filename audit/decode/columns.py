@@ -12,8 +12,8 @@ from audit.decode.vector import Array
 def texts(found: list[str] | list[str | None], codes: Array) -> pa.Array:
     """A column of strings from their codes; -1 is null."""
     values = pa.array(found, pa.string())
-    if len(found) == 1 and (codes == 0).all():
-        return pa.repeat(values[0], len(codes))
+    if len(codes) and codes[0] >= 0 and (codes == codes[0]).all():
+        return pa.repeat(values[int(codes[0])], len(codes))
     none = codes < 0
     return values.take(pa.array(codes, mask=none if none.any() else None))
 

@@ -11,6 +11,7 @@ picture is left to the generated codecs (rows.py).
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -20,14 +21,17 @@ from audit.decode.columns import optional, texts, times
 from audit.decode.rows import header_int32, header_text
 from audit.decode.schemas import schema, uuid_text
 from audit.decode.split import Records
-from audit.decode.vector import MAX_DISTINCT_BYTES, Array, distinct, int16_at, integers, uvarints, windows
+from audit.decode.vector import MAX_DISTINCT_BYTES, Array, distinct, int16_at, integers_at, uvarints
+from protocol.record_batch import Headers
 from protocol.wire import NO_UUID
 
 TABLE: Final = "offset_commits"
 MIN_KEY_BYTES: Final = 10  # type, two empty strings, partition
 KNOWN_VERSIONS: Final = 5
+REMEMBERED: Final = 50_000  # texts of keys and headers: the next block has the same
 TAG_BYTES: Final = 19  # count 1, number 0, size 16, and the id
 TAIL_BYTES: Final = 8 + TAG_BYTES
+ONE_ID: Final = 0x010010  # the first three of these
 
 
 class Commits(NamedTuple):
@@ -70,7 +74,7 @@ def decode(records: Records) -> tuple[Commits, Array]:
     if len(kept) < len(usual):
         records = records.pick(kept)
     name, names, good = _names(records)
-    partition = integers(windows(buffer, records.key + records.key_size - 4, 4), 0, ">i4")
+    partition = integers_at(buffer, records.key + records.key_size - 4, ">i4")
     values, fine = _values(records)
     good &= fine & ((values.version <= 0) | (int16_at(buffer, records.key) == 1))  # type 0 has one version only
     metadata, metadata_texts, fine = _metadata(records, values, good)
@@ -98,6 +102,7 @@ def _names(records: Records) -> tuple[Array, list[tuple[str, str]], Array]:
     return codes, [pair or ("", "") for pair in found], readable[codes]
 
 
+@lru_cache(maxsize=REMEMBERED)
 def _group_and_topic(prefix: bytes) -> tuple[str, str] | None:
     """From a key without its last four bytes."""
     topic_at = 6 + int.from_bytes(prefix[2:4], "big")
@@ -121,8 +126,7 @@ def _values(records: Records) -> tuple[_Values, Array]:
     """Everything but texts, and which values are as they must be. Of tombstones nothing is used but the version."""
     buffer, start = records.buffer, records.value
     version = np.where(records.value_size < 0, -1, int16_at(buffer, start)).astype(np.int32)
-    head = windows(buffer, start, 14)
-    offset, epoch = integers(head, 2, ">i8"), integers(head, 10, ">i4")
+    offset, epoch = integers_at(buffer, start + 2, ">i8"), integers_at(buffer, start + 10, ">i4")
     size, metadata = uvarints(buffer, start + 14)
     size -= 1
     older = np.flatnonzero((version < 4) & (version >= 0))
@@ -133,15 +137,16 @@ def _values(records: Records) -> tuple[_Values, Array]:
     tail = metadata + size
     end = start + np.maximum(records.value_size, 0)
     good = (size >= 0) & (version < KNOWN_VERSIONS) & (tail >= metadata) & (tail + 8 <= end)
-    rows = windows(buffer, np.where(good, tail, 0), TAIL_BYTES)
-    commit_ms = integers(rows, 0, ">i8")
+    tail = np.where(good, tail, 0)
+    commit_ms = integers_at(buffer, tail, ">i8")
     left = end - tail
-    tagged = (left == TAIL_BYTES) & (rows[:, 8] == 1) & (rows[:, 9] == 0) & (rows[:, 10] == 16) & (version == 4)
-    untagged = (left == 9) & (rows[:, 8] == 0)
+    tags = integers_at(buffer, tail + 8, ">i4") >> 8  # three bytes: how many, number, size
+    tagged = (left == TAIL_BYTES) & (tags == ONE_ID) & (version == 4)
+    untagged = (left == 9) & (tags >> 16 == 0)
     expire_ms = np.full(len(version), -1, np.int64)
     if len(older):
         explicit = version == 1
-        expire_ms[explicit] = integers(rows[explicit], 8, ">i8")
+        expire_ms[explicit] = integers_at(buffer, tail[explicit] + 8, ">i8")
         untagged = np.where(version == 4, untagged, left == np.where(explicit, 16, 8))
     good = (good & (tagged | untagged)) | (version == -1)
     topic_id = np.where(tagged, tail + 11, -1)
@@ -182,8 +187,7 @@ def to_arrow(commits: Commits, log_partition: int, producer_id: Array, transacti
     """A batch of the table offset_commits; the last two are columns for these records."""
     records, told = commits.records, commits.version >= 0
     key_type = int16_at(records.buffer, records.key).astype(np.int32)
-    members = [header_text(one, b"kohort.member") for one in records.sets]
-    generations = [header_int32(one, b"kohort.generation") for one in records.sets]
+    committers = [_committer(one) for one in records.sets]
     columns = {
         "log_partition": np.full(len(told), log_partition, np.int32),
         "log_offset": records.offset,
@@ -198,8 +202,8 @@ def to_arrow(commits: Commits, log_partition: int, producer_id: Array, transacti
         "commit_time": times(np.where(told, commits.commit_ms, -1)),
         "expire_time": times(commits.expire_ms),
         "topic_id": texts([uuid_text(one) for one in commits.topic_ids], commits.topic_id),
-        "member_id": texts(members, records.headers),
-        "generation": pa.array(generations, pa.int32()).take(pa.array(records.headers)),
+        "member_id": texts([member for member, _ in committers], records.headers),
+        "generation": pa.array([number for _, number in committers], pa.int32()).take(pa.array(records.headers)),
         "producer_id": producer_id,
         "transaction": transaction,
         "key_version": key_type,
@@ -212,3 +216,9 @@ def to_arrow(commits: Commits, log_partition: int, producer_id: Array, transacti
     ]
     assert list(columns) == of.names
     return pa.record_batch(arrays, schema=of)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _committer(headers: Headers) -> tuple[str | None, int | None]:
+    """Member and generation, as Kohort writes them."""
+    return header_text(headers, b"kohort.member"), header_int32(headers, b"kohort.generation")

@@ -173,9 +173,7 @@ def _keep_longest(found: dict[int, LogFolder], folder: LogFolder) -> list[Proble
         return []
     kept, passed_over = (other, folder) if other.end_offset >= folder.end_offset else (folder, other)
     found[folder.log_partition] = kept
-    return [
-        Problem(passed_over.path, f"passed over: {kept.path} has the same log partition and ends no earlier")
-    ]
+    return [Problem(passed_over.path, f"passed over: {kept.path} has the same log partition and ends no earlier")]
 
 
 def _in_words(error: OSError) -> str:

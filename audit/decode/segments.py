@@ -60,7 +60,8 @@ def load_segments(folder: LogFolder, from_offset: int, until_offset: int | None)
             continue
         covers_from = max(reached, file.base_offset) if failures else file.base_offset
         known_bytes = folder.active_bytes if file.base_offset == folder.active_base else len(data)
-        yield Segment(file.base_offset, covers_from, data[:known_bytes], _walk(data, known_bytes))
+        known = data if len(data) <= known_bytes else data[:known_bytes]
+        yield Segment(file.base_offset, covers_from, known, _walk(known, has_grown=known is not data))
         reached = rest[0].base_offset if rest else file.base_offset
         pending = rest
 
@@ -75,11 +76,11 @@ def _holding(found: list[SegmentFile], start: int, end: int | None) -> list[Segm
     ]
 
 
-def _walk(data: bytes, known_bytes: int) -> Walk:
-    """Of a file that has grown meanwhile, the part that was there when it was found, which may end within a batch."""
-    found = walk(data[:known_bytes])
-    if len(data) <= known_bytes or not found.stretches:
+def _walk(data: bytes, *, has_grown: bool) -> Walk:
+    """Of a file that has grown since it was found, only what was there then is walked: it may end within a batch."""
+    found = walk(data)
+    if not has_grown or not found.stretches:
         return found
     *others, last = found.stretches
-    growing = last.problem == TORN and last.position + last.size_bytes == known_bytes
+    growing = last.problem == TORN and last.position + last.size_bytes == len(data)
     return found._replace(stretches=others) if growing else found

@@ -8,6 +8,7 @@ read together. A batch in which anything is not as it must be is left to protoco
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -26,9 +27,10 @@ from protocol.record_batch import (
 )
 from protocol.varint import read_varint
 
-BLOCK_RECORDS: Final = 65536
+BLOCK_RECORDS: Final = 32_768
 BLOCK_BYTES: Final = 16 << 20
 FEW_CHAINS: Final = 24
+REMEMBERED_SETS: Final = 50_000
 
 
 class Records(NamedTuple):
@@ -152,6 +154,8 @@ def _bodies(data: bytes, walk: Walk, numbers: Array) -> _Bodies:
 def _starts(bodies: _Bodies) -> tuple[Array, Array]:
     """Where each record begins, of the batches that are sound; and which are."""
     counts = bodies.counts
+    if len(counts) and counts.max() == 1:
+        return bodies.starts, np.ones(len(counts), np.bool_)  # no chain to follow; where they end is checked later
     firsts = np.cumsum(counts) - counts
     found = np.empty(int(counts.sum()), np.int64)
     position = bodies.starts.copy()
@@ -229,6 +233,7 @@ def _fields(bodies: _Bodies, starts: Array, place: Array, walk: Walk) -> tuple[R
         time_ms = np.where(appended[place], of_batch["max_timestamp"].astype(np.int64)[place], time_ms)
     offset = of_batch["base_offset"].astype(np.int64)[place] + offset_delta
     good = (key_size >= -1) & (value_size >= -1) & (key <= value) & (value <= headers) & (headers < end)
+    good &= end == np.where(np.append(place[1:] != place[:-1], True), bodies.ends[place], np.append(starts[1:], 0))
     good &= (offset_delta >= 0) & (offset_delta <= of_batch["last_offset_delta"].astype(np.int64)[place])
     good[1:] &= (place[1:] != place[:-1]) | (offset_delta[1:] > offset_delta[:-1])
     which, sets = _header_sets(buffer, np.where(good, headers, 0), np.where(good, end, 1))
@@ -259,6 +264,7 @@ def _read_set(buffer: Array, start: int, end: int, sets: list[Headers]) -> int:
     return len(sets) - 1
 
 
+@lru_cache(maxsize=REMEMBERED_SETS)
 def _read_headers(data: bytes) -> Headers:
     count, at = read_varint(data, 0)
     if not 0 <= count <= len(data):

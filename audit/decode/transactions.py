@@ -14,7 +14,7 @@ import numpy as np
 from audit.decode.folders import LogFolder
 from audit.decode.segments import Segment, load_segments
 from audit.decode.split import Records, blocks
-from audit.decode.vector import Array, int16_at, integers, windows
+from audit.decode.vector import Array, int16_at, integers_at
 from protocol.record_batch import ABORT, COMMIT
 
 STATES: Final = ("none", "committed", "aborted", "open")
@@ -88,7 +88,7 @@ def kinds_of(records: Records) -> tuple[Array, Array]:
     readable = (records.key_size >= 4) & (int16_at(buffer, records.key) >= 0)
     readable &= (records.value_size >= 6) & (int16_at(buffer, records.value) >= 0)
     kind = int16_at(buffer, records.key + 2)
-    epoch = integers(windows(buffer, records.value + 2, 4), 0, ">i4")
+    epoch = integers_at(buffer, records.value + 2, ">i4")
     found = np.where(readable & (kind == COMMIT), 0, np.where(readable & (kind == ABORT), 1, 2))
     return found, epoch
 

@@ -10,7 +10,6 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from numpy.lib.stride_tricks import sliding_window_view
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
@@ -18,8 +17,7 @@ PAD_BYTES: Final = 512  # zeros behind a buffer, so that windows at its end stay
 MAX_DISTINCT_BYTES: Final = 256  # longer stretches are not compared
 
 _RANDOM = np.random.default_rng(20_040)
-_FACTORS: Final = _RANDOM.integers(0, 2**63, MAX_DISTINCT_BYTES // 8, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
-_SIZE_FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
+_FACTORS: Final = _RANDOM.integers(0, 2**63, MAX_DISTINCT_BYTES // 8 + 1, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
 _HALF: Final = np.uint64(32)
 
 
@@ -29,21 +27,24 @@ def padded(data: bytes) -> Array:
 
 def windows(buffer: Array, positions: Array, size: int) -> Array:
     """A row of `size` bytes from each position."""
-    rows: Array = sliding_window_view(buffer, size)[positions]
-    return rows
+    every = np.ndarray(
+        (len(buffer) - size + 1,), np.dtype((np.void, size)), buffer, 0, (1,)
+    )  # at each byte of the buffer
+    return every[positions].view(np.uint8).reshape(len(positions), size)
+
+
+def integers_at(buffer: Array, positions: Array, kind: str) -> Array:
+    """The big-endian integer of that numpy type (">i8", ">i4") at each position."""
+    wanted = np.dtype(kind)
+    every = np.ndarray((len(buffer) - wanted.itemsize + 1,), wanted, buffer, 0, (1,))
+    return every[positions].astype(wanted.newbyteorder("="))
 
 
 def int16_at(buffer: Array, positions: Array) -> Array:
+    """As integers_at, for positions anywhere."""
     high = np.take(buffer, positions, mode="clip").astype(np.int16)
     low: Array = np.take(buffer, positions + 1, mode="clip")
     return (high << 8) | low
-
-
-def integers(rows: Array, at: int, kind: str) -> Array:
-    """The big-endian integer of that numpy type (">i8", ">i4") at column `at` of byte rows."""
-    wanted = np.dtype(kind)
-    found: Array = rows[:, at : at + wanted.itemsize].view(wanted)[:, 0]
-    return found.astype(wanted.newbyteorder("="))
 
 
 def varints(buffer: Array, positions: Array) -> tuple[Array, Array]:
@@ -53,11 +54,17 @@ def varints(buffer: Array, positions: Array) -> tuple[Array, Array]:
 
 
 def uvarints(buffer: Array, positions: Array) -> tuple[Array, Array]:
-    """Unsigned varints. Nearly all have one byte, so longer ones are looked at on their own."""
+    """Unsigned varints. Nearly all have one or two bytes, so longer ones are looked at on their own."""
     first = np.take(buffer, positions, mode="clip")
     value = first.astype(np.int64)
     after: Array = positions + 1
-    longer = np.flatnonzero(first & 0x80)
+    if not (first & 0x80).any():
+        return value, after
+    two = first >= 0x80
+    second = np.take(buffer, after, mode="clip")
+    value = np.where(two, (value & 0x7F) | second.astype(np.int64) << 7, value)
+    after += two
+    longer = np.flatnonzero(two & (second >= 0x80))
     if len(longer):
         value[longer], after[longer] = _long_uvarints(buffer, positions[longer])
     return value, after
@@ -86,27 +93,47 @@ def distinct(buffer: Array, starts: Array, sizes: Array) -> tuple[Array, Array]:
     """
     if not len(starts):
         return np.empty(0, np.int32), np.empty(0, np.int64)
-    words = _words(buffer, starts, sizes)
-    mixed = words ^ (words >> _HALF)  # so that high bytes count as much as low ones
-    hashes = np.einsum("ij,j->i", mixed, _FACTORS[: mixed.shape[1]]) + sizes.astype(np.uint64) * _SIZE_FACTOR
-    codes, firsts = _codes(hashes)
-    chosen = firsts[codes]
-    if (words == words[chosen]).all() and (sizes == sizes[chosen]).all():
+    rows = _rows(buffer, starts, sizes)
+    heads = _heads(rows)
+    if 2 * len(heads) > len(rows):
+        return _distinct_rows(rows)
+    codes, firsts = _distinct_rows(rows[heads])
+    lengths = np.diff(np.append(heads, len(rows)))
+    return np.repeat(codes, lengths), heads[firsts]
+
+
+def _rows(buffer: Array, starts: Array, sizes: Array) -> Array:
+    """The stretches as rows of 8-byte words: zeros behind their ends, and their sizes last."""
+    width = -(-int(sizes.max()) // 8) * 8
+    rows = np.empty((len(starts), width // 8 + 1), np.uint64)
+    rows[:, -1] = sizes
+    if width:
+        rows[:, :-1] = windows(buffer, starts, width).view(np.uint64)
+    if width and (sizes != width).any():
+        masks = (np.arange(width) < np.arange(width + 1)[:, None]).astype(np.uint8) * np.uint8(255)
+        rows[:, :-1] &= masks.view(np.uint64)[sizes]
+    return rows
+
+
+def _heads(rows: Array) -> Array:
+    """The rows that are not the same as the one before."""
+    whole = _as_one(rows)
+    return np.flatnonzero(np.concatenate([[True], whole[1:] != whole[:-1]]))
+
+
+def _distinct_rows(rows: Array) -> tuple[Array, Array]:
+    mixed = rows ^ (rows >> _HALF)  # so that high bytes count as much as low ones
+    codes, firsts = _codes(np.einsum("ij,j->i", mixed, _FACTORS[: rows.shape[1]]))
+    whole = _as_one(rows)
+    if (whole == whole[firsts[codes]]).all():
         return codes, firsts
-    exact = np.concatenate([words, sizes[:, None].astype(np.uint64)], axis=1)  # two hashes fell together
-    _, first_rows, inverse = np.unique(exact, axis=0, return_index=True, return_inverse=True)
+    _, first_rows, inverse = np.unique(rows, axis=0, return_index=True, return_inverse=True)  # two hashes fell together
     return inverse.reshape(-1).astype(np.int32), first_rows
 
 
-def _words(buffer: Array, starts: Array, sizes: Array) -> Array:
-    """The stretches as rows of 8-byte words, with zeros behind their ends."""
-    width = max(8, -(-int(sizes.max()) // 8) * 8)
-    words = windows(buffer, starts, width).view(np.uint64)
-    if (sizes == width).all():
-        return words
-    masks = (np.arange(width) < np.arange(width + 1)[:, None]).astype(np.uint8) * np.uint8(255)
-    words &= masks.view(np.uint64)[sizes]
-    return words
+def _as_one(rows: Array) -> Array:
+    """Rows that can be compared as a whole."""
+    return rows.view(np.dtype((np.void, rows.shape[1] * 8)))[:, 0]
 
 
 def _codes(hashes: Array) -> tuple[Array, Array]:

@@ -15,7 +15,7 @@ import numpy as np
 from audit.decode import files
 from audit.decode.chain import chain
 from audit.decode.sums import sums_of
-from audit.decode.vector import Array
+from audit.decode.vector import Array, windows
 from protocol.record_batch import (
     BATCH_HEADER_BYTES,
     LOG_OVERHEAD_BYTES,
@@ -131,9 +131,7 @@ def _part(data: bytes, position: int, end: int) -> _Part | None:
 def headers_at(data: bytes, positions: Array) -> Array:
     if not len(positions):
         return np.empty(0, HEADER)
-    windows = np.lib.stride_tricks.sliding_window_view(np.frombuffer(data, np.uint8), BATCH_HEADER_BYTES)
-    rows: Array = windows[positions]
-    return rows.view(HEADER)[:, 0]
+    return windows(np.frombuffer(data, np.uint8), positions, BATCH_HEADER_BYTES).view(HEADER)[:, 0]
 
 
 def _chain(data: bytes, position: int, end: int) -> tuple[Array, bool]:
