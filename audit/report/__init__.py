@@ -1,6 +1,9 @@
 """Tables -> one HTML file that needs nothing else: no network, no library, light and dark.
 
-gather.py   few Spark queries, each bounded: only what is shown leaves the tables
+source.py   scans of the tables, by Spark
+gather.py   which scans, in which order
+shrink.py   what they bring -> the few rows that are shown
+ranking.py  which groups come first, which part of a long history is drawn
 payload.py  what was gathered -> the data of the page
 details.py  likewise, for the drawings of one group
 page.py     data + assets/ -> HTML
@@ -14,8 +17,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from audit.report.gather import gather
 from audit.report.page import page
 from audit.report.payload import payload
+from audit.report.source import SparkSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -25,6 +30,7 @@ __all__ = ["write"]
 
 def write(tables: Mapping[str, DataFrame], path: str, about: Mapping[str, Any]) -> None:
     """`about`: what a reader should know of this run, label by label; `title` names the report."""
-    from audit.report.gather import gather  # it wants Spark, the rest does not
+    from audit.checks import ALL
 
-    Path(path).write_text(page(payload(gather(tables), about)), encoding="utf-8")
+    gathered = gather(SparkSource(tables), {name: check.about for name, check in ALL.items()})
+    Path(path).write_text(page(payload(gathered, about)), encoding="utf-8")

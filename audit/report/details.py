@@ -6,11 +6,11 @@ import base64
 import json
 import re
 import zlib
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from audit.report.limits import FINDINGS_PER_GROUP, GENERATIONS, OFFSET_LINES, PARTITIONS, REWINDS_OF_LINE
+from audit.report.limits import FINDINGS_PER_GROUP, OFFSET_LINES, PARTITIONS
 from audit.report.rows import Gathered, Row
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
@@ -48,54 +48,55 @@ class Details:
     """Gathered rows, sorted by group once for all groups."""
 
     def __init__(self, gathered: Gathered) -> None:
-        self._windows = gathered.windows
         self._groups = {row["group_id"]: row for row in gathered.groups}
         self._rebalances = by_group(gathered.rebalances)
         self._intervals = by_group(gathered.intervals)
         self._what_if = by_group(gathered.what_if)
         self._totals = by_group(gathered.what_if_totals)
         self._facts = by_group(gathered.facts)
-        self._points = by_group(gathered.points)
+        self._lines = by_group(gathered.lines)
+        self._to_the_end = gathered.to_the_end
         self._findings = by_group(gathered.group_findings)
         self._counts = by_group(row for row in gathered.finding_counts if row["group_id"] is not None)
         self._open = by_group(row for row in gathered.check_results if row["group_id"] is not None)
 
     def of(self, group_id: str) -> dict[str, Any]:
-        rebalances = self._rebalances.get(group_id, [])
-        first, last = self._windows.get(group_id, (0, -1))
-        drawn = [row for row in rebalances if first <= row["log_offset"] <= last]
+        drawn = self._rebalances.get(group_id, [])
+        facts = self._facts.get(group_id, [])
+        intervals = self._intervals.get(group_id, [])
+        to_the_end = group_id in self._to_the_end
         findings = self._findings.get(group_id, [])[:FINDINGS_PER_GROUP]
-        strip = _strip(self._intervals.get(group_id, []), drawn)
+        strip = _strip(intervals, drawn)
         found = sum(row["found"] for row in self._counts.get(group_id, []))
         return {
             "type": self._groups[group_id]["group_type"],
             "from": drawn[0]["time"] if drawn else 0,
-            "to": _end(drawn, self._intervals.get(group_id, []), self._facts.get(group_id, []), rebalances),
+            "to": _end(drawn, intervals, facts if to_the_end else []),
             "generations": [[row[name] for name in GENERATION] for row in drawn],
             "generations_total": self._groups[group_id]["rebalances"],
-            "centred": bool(drawn) and drawn[-1] is not rebalances[-1],
+            "centred": bool(drawn) and not to_the_end,
             **strip,
             "marks": _marks(findings, drawn),
             "findings": [finding_row(row) for row in findings],
             "findings_left_out": found - len(findings),
             "not_evaluable": [[row["check"], row["reason"]] for row in self._open.get(group_id, [])],
             "what_if": _what_if(self._totals.get(group_id, []), self._what_if.get(group_id, []), drawn),
-            **_offsets(self._facts.get(group_id, []), self._points.get(group_id, [])),
+            **_offsets(facts, self._lines.get(group_id, [])),
         }
 
 
-def _end(drawn: Sequence[Row], intervals: Sequence[Row], facts: Sequence[Row], rebalances: Sequence[Row]) -> int:
-    """Where the time axis ends: with the history, if the drawing goes so far."""
-    times = [row["time"] for row in drawn] + [row["end_time"] for row in intervals if row["end_time"] is not None]
-    if drawn and drawn[-1] is rebalances[-1]:
-        times += [row["last_time"] for row in facts if row["last_time"] is not None]
-    return max(times, default=0)
+def _end(drawn: Sequence[Row], intervals: Sequence[Row], facts: Sequence[Row]) -> int:
+    """Where the time axis ends: with the last thing that is known of what is drawn."""
+    times = [row["time"] for row in drawn] + [row["last_time"] for row in facts if row["last_time"] is not None]
+    ends = [row["end_time"] for row in intervals if row["end_time"] is not None]
+    return max(times + (ends if facts or not drawn else []), default=0)
 
 
 # --- owners ---------------------------------------------------------------------------------------
 
 
 def _strip(intervals: Sequence[Row], drawn: Sequence[Row]) -> dict[str, Any]:
+    """A bar goes from the generation in force when the ownership began to the first one that did not have it."""
     places = sorted({(row["topic"], row["partition"]) for row in intervals})
     rows = {place: index for index, place in enumerate(places[:PARTITIONS])}
     members: dict[str, int] = {}
@@ -110,7 +111,8 @@ def _strip(intervals: Sequence[Row], drawn: Sequence[Row]) -> dict[str, Any]:
         place = rows.get((row["topic"], row["partition"]))
         if place is not None:
             bars.append(
-                [place, members[who], _slot(starts, row["start_log_offset"]), _slot(starts, row["end_log_offset"]),
+                [place, members[who], max(0, bisect_right(starts, row["start_log_offset"]) - 1),
+                 None if row["end_log_offset"] is None else bisect_left(starts, row["end_log_offset"]),
                  row["start_time"], row["end_time"], row["ended_by"]]
             )  # fmt: skip
     return {
@@ -120,13 +122,6 @@ def _strip(intervals: Sequence[Row], drawn: Sequence[Row]) -> dict[str, Any]:
         "intervals": bars,
         "intervals_left_out": max((row["of"] for row in intervals), default=0) - len(intervals),
     }
-
-
-def _slot(starts: Sequence[int], log_offset: int | None) -> int | None:
-    """The generation in force at a place in the log; an end after the last one that is drawn is none."""
-    if log_offset is None or (starts and log_offset > starts[-1] and len(starts) >= GENERATIONS):
-        return None
-    return max(0, bisect_right(starts, log_offset) - 1)
 
 
 def _named(row: Row) -> Row:
@@ -189,21 +184,12 @@ def offset_lines(facts: Iterable[Row]) -> list[Row]:
     ]
 
 
-def _offsets(facts: Sequence[Row], points: Sequence[Row]) -> dict[str, Any]:
-    chosen = offset_lines(facts)
-    of_place: dict[tuple[str, int], list[Row]] = {}
-    for point in points:
-        of_place.setdefault((point["topic"], point["partition"]), []).append(point)
-    lines = []
-    for fact in chosen:
-        drawn = sorted(of_place.get((fact["topic"], fact["partition"]), []), key=lambda point: point["time"])
-        back = [point["back"] for point in drawn if point["back"] is not None]
-        lines.append(
-            {"topic": fact["topic"], "partition": fact["partition"], "commits": fact["commits"],
-             "rewound": fact["rewinds"], "points": [[point["time"], point["offset"]] for point in drawn],
-             "rewinds": sorted(sorted(back, key=lambda jump: jump[2] - jump[1])[:REWINDS_OF_LINE])}
-        )  # fmt: skip
+def _offsets(facts: Sequence[Row], lines: Sequence[Row]) -> dict[str, Any]:
     return {
-        "offsets": [line for line in lines if line["points"]],
+        "offsets": [
+            {"topic": line["topic"], "partition": line["partition"], "commits": line["commits"],
+             "rewound": line["rewinds"], "points": line["points"], "rewinds": line["back"]}
+            for line in lines
+        ],
         "offsets_left_out": sum(bool(row["commits"]) for row in facts) - len(lines),
-    }
+    }  # fmt: skip

@@ -10,12 +10,11 @@ FINDINGS_PER_GROUP = 40
 EXAMPLES = 12  # groups named where a check is not evaluable
 
 GENERATIONS = 300  # in a group's drawings
-REBALANCES = 40_000  # gathered, over all detailed groups
-REBALANCES_OF_GROUP = 5_000
 PARTITIONS = 48  # rows of a group's strip of owners
 INTERVALS = 3_000  # bars in it
 
 OFFSET_LINES = 12  # partitions whose offsets are drawn
+STEPS = 300_000  # commits that are gathered for them, about; a sample if there are more
 POINTS = 40_000  # over all groups
 POINTS_OF_LINE = 150
 FEWEST_POINTS_OF_LINE = 30

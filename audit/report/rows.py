@@ -1,4 +1,4 @@
-"""What the queries bring, as plain rows: the seam between Spark and the page. Times are milliseconds since 1970."""
+"""What the scans bring, as plain rows: the seam between Spark and the page. Times are milliseconds since 1970."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ class Gathered:
     # rewinds, last, longest
     group_count: int = 0
     detailed: list[str] = field(default_factory=list)  # groups with drawings, worst first
-    rebalances: list[Row] = field(default_factory=list)  # of the detailed groups, in the order of the log
     windows: dict[str, tuple[int, int]] = field(default_factory=dict)  # group: first and last log offset that is drawn
+    to_the_end: set[str] = field(default_factory=set)  # groups whose last rebalance is drawn
+    rebalances: list[Row] = field(default_factory=list)  # within the windows, in the order of the log
     intervals: list[Row] = field(default_factory=list)  # within the windows; `of` says how many there are
     what_if: list[Row] = field(default_factory=list)  # within the windows
     what_if_totals: list[Row] = field(
         default_factory=list
     )  # group_id, assignor, moved, interrupted, gap, own, rebalances
     facts: list[Row] = field(default_factory=list)  # of the detailed groups
-    points: list[Row] = field(default_factory=list)  # group_id, topic, partition, time, offset, back (a rewind or None)
+    lines: list[Row] = field(default_factory=list)  # facts with points: [time, offset], and back: [time, from, to]
     log_partitions: list[Row] = field(default_factory=list)
     log_problems: list[Row] = field(default_factory=list)
     runs: list[Row] = field(default_factory=list)

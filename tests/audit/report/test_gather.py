@@ -1,24 +1,21 @@
-"""The queries on a small example: what they bring is what the tables hold, and no more than is shown."""
+"""What is gathered from the tables of a small example is what they hold, and no more than is shown."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from audit.report.gather import gather
-from audit.report.limits import DETAILED_GROUPS, FINDINGS_PER_RULE
+from audit.report.limits import DETAILED_GROUPS, FINDINGS_PER_RULE, POINTS_OF_LINE
 from audit.report.payload import payload
 from tests.audit.report.example import Example
-from tests.audit.report.frames import tables_of
+from tests.audit.report.frames import ArrowSource
 from tests.audit.report.test_page import detail_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 TOPICS = {"orders": 3}
 
 
-def test_the_report_has_what_the_tables_have(spark: SparkSession) -> None:
+def test_the_report_has_what_the_tables_have() -> None:
     example = Example()
     example.generations("storm", TOPICS, rebalances=12, members=3, assignor="roundrobin", storm=range(2, 9))
     example.commits("storm", TOPICS, count=400, minutes=60, rewinds=[(1, 70, 5_000)])
@@ -29,10 +26,9 @@ def test_the_report_has_what_the_tables_have(spark: SparkSession) -> None:
     example.finding("offset_rewind", "critical", "went back", minute=3, group_id="storm", generation=5)
     example.result("stall", "found", "warning", 230)
     example.log(4, damaged=True)
-    gathered = gather(tables_of(spark, example))
-    data = payload(gathered, {})
+    data = payload(gather(ArrowSource(example), {"stall": "looks for stalls"}), {})
 
-    assert data["totals"]["groups"] == len(gathered.groups) == DETAILED_GROUPS + 21
+    assert data["totals"]["groups"] == DETAILED_GROUPS + 21
     assert data["totals"]["commits"] == len(example.rows["commit_steps"])
     assert data["totals"]["rebalances"] == len(example.rows["rebalances"])
     assert data["findings"]["counts"] == {"critical": 1, "error": 0, "warning": FINDINGS_PER_RULE + 30, "info": 0}
@@ -40,14 +36,15 @@ def test_the_report_has_what_the_tables_have(spark: SparkSession) -> None:
     assert list(rules) == ["offset_rewind", "stall"]
     assert (rules["stall"]["count"], len(rules["stall"]["rows"])) == (FINDINGS_PER_RULE + 30, FINDINGS_PER_RULE)
     assert sum(map(sum, data["findings"]["histogram"]["bins"])) == FINDINGS_PER_RULE + 31
+    assert data["checks"][0]["about"] == "looks for stalls"
     assert len(data["details"]) == DETAILED_GROUPS
     assert data["groups"]["rows"][0][0] == "storm"
     _check_the_storm(example, detail_of(data, "storm"))
-    assert detail_of(data, "quiet-000")["findings_left_out"] == 0
+    quiet = detail_of(data, "quiet-000")
+    assert (len(quiet["findings"]), quiet["findings_left_out"], quiet["generations"]) == (12, 0, [])
     assert data["log"]["problems"][0][0] == 3
-    assert sum(part["bytes"] for part in data["log"]["partitions"]) == sum(
-        row["size_bytes"] for row in example.rows["log_batches"]
-    )
+    sizes = [row["size_bytes"] for row in example.rows["log_batches"]]
+    assert sum(part["bytes"] for part in data["log"]["partitions"]) == sum(sizes)
 
 
 def _check_the_storm(example: Example, detail: dict[str, Any]) -> None:
@@ -64,12 +61,23 @@ def _check_the_storm(example: Example, detail: dict[str, Any]) -> None:
     lines = {line["partition"]: line for line in detail["offsets"]}
     last = {row["partition"]: row["offset"] for row in example.rows["commit_steps"] if row["group_id"] == "storm"}
     assert {partition: line["points"][-1][1] for partition, line in lines.items()} == last
-    assert all(len(line["points"]) <= 150 for line in lines.values())
+    assert all(len(line["points"]) <= POINTS_OF_LINE + 1 for line in lines.values())
     assert [(before - after) for _, before, after in lines[1]["rewinds"]] == [5_000]
     assert detail["marks"][0]["index"] == 4
 
 
-def test_a_report_of_empty_tables_can_be_made(spark: SparkSession) -> None:
-    data = payload(gather(tables_of(spark, Example())), {})
+def test_every_bar_ends_where_the_next_owner_begins() -> None:
+    example = Example()
+    example.generations("g", TOPICS, rebalances=30, members=4)
+    detail = detail_of(payload(gather(ArrowSource(example), {}), {}), "g")
+    for row in range(3):
+        bars = sorted(bar[2:4] for bar in detail["intervals"] if bar[0] == row)
+        assert bars[0][0] == 0
+        assert [end for _, end in bars[:-1]] == [start for start, _ in bars[1:]]
+        assert bars[-1][1] is None
+
+
+def test_a_report_of_empty_tables_can_be_made() -> None:
+    data = payload(gather(ArrowSource(Example()), {}), {})
     assert data["totals"]["groups"] == 0
     assert data["details"] == {}

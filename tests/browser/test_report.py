@@ -1,0 +1,138 @@
+"""The report in a real browser: it draws, it complains of nothing, it asks nobody, and it shows what the tables hold.
+
+KOHORT_SCREENSHOTS=DIR keeps the pictures.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from audit.report.gather import gather
+from audit.report.page import page as html_page
+from audit.report.payload import payload
+from tests.audit.report.example import Example
+from tests.audit.report.frames import ArrowSource
+from tests.audit.report.stories import a_troubled_night, many_groups
+from tests.browser.chromium import Browser, Page, chromium, need_chromium
+
+ABOUT = {"command": "kohort audit /var/lib/kohort/data", "log folders": ["/var/lib/kohort/data"]}
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    folder = Path(os.environ.get("KOHORT_SCREENSHOTS") or tmp_path / "screenshots")
+    folder.mkdir(parents=True, exist_ok=True)
+    print(f"screenshots: {folder}")
+    return folder
+
+
+def write(example: Example, report: Path) -> None:
+    report.write_text(html_page(payload(gather(ArrowSource(example), {}), ABOUT)), encoding="utf-8")
+
+
+def open_groups(page: Page, count: int) -> None:
+    page.run(
+        f"[...document.querySelectorAll('details.group')].slice(0, {count}).forEach((card) => {{ card.open = true; }})"
+    )
+    page.until(f"document.querySelectorAll('details.group[open] svg.chart').length >= {count}")
+
+
+def check_that_it_is_quiet(page: Page, report: Path) -> None:
+    assert page.complaints() == []
+    outside = [address for address in page.requests() if address not in (report.as_uri(), "data:,")]
+    assert outside == []
+
+
+def test_the_report_shows_a_troubled_night(tmp_path: Path, pictures: Path) -> None:
+    need_chromium()
+    night = a_troubled_night()
+    report = tmp_path / "report.html"
+    write(night, report)
+    with chromium(tmp_path) as browser:
+        _look_at_it_in_light(browser, report, pictures, [row["message"] for row in night.rows["findings"]])
+        _look_at_it_in_dark(browser, report, pictures)
+
+
+def _look_at_it_in_light(browser: Browser, report: Path, pictures: Path, messages: list[str]) -> None:
+    with browser.open(report.as_uri()) as page:
+        assert page.run("document.documentElement.dataset.theme") == "light"
+        assert page.run("typeof window.alert === 'function' && !document.querySelector('script[src]')")
+        page.run("document.querySelectorAll('details.rule').forEach((rule) => { rule.open = true; })")
+        page.until("[...document.querySelectorAll('details.rule')].every((rule) => rule.querySelector('table'))")
+        page.run("document.querySelectorAll('details.rule .more').forEach((more) => more.click())")
+        shown = page.text()
+        missing = [message for message in messages if message not in shown]
+        assert missing == []
+        for said in ("orders-billing", "not a log folder", "no broker was named with --baseline", "fraud-scoring"):
+            assert said in shown
+        page.run("document.querySelectorAll('details.rule').forEach((rule) => { rule.open = false; })")
+        open_groups(page, 3)
+        _check_the_drawings(page)
+        page.screenshot(pictures / "night-light.png")
+        check_that_it_is_quiet(page, report)
+
+
+def _check_the_drawings(page: Page) -> None:
+    """Of the worst group: as many colours as members, its rewinds, every assignor of the what-if."""
+    card = "document.querySelector('details.group[data-group=\"orders-billing\"]')"
+    members = page.run(f"new Set([...{card}.querySelectorAll('rect.own')].map((bar) => bar.classList[1])).size")
+    colours = page.run(
+        f"new Set([...{card}.querySelectorAll('rect.own')].map((bar) => bar.style.fill).filter((fill) => fill)).size"
+    )
+    assert members == colours > 20
+    assert page.run(f"{card}.querySelectorAll('g.rewind').length") == 5
+    table = page.run(f"{card}.querySelector('.whatif').innerText")
+    for assignor in ("range (the group's own)", "roundrobin", "sticky", "cooperative-sticky", "as it was"):
+        assert assignor in table
+    assert page.run(f"[...{card}.querySelectorAll('svg.chart')].every((drawing) => drawing.getAttribute('aria-label'))")
+    page.run(f"[...{card}.querySelectorAll('.chip')].find((chip) => chip.textContent === 'By time').click()")
+    assert page.run(f"{card}.querySelectorAll('rect.own').length") > members
+    page.run(f"[...{card}.querySelectorAll('.chip')].find((chip) => chip.textContent === 'By generation').click()")
+
+
+def _look_at_it_in_dark(browser: Browser, report: Path, pictures: Path) -> None:
+    with browser.open(report.as_uri() + "#group=fraud-scoring", dark=True) as page:
+        assert page.run("document.documentElement.dataset.theme") == "dark"
+        page.until("document.querySelector('details.group[open] svg.chart')")
+        assert page.run("document.querySelector('details.group[open]').dataset.group") == "fraud-scoring"
+        open_groups(page, 1)
+        page.screenshot(pictures / "night-dark.png")
+        page.size(420, 900)
+        page.until("document.body.clientWidth === 420")
+        assert page.run("document.documentElement.scrollWidth") == 420, "nothing sticks out on a telephone"
+        page.screenshot(pictures / "night-narrow.png")
+        page.run("document.getElementById('theme').click()")
+        assert page.run("document.documentElement.dataset.theme") == "light"
+        assert page.complaints() == []
+
+
+def test_ten_thousand_groups_are_ranked_and_searched(tmp_path: Path, pictures: Path) -> None:
+    need_chromium()
+    report = tmp_path / "report.html"
+    write(many_groups(10_000), report)
+    assert report.stat().st_size < 3_000_000
+    with chromium(tmp_path) as browser, browser.open(report.as_uri()) as page:
+        assert page.run("groups.length") == 10_000
+        assert page.run("document.querySelectorAll('details.group').length") == 40, "the rest is shown when asked for"
+        assert page.run("document.querySelector('details.group .badge.error') !== null"), "the worst come first"
+        _search(page, "mail-00003")
+        assert page.run("[...document.querySelectorAll('details.group')].map((card) => card.dataset.group)") == [
+            "service-003-mail-00003"
+        ]
+        page.run("document.querySelector('details.group').open = true")
+        page.until("document.querySelector('details.group .empty')")
+        assert "kohort audit PATH --group 'service-003-mail-00003'" in page.text()
+        _search(page, "no such group")
+        assert "No group matches." in page.text()
+        _search(page, "")
+        open_groups(page, 1)
+        page.screenshot(pictures / "ten-thousand.png")
+        check_that_it_is_quiet(page, report)
+
+
+def _search(page: Page, text: str) -> None:
+    field = "document.querySelector('#groups input[type=search]')"
+    page.run(f"{field}.value = {text!r}; {field}.dispatchEvent(new Event('input'))")
