@@ -9,7 +9,7 @@ Rules see Arrow tables and numpy, not Spark: vectorised over what is large (comm
 Spark runs them, a log partition at a time, where the tables lie: as one query of 27 parts they cost 20 times as much,
 nearly all of it planning. What the tables cannot answer is said: "not evaluable", with the reason, never "clean".
 
-    check_run(spark, run, ...)    of an audit's tables in their store, distributed
+    check_run(spark, files, ...)  of an audit's tables in their store, distributed
     run_checks(tables, ...)       of any DataFrames, on the driver
     check_tables(tables, ...)     of Arrow tables, without Spark
 """

@@ -57,7 +57,7 @@ def _was_owned_throughout(part: Part, row: Row) -> bool:
         one["member_id"] == row["owner"]
         and one["start_log_offset"] <= row["log_offset"] < one["ends"]
         and one["start_time"] <= row["previous_time"]
-        for one in part.intervals.get((row["group_id"], row["topic"], row["partition"]), ())
+        for one in part.intervals.of((row["group_id"], row["topic"], row["partition"]))
     )
 
 

@@ -71,9 +71,7 @@ def _last_states(part: Part) -> dict[str, LastState]:
     generations, members = part.table(GROUP_GENERATIONS.name), part.table(MEMBER_ASSIGNMENTS.name)
     generations = generations.filter(pc.is_in(generations["record_type"], pa.array([CLASSIC, CONSUMER], pa.int32())))
     last = {row["group_id"]: row for row in _last_of_each(generations, ["group_id"])}
-    owners = {
-        group_id for (group_id, _, _), rows in part.intervals.items() if any(row["end_time"] is None for row in rows)
-    }
+    owners = {row["group_id"] for row in part.intervals.open()}
     wants = _wants(members, {row["log_offset"] for row in last.values()})
     states = {}
     for group_id, row in last.items():

@@ -7,9 +7,13 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from audit.checks.kit.check import ERROR, HISTORY, Check, Limits, Row, finding
 from audit.checks.kit.part import Part
 from audit.checks.kit.words import between, count, duration
+from audit.tables import REBALANCES
 
 CHECK = Check(
     "rebalance_storm",
@@ -35,7 +39,7 @@ def find(part: Part, limits: Limits) -> Iterator[Row]:
             yield finding(
                 CHECK,
                 f"{count(len(storm), 'rebalance')} in {duration(between(first['time'], last['time']))}"
-                f"{_who_and_why(storm)}",
+                f"{_who_and_why(part, storm)}",
                 group_id=group_id,
                 generation=first["generation"],
                 log_offset=first["log_offset"],
@@ -63,9 +67,12 @@ def _storms(rows: list[Row], many: int, time_s: float) -> Iterator[list[Row]]:
     yield storm
 
 
-def _who_and_why(storm: list[Row]) -> str:
+def _who_and_why(part: Part, storm: list[Row]) -> str:
     """Clients by how often they came and went, as a member that comes back has another id."""
-    moves = Counter(UUID.sub("", member_id) for row in storm for member_id in (*row["joined"], *row["left"]))
+    rebalances = part.table(REBALANCES.name)
+    mine = rebalances.filter(pc.is_in(rebalances["log_offset"], pa.array([row["log_offset"] for row in storm])))
+    member_ids = [*pc.list_flatten(mine["joined"]).to_pylist(), *pc.list_flatten(mine["left"]).to_pylist()]
+    moves = Counter(UUID.sub("", member_id) for member_id in member_ids)
     names = [f"{name} ({count(times, 'time')})" for name, times in moves.most_common(NAMES_TOLD)]
     causes = Counter(row["cause"] for row in storm if row["cause"])
     why = [f"{cause} ({count(times, 'time')})" for cause, times in causes.most_common(NAMES_TOLD)]

@@ -51,6 +51,7 @@ def conclude(
         found += one.findings
         missing += one.missing
         summaries += one.summaries
+    missing.sort(key=lambda one: (one.need, one.group_id or ""))
     summaries.sort()
     checks = wanted(only)
     for check in checks:

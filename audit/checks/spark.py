@@ -56,7 +56,7 @@ def check_run(
     spark: SparkSession, files: StoreFiles, runs: Sequence[str], about_runs: pa.Table, *,
     settings: Settings | None = None, baseline: Answers | None = None, group: str | None = None,
 ) -> tuple[DataFrame, DataFrame]:  # fmt: skip
-    """(findings, check_results) of the tables of a store, worked out by Spark's tasks.
+    """(findings, check_results) of an audit's tables in their store, worked out by Spark's tasks.
 
     Args:
         runs: of which the base tables are read; the last one has the derived tables.

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from audit.checks.kit.check import HISTORY, WARNING, Check, Limits, Row, finding
-from audit.checks.kit.part import Array, Part
+from audit.checks.kit.part import Part
+from audit.checks.kit.steps import Array
 from audit.checks.kit.words import count, duration
 
 CHECK = Check(

@@ -70,10 +70,9 @@ def _replayed_offsets(part: Part) -> dict[str, dict[Place, int]]:
 def _replayed_owners(part: Part) -> dict[str, dict[Place, str]]:
     """Of classic groups; two owners of one partition are named together."""
     made: dict[str, dict[Place, str]] = {}
-    for (group_id, topic, partition), rows in part.intervals.items():
-        now = sorted(row["member_id"] for row in rows if row["end_time"] is None and row["group_type"] == "classic")
-        if now:
-            made.setdefault(group_id, {})[topic, partition] = ", ".join(now)
+    for row in sorted(part.intervals.open("classic"), key=lambda row: str(row["member_id"])):
+        owners, place = made.setdefault(row["group_id"], {}), (row["topic"], row["partition"])
+        owners[place] = f"{owners[place]}, {row['member_id']}" if place in owners else row["member_id"]
     return made
 
 

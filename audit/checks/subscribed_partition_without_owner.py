@@ -33,7 +33,7 @@ def find(part: Part, limits: Limits) -> Iterator[Row]:
     """
     known = _known(part)
     topics_of: dict[str, set[str]] = {}
-    for group_id, topic, _ in [*part.facts, *part.intervals]:
+    for group_id, topic, _ in part.facts:
         topics_of.setdefault(group_id, set()).add(topic)
     wanted = {group_id: sum(len(known[topic]) for topic in topics) for group_id, topics in topics_of.items()}
     suspects = [
@@ -81,7 +81,7 @@ def _known(part: Part) -> Known:
         return _Answered({topic: dict.fromkeys(range(n)) for topic, n in part.world.topic_partitions.items()})
     known: dict[str, dict[int, datetime | None]] = {}
     first = [(topic, partition, row["first_time"]) for (_, topic, partition), row in part.facts.items()]
-    first += [(topic, partition, rows[0]["start_time"]) for (_, topic, partition), rows in part.intervals.items()]
+    first += [(topic, partition, time) for (_, topic, partition), time in part.intervals.first_times()]
     for topic, partition, time in first:
         times = known.setdefault(topic, {})
         before = times.get(partition)
@@ -109,5 +109,5 @@ def _subscriptions(members: pa.Table, log_offsets: list[int]) -> dict[int, set[s
 def _has_owner(part: Part, row: Row, topic: str, partition: int) -> bool:
     return any(
         one["start_log_offset"] <= row["log_offset"] < one["ends"]
-        for one in part.intervals.get((row["group_id"], topic, partition), ())
+        for one in part.intervals.of((row["group_id"], topic, partition))
     )

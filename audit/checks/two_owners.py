@@ -19,7 +19,8 @@ CHECK = Check(
 
 def find(part: Part, _: Limits) -> Iterator[Row]:
     """Intervals by their beginning: one that begins before all earlier ones have ended shares the partition."""
-    for (group_id, topic, partition), intervals in part.intervals.items():
+    for group_id, topic, partition in part.intervals.shared():
+        intervals = part.intervals.of((group_id, topic, partition))
         longest, shared = intervals[0], []
         for interval in intervals[1:]:
             if interval["start_log_offset"] < longest["ends"] and interval["member_id"] != longest["member_id"]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from audit.checks.kit.check import Row
-from audit.checks.kit.part import Array, Steps
+from audit.checks.kit.steps import Array, Steps
 
 
 class Hit(NamedTuple):

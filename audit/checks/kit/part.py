@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit.checks.kit.check import Row
+from audit.checks.kit.intervals import Intervals
+from audit.checks.kit.steps import Steps
 from audit.checks.kit.words import between
 from audit.checks.kit.world import World
-from audit.derive.commits import codes, joined
 from audit.tables import (
     COMMIT_STEPS,
     GROUP_GENERATIONS,
@@ -46,7 +46,11 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
         "group_id", "group_type", "topic", "partition", "member_id", "first_generation", "start_time", "end_time",
         "start_log_offset", "end_log_offset",
     ),
-    REBALANCES.name: tuple(column.name for column in REBALANCES.columns if column.name != "log_partition"),
+    REBALANCES.name: (
+        "group_id", "group_type", "generation", "log_offset", "time", "protocol", "cause", "trigger", "sync_ms",
+        "duration_ms", "timeout_ms", "member_count", "joined", "left", "partition_count", "moved", "avoidable_moves",
+        "max_load", "min_load", "idle_members",
+    ),
     COMMIT_STEPS.name: (
         "log_offset", "group_id", "topic", "partition", "time", "tombstone", "offset", "previous_offset",
         "previous_time", "previous_topic_id", "topic_id", "step", "high", "member_id", "generation", "owner",
@@ -57,9 +61,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
         "median_step", "median_interval_ms", "owner", "owner_since",
     ),
 }  # fmt: skip
-FOREVER = np.iinfo(np.int64).max
 
-Array = Any  # of numpy
 Place = tuple[str, str, int]  # group, topic, partition
 
 
@@ -119,12 +121,12 @@ class Part:
 
         It ends with the next one, or when all members have left.
         """
-        rows: list[Row] = self.table(REBALANCES.name).to_pylist()
+        rows: list[Row] = self.table(REBALANCES.name).drop_columns(["joined", "left"]).to_pylist()
         in_force: dict[str, Row] = {}
         for row in sorted([*rows, *self._ends_of_groups], key=lambda row: int(row["log_offset"])):
             if (last := in_force.pop(row["group_id"], None)) is not None:
                 last["until"] = row["time"]
-            if "joined" in row:  # a rebalance
+            if "member_count" in row:  # a rebalance
                 row["until"] = None
                 in_force[row["group_id"]] = row
         for row in rows:
@@ -148,16 +150,8 @@ class Part:
         return {(row["group_id"], row["topic"], row["partition"]): row for row in rows}
 
     @cached_property
-    def intervals(self) -> dict[Place, list[Row]]:
-        """ownership_intervals by place, in the order of their beginning."""
-        made: dict[Place, list[Row]] = {}
-        rows = self.table(OWNERSHIP_INTERVALS.name).sort_by(
-            [("start_log_offset", "ascending"), ("member_id", "ascending")]
-        )
-        for row in rows.to_pylist():
-            row["ends"] = FOREVER if row["end_log_offset"] is None else row["end_log_offset"]
-            made.setdefault((row["group_id"], row["topic"], row["partition"]), []).append(row)
-        return made
+    def intervals(self) -> Intervals:
+        return Intervals(self.table(OWNERSHIP_INTERVALS.name))
 
     @cached_property
     def unnamed(self) -> set[str]:
@@ -179,79 +173,3 @@ class Part:
             for group_id, offset in zip(rows["group_id"].to_pylist(), rows["log_offset_min"].to_pylist(), strict=True):
                 first[group_id] = min(offset, first.get(group_id, offset))
         return first
-
-
-class Steps:
-    """commit_steps as numpy columns. Where there is nothing before, a step is 0 and so is the time since then."""
-
-    def __init__(self, table: pa.Table, facts: pa.Table) -> None:
-        self.table = table
-        self._facts = facts
-
-    def __len__(self) -> int:
-        return len(self.table)
-
-    def numbers(self, name: str, if_null: int = 0) -> Array:
-        return self.table[name].fill_null(if_null).to_numpy()
-
-    def known(self, name: str) -> Array:
-        return self.table[name].is_valid().to_numpy()
-
-    def differ(self, one: str, other: str) -> Array:
-        """Both are known and not the same."""
-        return pc.fill_null(pc.not_equal(self.table[one], self.table[other]), False).to_numpy()
-
-    def is_(self, name: str, value: str) -> Array:
-        return pc.fill_null(pc.equal(self.table[name], value), False).to_numpy()
-
-    @cached_property
-    def tombstone(self) -> Array:
-        return self.table["tombstone"].to_numpy()
-
-    @cached_property
-    def step(self) -> Array:
-        return self.numbers("step")
-
-    @cached_property
-    def time_ms(self) -> Array:
-        return self.table["time"].cast(pa.int64()).to_numpy() // 1000
-
-    @cached_property
-    def since_before_ms(self) -> Array:
-        """Since the commit before."""
-        before = pc.coalesce(self.table["previous_time"], self.table["time"])
-        return self.time_ms - before.cast(pa.int64()).to_numpy() // 1000
-
-    @cached_property
-    def owned(self) -> Array:
-        return self.known("owner")
-
-    @cached_property
-    def place(self) -> Array:
-        """Group, topic and partition as one number."""
-        return self._places[: len(self)]
-
-    @cached_property
-    def topic_of_group(self) -> Array:
-        """Group and topic as one number."""
-        return self._topics_of_groups[: len(self)]
-
-    @cached_property
-    def _places(self) -> Array:
-        """Of the steps, then of partition_facts, numbered alike."""
-        partition = joined(self.table["partition"], self._facts["partition"]).to_numpy().astype(np.int64)
-        place, _ = codes(pa.array(self._topics_of_groups << 32 | partition))
-        return place
-
-    @cached_property
-    def _topics_of_groups(self) -> Array:
-        group, _ = codes(joined(self.table["group_id"], self._facts["group_id"]))
-        topic, _ = codes(joined(self.table["topic"], self._facts["topic"]))
-        both, _ = codes(pa.array(group << 32 | topic))
-        return both
-
-    def usual(self, name: str, if_null: int = 0) -> Array:
-        """What partition_facts says of each row's place."""
-        values = np.full(int(self._places.max(initial=-1)) + 1, if_null, np.int64)
-        values[self._places[len(self) :]] = self._facts[name].fill_null(if_null).to_numpy()
-        return values[self.place]

@@ -1,0 +1,92 @@
+"""ownership_intervals by place. They may be many, and few are looked at: only those become rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from audit.checks.kit.check import Row
+from audit.checks.kit.steps import Array
+from audit.derive.commits import codes
+
+FOREVER = np.iinfo(np.int64).max
+RANK_BITS = 32
+
+Place: TypeAlias = tuple[str, str, int]  # group, topic, partition
+
+
+class Intervals:
+    def __init__(self, table: pa.Table) -> None:
+        self._unsorted = table
+
+    def of(self, place: Place) -> list[Row]:
+        """In the order of their beginning; `ends` is the log offset of the end, or greater than any."""
+        if place not in self._ranges:
+            return []
+        start, end = self._ranges[place]
+        rows: list[Row] = self._sorted.slice(start, end - start).to_pylist()
+        for row in rows:
+            row["ends"] = FOREVER if row["end_log_offset"] is None else row["end_log_offset"]
+        return rows
+
+    def first_times(self) -> Iterator[tuple[Place, datetime]]:
+        """When each place first had an owner."""
+        firsts = self._sorted["start_time"].take(pa.array(self._starts)).to_pylist()
+        return zip(self._ranges, firsts, strict=True)
+
+    def open(self, kind: str | None = None) -> list[Row]:
+        """Those that go on where the log ends; of groups of one type."""
+        rows = self._sorted.filter(self._sorted["end_log_offset"].is_null())
+        rows = rows if kind is None else rows.filter(pc.equal(rows["group_type"], kind))
+        made: list[Row] = rows.select(["group_id", "topic", "partition", "member_id"]).to_pylist()
+        return made
+
+    def shared(self) -> list[Place]:
+        """Places with an interval that begins before all earlier ones of the place have ended."""
+        if not len(self._sorted):
+            return []
+        starts = self._sorted["start_log_offset"].to_numpy()
+        values, rank = np.unique(self._sorted["end_log_offset"].fill_null(FOREVER).to_numpy(), return_inverse=True)
+        place = np.cumsum(self._is_first) - 1
+        latest = np.roll(np.maximum.accumulate(place << RANK_BITS | rank), 1)  # end of the ones before, in the place
+        overlaps = ~self._is_first & (starts < values[latest & (1 << RANK_BITS) - 1])
+        places = list(self._ranges)
+        return [places[number] for number in np.unique(place[overlaps]).tolist()]
+
+    @cached_property
+    def _codes(self) -> Array:
+        group, _ = codes(self._unsorted["group_id"].combine_chunks())
+        topic, _ = codes(self._unsorted["topic"].combine_chunks())
+        both, _ = codes(pa.array(group << 32 | topic))
+        return both << 32 | self._unsorted["partition"].to_numpy()
+
+    @cached_property
+    def _order(self) -> Array:
+        member, _ = codes(self._unsorted["member_id"].combine_chunks())
+        return np.lexsort((member, self._unsorted["start_log_offset"].to_numpy(), self._codes))
+
+    @cached_property
+    def _sorted(self) -> pa.Table:
+        return self._unsorted.take(pa.array(self._order)) if len(self._unsorted) else self._unsorted
+
+    @cached_property
+    def _is_first(self) -> Array:
+        """Of its place."""
+        return np.diff(self._codes[self._order], prepend=-1) != 0 if len(self._unsorted) else np.zeros(0, bool)
+
+    @cached_property
+    def _starts(self) -> Array:
+        return np.flatnonzero(self._is_first)
+
+    @cached_property
+    def _ranges(self) -> dict[Place, tuple[int, int]]:
+        firsts = self._sorted.select(["group_id", "topic", "partition"]).take(pa.array(self._starts, pa.int64()))
+        places = zip(*(column.to_pylist() for column in firsts.columns), strict=True)
+        ends = np.append(self._starts[1:], len(self._sorted))[: len(self._starts)]
+        return dict(zip(places, zip(self._starts.tolist(), ends.tolist(), strict=True), strict=True))

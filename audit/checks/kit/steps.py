@@ -1,0 +1,90 @@
+"""commit_steps as numpy columns: rules about single commits are written over all of them at once."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from audit.derive.commits import codes, joined
+
+Array: TypeAlias = Any  # of numpy
+
+
+class Steps:
+    """Where there is nothing before, a step is 0 and so is the time since then."""
+
+    def __init__(self, table: pa.Table, facts: pa.Table) -> None:
+        self.table = table
+        self._facts = facts
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def numbers(self, name: str, if_null: int = 0) -> Array:
+        return self.table[name].fill_null(if_null).to_numpy()
+
+    def known(self, name: str) -> Array:
+        return self.table[name].is_valid().to_numpy()
+
+    def differ(self, one: str, other: str) -> Array:
+        """Both are known and not the same."""
+        return pc.fill_null(pc.not_equal(self.table[one], self.table[other]), False).to_numpy()
+
+    def is_(self, name: str, value: str) -> Array:
+        return pc.fill_null(pc.equal(self.table[name], value), False).to_numpy()
+
+    @cached_property
+    def tombstone(self) -> Array:
+        return self.table["tombstone"].to_numpy()
+
+    @cached_property
+    def step(self) -> Array:
+        return self.numbers("step")
+
+    @cached_property
+    def time_ms(self) -> Array:
+        return self.table["time"].cast(pa.int64()).to_numpy() // 1000
+
+    @cached_property
+    def since_before_ms(self) -> Array:
+        """Since the commit before."""
+        before = pc.coalesce(self.table["previous_time"], self.table["time"])
+        return self.time_ms - before.cast(pa.int64()).to_numpy() // 1000
+
+    @cached_property
+    def owned(self) -> Array:
+        return self.known("owner")
+
+    @cached_property
+    def place(self) -> Array:
+        """Group, topic and partition as one number."""
+        return self._places[: len(self)]
+
+    @cached_property
+    def topic_of_group(self) -> Array:
+        """Group and topic as one number."""
+        return self._topics_of_groups[: len(self)]
+
+    @cached_property
+    def _places(self) -> Array:
+        """Of the steps, then of partition_facts, numbered alike."""
+        partition = joined(self.table["partition"], self._facts["partition"]).to_numpy().astype(np.int64)
+        place, _ = codes(pa.array(self._topics_of_groups << 32 | partition))
+        return place
+
+    @cached_property
+    def _topics_of_groups(self) -> Array:
+        group, _ = codes(joined(self.table["group_id"], self._facts["group_id"]))
+        topic, _ = codes(joined(self.table["topic"], self._facts["topic"]))
+        both, _ = codes(pa.array(group << 32 | topic))
+        return both
+
+    def usual(self, name: str, if_null: int = 0) -> Array:
+        """What partition_facts says of each row's place."""
+        values = np.full(int(self._places.max(initial=-1)) + 1, if_null, np.int64)
+        values[self._places[len(self) :]] = self._facts[name].fill_null(if_null).to_numpy()
+        return values[self.place]

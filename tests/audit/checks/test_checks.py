@@ -1,0 +1,153 @@
+"""The checks as a whole: settings, what is folded into one, what a real Kafka's log gives, and how Spark runs them."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from audit.checks import ALL, RULES, Settings, check_run, check_tables, parse_settings, run_checks
+from audit.checks.kit.check import SEVERITIES
+from audit.checks.kit.words import count, duration
+from audit.checks.kit.world import make_world
+from audit.checks.run import MAX_PER_GROUP
+from audit.decode.folders import find_logs
+from audit.store import Store
+from audit.tables import AUDIT_RUNS
+from coordinator.partitioner import partition_of
+from tests.audit.checks.audited import explain, of_check, tables_of
+from tests.audit.logs import Logs
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DATA = Path(__file__).parents[2] / "data"
+
+
+def test_a_rule_is_named_like_its_file_and_says_what_it_is_about_and_what_to_do() -> None:
+    files = {path.stem for path in Path("audit/checks").glob("*.py")} - {"__init__", "run", "settings", "spark"}
+    assert files == set(RULES) == set(ALL)
+    for name, check in ALL.items():
+        assert check.name == name
+        assert check.severity in SEVERITIES
+        assert check.about.endswith(".")
+        assert check.advice.endswith(".")
+
+
+def test_settings_are_checked() -> None:
+    settings = parse_settings(["offset_jump.factor=50", "offset_jump.records=1e6", "stall.minutes=2.5"])
+    assert settings.of(ALL["offset_jump"]) == {"factor": 50, "records": 1_000_000, "commits": 10}
+    assert settings.in_words(ALL["stall"]) == "minutes=2.5, commits=5"
+    for wrong, why in (
+        ("stall.minutes", "is not of the form check.threshold=value"),
+        ("stal.minutes=1", "there is no check 'stal'"),
+        ("stall.hours=1", "stall has no threshold 'hours'; it has minutes, commits"),
+        ("stall.minutes=soon", "'soon' is not a number"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            parse_settings([wrong])
+
+
+def test_numbers_read_as_people_write_them() -> None:
+    assert [duration(s) for s in (0.85, 45, 119.9, 750, 7200, 172_800)] == [
+        "850 ms", "45 s", "119.9 s", "12.5 min", "2 h", "2 d",
+    ]  # fmt: skip
+    assert (count(1, "batch", "batches"), count(1200, "commit")) == ("1 batch", "1,200 commits")
+
+
+def test_how_many_log_partitions_there_are_is_told_by_the_groups() -> None:
+    groups = [f"group-{number}" for number in range(20)]
+    for partitions in (50, 7, 100):
+        placed = [(group_id, partition_of(group_id, partitions)) for group_id in groups]
+        assert make_world([], [], placed).log_partition_count == partitions
+    moved = [(group_id, partition_of(group_id, 50)) for group_id in groups[1:]] + [(groups[0], 49)]
+    assert make_world([], [], moved).log_partition_count == 50
+
+
+def test_a_defect_in_many_partitions_is_told_of_the_worst(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    group = logs.group("shop")
+    partitions = range(30)
+    for offset in (1000, 0):
+        group.commit({f"t-{number}": offset + number if offset else 0 for number in partitions}, by="")
+    findings, results = check_tables(tables_of(logs.close()))
+    told = of_check(findings, "offset_rewind")
+    assert [row["partition"] for row in told] == list(range(29, 29 - MAX_PER_GROUP, -1))
+    assert told[-1]["message"].endswith("; and 10 more like it in this group")
+    assert of_check(results, "offset_rewind")[0]["findings"] == MAX_PER_GROUP
+
+
+def test_history_that_an_earlier_audit_has_read_is_evaluable_after_compaction(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    group = logs.group("shop")
+    for number in range(5):
+        group.commit({"t-0": number}, by="")
+    tables = tables_of(logs.close())
+    runs = tables[AUDIT_RUNS.name].to_pylist()
+    for start, cleaned_to, status in ((0, 0, "clean"), (0, 3, "not evaluable"), (3, 3, "clean"), (0, None, "clean")):
+        first = [run | {"from_log_offset": start, "cleaned_to": cleaned_to} for run in runs]
+        tables[AUDIT_RUNS.name] = tables[AUDIT_RUNS.name].from_pylist(first, tables[AUDIT_RUNS.name].schema)
+        _, results = check_tables(tables)
+        assert of_check(results, "offset_rewind")[0]["status"] == status
+        gaps = of_check(results, "offset_overlap_or_gap")[0]
+        assert gaps["status"] == ("not evaluable" if cleaned_to is None else "clean")
+
+
+def test_an_empty_log_is_clean(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    logs.group("shop").delete()
+    findings, results = check_tables(tables_of(logs.close()))
+    assert findings == []
+    assert {row["status"] for row in results if not ALL[row["check"]].needs} == {"clean"}
+
+
+@pytest.mark.parametrize("archive", ["consumer_offsets_4.3.1", "consumer_offsets_compacted_4.3.1"])
+def test_the_log_of_a_real_kafka_gives_only_what_can_be_explained(archive: str, tmp_path: Path) -> None:
+    with tarfile.open(DATA / f"{archive}.tar.gz") as packed:
+        packed.extractall(tmp_path, filter="data")
+    findings, results = check_tables(tables_of(tmp_path / archive))
+    print(explain(findings))
+    if archive == "consumer_offsets_4.3.1":
+        # Range gave the first of two members the larger half of one topic and the only partition of the other.
+        assert [(row["check"], row["group_id"]) for row in findings] == [("imbalance", "classic-static")]
+    else:
+        assert findings == []
+        assert any("compaction has removed" in (row["reason"] or "") for row in of_check(results, "two_owners"))
+    for name in ("commit_by_non_owner", "rebalance_longer_than_timeout"):
+        assert of_check(results, name)[0]["status"] == "not evaluable"
+        assert "Kafka writes no such header" in of_check(results, name)[0]["reason"]
+    for name in ("committed_beyond_end_or_below_start", "state_differs_from_broker"):
+        assert of_check(results, name)[0]["reason"] == "needs a broker to compare with: --baseline"
+
+
+def test_spark_finds_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    """From a store, distributed; and from DataFrames."""
+    logs = Logs(tmp_path / "data")
+    for name in ("one", "two", "three"):
+        group = logs.group(name)
+        group.generation({"m1": ["t-0"], "m2": ["t-0"]})
+        group.commit({"t-0": 500}, by="m1")
+        group.commit({"t-0": 100, "u-0": 1}, by="stranger")
+    logs.close()
+    settings = Settings({"offset_rewind": {"records": 100}})
+    tables = tables_of(logs.path)
+    expected = check_tables(tables, settings)
+    assert len(expected[0]) == 12
+
+    folders, _ = find_logs([str(logs.path)])
+    store = Store(str(tmp_path / "out"))
+    run = store.begin("first")
+    run.ingest(spark, folders)
+    run.derive(spark)
+    runs = ["first"], tables[AUDIT_RUNS.name]
+    distributed = check_run(spark, store.files, *runs, settings=settings)
+    assert tuple(frame.toArrow().to_pylist() for frame in distributed) == expected
+    narrow, _ = check_run(spark, store.files, *runs, settings=settings, group="two")
+    assert narrow.toArrow().to_pylist() == [row for row in expected[0] if row["group_id"] == "two"]
+
+    frames = {name: spark.createDataFrame(table.combine_chunks()) for name, table in tables.items()}
+    some, results = run_checks(frames, settings, only=["offset_rewind", "stall"])
+    assert some.toArrow().to_pylist() == of_check(expected[0], "offset_rewind")
+    assert results.toArrow().to_pylist() == of_check(expected[1], "offset_rewind") + of_check(expected[1], "stall")
