@@ -7,6 +7,7 @@ time: an offset that the log held before cannot lie beyond the end that the brok
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ SETTLED = ("Stable", "Empty")  # in other states a group's owners are not in for
 GROUPS_AT_ONCE = 500
 PARTITIONS_AT_ONCE = 2_000
 TIMEOUT_MS = 20_000
+REACH_TIMEOUT_S = 10
 
 Place = tuple[str, int]
 
@@ -41,6 +43,7 @@ def ask(address: str, *, group: str | None = None) -> Answers:
     from kafka import KafkaAdminClient
     from kafka.errors import KafkaError
 
+    _reach(address)
     admin = None
     try:
         admin = KafkaAdminClient(bootstrap_servers=address, request_timeout_ms=TIMEOUT_MS, client_id="kohort-audit")
@@ -52,6 +55,17 @@ def ask(address: str, *, group: str | None = None) -> Answers:
     finally:
         if admin is not None:
             admin.close()
+
+
+def _reach(address: str) -> None:
+    """Knock first: the client would try for long, and say less of why it cannot."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise BaselineError(f"{address}: not of the form HOST:PORT")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), REACH_TIMEOUT_S).close()
+    except OSError as error:
+        raise BaselineError(f"{address}: {error.strerror or error}") from error
 
 
 def agreed(before: Answers, after: Answers) -> Answers:
