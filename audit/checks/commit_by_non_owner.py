@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from audit.checks.kit.check import COMMITTERS, ERROR, HISTORY, TOPIC_NAMES, Check, Limits, Row, finding
+from audit.checks.kit.check import COMMITTERS, ERROR, HISTORY, OWNERS, Check, Limits, Row, finding
 from audit.checks.kit.gather import gather_steps
 from audit.checks.kit.part import Part
 from audit.checks.kit.words import count
@@ -14,7 +14,7 @@ CHECK = Check(
     ERROR,
     "Commits by a member that does not own the partition, or with a generation that is over.",
     "A zombie overwrites the owner's progress: see why the coordinator let it, and stop the member that is named.",
-    needs=(HISTORY, COMMITTERS, TOPIC_NAMES),
+    needs=(HISTORY, COMMITTERS, OWNERS),
 )
 
 

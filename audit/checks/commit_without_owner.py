@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from audit.checks.kit.check import HISTORY, INFO, TOPIC_NAMES, WARNING, Check, Limits, Row, finding
+from audit.checks.kit.check import HISTORY, INFO, OWNERS, WARNING, Check, Limits, Row, finding
 from audit.checks.kit.gather import gather_steps
 from audit.checks.kit.part import Part
 from audit.checks.kit.words import count
@@ -16,7 +16,7 @@ CHECK = Check(
     "A consumer commits what it does not own any more, or one that assigns itself shares the group id: give that one an"
     " id of its own.",
     {"commits": 1},
-    needs=(HISTORY, TOPIC_NAMES),
+    needs=(HISTORY, OWNERS),
 )
 
 
@@ -28,7 +28,7 @@ def find(part: Part, _: Limits) -> Iterator[Row]:
     with_members = {(row["group_id"], row["generation"]) for row in part.rebalances} if hits else set()
     for hit in hits:
         first = hit.first
-        if first["group_id"] in part.unnamed:
+        if first["group_id"] in part.unclear_owners:
             continue
         had_members = (first["group_id"], first["group_generation"]) in with_members
         by = f", by {first['member_id']}" if first["member_id"] else ""

@@ -18,7 +18,7 @@ COMMITTERS = "committers"
 JOIN_STARTS = "join starts"
 CLEANER_CHECKPOINT = "cleaner checkpoint"
 PARTITION_COUNTS = "partition counts"
-TOPIC_NAMES = "topic names"
+OWNERS = "owners"
 
 Limits: TypeAlias = Mapping[str, float]
 Row: TypeAlias = dict[str, Any]

@@ -17,8 +17,8 @@ from audit.checks.kit.check import (
     COMMITTERS,
     HISTORY,
     JOIN_STARTS,
+    OWNERS,
     PARTITION_COUNTS,
-    TOPIC_NAMES,
 )
 from audit.checks.kit.part import Part
 from audit.checks.kit.world import World
@@ -59,9 +59,7 @@ def missing_in(part: Part) -> Iterator[Missing]:
     yield from _cut_by_compaction(part)
     yield from _no_committers(part)
     yield from _no_join_starts(part)
-    for group_id in sorted(part.unnamed):
-        reason = "its log partition knows only ids of topics that it was assigned, not which names they have"
-        yield Missing(TOPIC_NAMES, group_id, reason)
+    yield from (Missing(OWNERS, group_id, why) for group_id, why in part.unclear_owners.items())
 
 
 def _cut_by_compaction(part: Part) -> Iterator[Missing]:

@@ -61,6 +61,8 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
         "median_step", "median_interval_ms", "owner", "owner_since",
     ),
 }  # fmt: skip
+UNNAMED = "its log partition knows only the ids of topics that it was assigned, not their names"
+UNREADABLE = "assignments of its members cannot be read: it is no group of consumers, or they are damaged"
 
 Place = tuple[str, str, int]  # group, topic, partition
 
@@ -113,7 +115,9 @@ class Part:
 
     @cached_property
     def steps(self) -> Steps:
-        return Steps(self.table(COMMIT_STEPS.name), self.table(PARTITION_FACTS.name))
+        """Those of a place lie together, in the order of the log."""
+        steps = Steps(self.table(COMMIT_STEPS.name), self.table(PARTITION_FACTS.name))
+        return steps if steps.is_sorted else steps.sorted()
 
     @cached_property
     def rebalances(self) -> list[Row]:
@@ -154,14 +158,16 @@ class Part:
         return Intervals(self.table(OWNERSHIP_INTERVALS.name))
 
     @cached_property
-    def unnamed(self) -> set[str]:
-        """Groups that were assigned topics of which this log partition knows only the id: owners go by that."""
+    def unclear_owners(self) -> dict[str, str]:
+        """Groups of which it is not known who owns what, and why."""
         members = self.table(MEMBER_ASSIGNMENTS.name)
         if not len(members):
-            return set()
+            return {}
         assigned = members["assigned"].combine_chunks()
-        rows = pc.list_parent_indices(assigned).filter(assigned.flatten().field("topic").is_null())
-        return set(members["group_id"].take(rows.unique()).to_pylist())
+        unnamed = pc.list_parent_indices(assigned).filter(assigned.flatten().field("topic").is_null()).unique()
+        why = dict.fromkeys(members["group_id"].take(unnamed).to_pylist(), UNNAMED)
+        unread = pc.invert(pc.fill_null(members["readable"], True))
+        return why | dict.fromkeys(members["group_id"].filter(unread).to_pylist(), UNREADABLE)
 
     @cached_property
     def first_offsets(self) -> dict[str, int]:

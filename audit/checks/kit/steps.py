@@ -24,6 +24,15 @@ class Steps:
     def __len__(self) -> int:
         return len(self.table)
 
+    @property
+    def is_sorted(self) -> bool:
+        place, offset = np.diff(self.place), np.diff(self.numbers("log_offset"))
+        return bool(np.all((place > 0) | ((place == 0) & (offset > 0))))
+
+    def sorted(self) -> Steps:
+        order = np.lexsort((self.numbers("log_offset"), self.place))
+        return Steps(self.table.take(pa.array(order)), self._facts)
+
     def numbers(self, name: str, if_null: int = 0) -> Array:
         return self.table[name].fill_null(if_null).to_numpy()
 

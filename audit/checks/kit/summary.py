@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit.checks.kit.check import COMMITTERS, HISTORY, JOIN_STARTS, TOPIC_NAMES
+from audit.checks.kit.check import COMMITTERS, HISTORY, JOIN_STARTS, OWNERS
 from audit.checks.kit.part import Part
 from audit.tables import COMMIT_STEPS, LOG_BATCHES
 
@@ -36,5 +36,5 @@ def summarize(part: Part) -> Summary:
 
 def _concerned(part: Part, committing: set[str]) -> dict[str, int]:
     with_members = {row["group_id"] for row in part.rebalances}
-    everybody = dict.fromkeys((HISTORY, TOPIC_NAMES), len(part.first_offsets))
+    everybody = dict.fromkeys((HISTORY, OWNERS), len(part.first_offsets))
     return everybody | {COMMITTERS: len(with_members & committing), JOIN_STARTS: len(with_members)}

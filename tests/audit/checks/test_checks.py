@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,15 +11,19 @@ import pytest
 
 from audit.checks import ALL, RULES, Settings, check_run, check_tables, parse_settings, run_checks
 from audit.checks.kit.check import SEVERITIES
+from audit.checks.kit.part import UNNAMED, UNREADABLE
 from audit.checks.kit.words import count, duration
 from audit.checks.kit.world import make_world
 from audit.checks.run import MAX_PER_GROUP
 from audit.decode.folders import find_logs
 from audit.store import Store
 from audit.tables import AUDIT_RUNS
+from coordinator.outcome import Record
 from coordinator.partitioner import partition_of
+from protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from tests.audit.checks.audited import explain, of_check, tables_of
 from tests.audit.logs import Logs
+from tests.audit.new_groups import new_epoch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -93,6 +98,41 @@ def test_history_that_an_earlier_audit_has_read_is_evaluable_after_compaction(tm
         assert of_check(results, "offset_rewind")[0]["status"] == status
         gaps = of_check(results, "offset_overlap_or_gap")[0]
         assert gaps["status"] == ("not evaluable" if cleaned_to is None else "clean")
+
+
+def test_owners_that_nobody_can_name_are_not_missed(tmp_path: Path) -> None:
+    """Topics by id alone, and members that speak another protocol: who owns what is not evaluable, and no defect."""
+    logs = Logs(tmp_path)
+    by_id = logs.group("only ids")
+    new_epoch(by_id, {"m1": ["t-0"]})
+    by_id.commit_in_transaction({"t-0": 5})  # such commits have no topic id
+    by_id.end_transaction(commit=True)
+    connect = logs.group("another protocol")
+    worker = MemberMetadata("w1", None, "connect-1", "/127.0.0.1", 60_000, 10_000, b"\x00\x01{}", b"\x00\x01{}")
+    value = GroupMetadataValue("connect", 1, "sessioned", "w1", connect.now, [worker])
+    connect.append(Record(2, GroupMetadataKey(connect.group_id), value))
+    connect.commit({"t-0": 5}, by="w1", generation=1)
+    findings, results = check_tables(tables_of(logs.close()))
+    assert findings == []
+    told = [row for row in of_check(results, "commit_without_owner") if row["group_id"]]
+    assert {(row["group_id"], row["reason"]) for row in told} == {
+        ("only ids", UNNAMED),
+        ("another protocol", UNREADABLE),
+    }
+
+
+def test_the_order_of_commits_in_a_table_does_not_matter(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    group = logs.group("shop")
+    group.generation({"m1": ["t-0", "t-1"]})
+    for number in range(40):
+        group.commit({"t-0": 70, "t-1": 100 * number}, by="m1")
+        group.later(59_000)
+    tables = tables_of(logs.close())
+    expected = check_tables(tables)
+    assert [row["check"] for row in expected[0]] == ["stall"]
+    order = random.Random(7).sample(range(len(tables["commit_steps"])), len(tables["commit_steps"]))
+    assert check_tables(tables | {"commit_steps": tables["commit_steps"].take(order)}) == expected
 
 
 def test_an_empty_log_is_clean(tmp_path: Path) -> None:
