@@ -1,6 +1,6 @@
 """Tables -> one HTML file that needs nothing else: no network, no library, light and dark.
 
-source.py   scans of the tables, by Spark
+source.py   scans of the tables, by Arrow where they are files and else by Spark
 gather.py   which scans, in which order
 shrink.py   what they bring -> the few rows that are shown
 ranking.py  which groups come first, which part of a long history is drawn
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from audit.report.gather import gather
 from audit.report.page import page
 from audit.report.payload import payload
-from audit.report.source import SparkSource
+from audit.report.source import source_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -32,5 +32,5 @@ def write(tables: Mapping[str, DataFrame], path: str, about: Mapping[str, Any]) 
     """`about`: what a reader should know of this run, label by label; `title` names the report."""
     from audit.checks import ALL
 
-    gathered = gather(SparkSource(tables), {name: check.about for name, check in ALL.items()})
+    gathered = gather(source_of(tables), {name: check.about for name, check in ALL.items()})
     Path(path).write_text(page(payload(gathered, about)), encoding="utf-8")

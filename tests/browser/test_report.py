@@ -14,7 +14,7 @@ from audit.report.gather import gather
 from audit.report.page import page as html_page
 from audit.report.payload import payload
 from tests.audit.report.example import Example
-from tests.audit.report.frames import ArrowSource
+from tests.audit.report.frames import source_without_spark
 from tests.audit.report.stories import a_troubled_night, many_groups
 from tests.browser.chromium import Browser, Page, chromium, need_chromium
 
@@ -30,7 +30,7 @@ def pictures(tmp_path: Path) -> Path:
 
 
 def write(example: Example, report: Path) -> None:
-    report.write_text(html_page(payload(gather(ArrowSource(example), {}), ABOUT)), encoding="utf-8")
+    report.write_text(html_page(payload(gather(source_without_spark(example), {}), ABOUT)), encoding="utf-8")
 
 
 def open_groups(page: Page, count: int) -> None:

@@ -9,7 +9,7 @@ from audit.report.gather import gather
 from audit.report.limits import DETAILED_GROUPS, FINDINGS_PER_RULE, POINTS_OF_LINE
 from audit.report.payload import payload
 from tests.audit.report.example import Example
-from tests.audit.report.frames import ArrowSource
+from tests.audit.report.frames import source_without_spark
 from tests.audit.report.test_page import detail_of
 
 TOPICS = {"orders": 3}
@@ -26,7 +26,7 @@ def test_the_report_has_what_the_tables_have() -> None:
     example.finding("offset_rewind", "critical", "went back", minute=3, group_id="storm", generation=5)
     example.result("stall", "found", "warning", 230)
     example.log(4, damaged=True)
-    data = payload(gather(ArrowSource(example), {"stall": "looks for stalls"}), {})
+    data = payload(gather(source_without_spark(example), {"stall": "looks for stalls"}), {})
 
     assert data["totals"]["groups"] == DETAILED_GROUPS + 21
     assert data["totals"]["commits"] == len(example.rows["commit_steps"])
@@ -69,7 +69,7 @@ def _check_the_storm(example: Example, detail: dict[str, Any]) -> None:
 def test_every_bar_ends_where_the_next_owner_begins() -> None:
     example = Example()
     example.generations("g", TOPICS, rebalances=30, members=4)
-    detail = detail_of(payload(gather(ArrowSource(example), {}), {}), "g")
+    detail = detail_of(payload(gather(source_without_spark(example), {}), {}), "g")
     for row in range(3):
         bars = sorted(bar[2:4] for bar in detail["intervals"] if bar[0] == row)
         assert bars[0][0] == 0
@@ -78,6 +78,6 @@ def test_every_bar_ends_where_the_next_owner_begins() -> None:
 
 
 def test_a_report_of_empty_tables_can_be_made() -> None:
-    data = payload(gather(ArrowSource(Example()), {}), {})
+    data = payload(gather(source_without_spark(Example()), {}), {})
     assert data["totals"]["groups"] == 0
     assert data["details"] == {}
