@@ -28,7 +28,7 @@ import pyarrow as pa
 from audit.decode.folders import LogFolder
 from audit.decode.schemas import schema
 from audit.derive.partition import MADE
-from audit.store_files import STILL_OPEN, SUFFIX, UNDECIDED, StoreFiles, settle
+from audit.store_files import STILL_OPEN, SUFFIX, TOPIC_NAMES, UNDECIDED, StoreFiles, settle
 from audit.store_tasks import Ingested, add_rows, derive_files, ingest_folders
 from audit.tables import AUDIT_RUNS, BASE_TABLES, DERIVED_TABLES, OFFSET_COMMITS, TABLES
 
@@ -47,7 +47,7 @@ class Store:
     def begin(self, run_id: str) -> Run:
         """A new run. What killed ones have left is removed."""
         finished = self.files.finished_runs()
-        for table in (*BASE, UNDECIDED, *DERIVED):
+        for table in (*BASE, UNDECIDED, TOPIC_NAMES, *DERIVED):
             for stray in set(self.files.runs_of(table)) - set(finished):
                 self.files.remove(table, stray)
         return Run(self.files, finished, run_id)

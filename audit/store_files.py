@@ -4,7 +4,8 @@
     OUT/audit_runs/<run id>.parquet                         written last: without it the run's files do not count
 
 Commits in a transaction whose end is not in the log yet cannot be judged yet. They do not go to offset_commits but to
-`undecided_commits`, a table of the store's own. When a later run reads the marker, they move on, see settle().
+`undecided_commits`, a table of the store's own. When a later run reads the marker, they move on, see settle(). Another
+of its own is `topic_names`: which topic has which id, by what commits say.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType, LocalFileSystem
 
+from audit import topic_names
 from audit.decode.schemas import schema
-from audit.tables import AUDIT_RUNS, LOG_BATCHES, OFFSET_COMMITS
+from audit.tables import AUDIT_RUNS, LOG_BATCHES, MEMBER_ASSIGNMENTS, OFFSET_COMMITS
 
-UNDECIDED = "undecided_commits"
+UNDECIDED, TOPIC_NAMES = "undecided_commits", "topic_names"
 SETTLED, STILL_OPEN = "settled", "open"  # names of files that hold several log partitions
 SUFFIX = ".parquet"
 ABORTED, COMMITTED, OPEN = "aborted", "committed", "open"
@@ -86,13 +88,35 @@ class StoreFiles:
         return pq.read_table(path, filesystem=filesystem, use_threads=False, partitioning=None, **how)
 
     def read_rows(
-        self, table: str, runs: Sequence[str], log_partition: int | None = None, *, of: pa.Schema | None = None,
-        names: Sequence[str | int] | None = None, filters: Any = None,
+        self, table: str, runs: Sequence[str], log_partition: int, *, of: pa.Schema | None = None
+    ) -> pa.Table:
+        """One log partition's rows in these runs, with the columns of `of`.
+
+        Of base tables with all that the store knows by now: commits whose transaction ended later or is open at the end
+        of the last run, and names of topics of which a record has only the id.
+        """
+        rows = self.read_named(table, runs, [log_partition], of=of)
+        if table == OFFSET_COMMITS.name:
+            here = pc.field("log_partition") == log_partition
+            settled = self.read_named(table, runs, [SETTLED], of=of, filters=here)
+            still_open = self.read_named(UNDECIDED, runs[-1:], [STILL_OPEN], of=rows.schema, filters=here)
+            return pa.concat_tables([rows, settled, still_open])
+        if table == MEMBER_ASSIGNMENTS.name and topic_names.has_nameless(rows):
+            return topic_names.named(rows, self._topic_names(runs))
+        return rows
+
+    def _topic_names(self, runs: Sequence[str]) -> dict[str, str]:
+        paths = [info.path for run_id in runs for info in self.files_in(TOPIC_NAMES, f"run={run_id}")]
+        known = pa.concat_tables([topic_names.SCHEMA.empty_table(), *map(self.read, paths)])
+        return dict(zip(*(known[name].to_pylist() for name in topic_names.SCHEMA.names), strict=True))
+
+    def read_named(
+        self, table: str, runs: Sequence[str], names: Sequence[str | int], *, of: pa.Schema | None = None,
+        filters: Any = None,
     ) -> pa.Table:  # fmt: skip
-        """Rows of these runs in a table: of one log partition's files, or of those with these names."""
+        """All rows of the files with these names."""
         filesystem, root = self._connect()
-        wanted = [log_partition] if names is None else names
-        paths = [f"{root}/{table}/run={run_id}/{name}{SUFFIX}" for run_id in runs for name in wanted]
+        paths = [f"{root}/{table}/run={run_id}/{name}{SUFFIX}" for run_id in runs for name in names]
         found = [info.path for info in filesystem.get_file_info(paths) if info.type == FileType.File]
         kept = of or schema(table)
         tables = [self.read(path, columns=kept.names, filters=filters).cast(kept) for path in found]
@@ -137,6 +161,7 @@ class PartitionWriters:
     def __init__(self, files: StoreFiles, table: str, run_id: str) -> None:
         self._files, self._table, self._run_id = files, table, run_id
         self._writers: dict[tuple[str, int], pq.ParquetWriter] = {}
+        self._topics: dict[int, list[pa.Table]] = {}
         self._open_files = ExitStack()
 
     def __enter__(self) -> PartitionWriters:
@@ -144,9 +169,13 @@ class PartitionWriters:
 
     def __exit__(self, *problem: object) -> None:
         self._open_files.close()
+        for log_partition, pairs in self._topics.items():
+            once = pa.concat_tables(pairs).group_by(topic_names.SCHEMA.names).aggregate([])
+            self._files.write(once, TOPIC_NAMES, self._run_id, log_partition)
 
     def write(self, log_partition: int, batch: pa.RecordBatch) -> None:
         if self._table == OFFSET_COMMITS.name:
+            self._topics.setdefault(log_partition, []).append(topic_names.names_in(batch))
             is_open = pc.equal(batch["transaction"], OPEN)
             if is_open.true_count:
                 self._append(UNDECIDED, log_partition, batch.filter(is_open))
@@ -178,7 +207,7 @@ def settle(files: StoreFiles, finished: Sequence[str], run_id: str) -> None:
     Each run with anything undecided leaves one file with all that are open after it. So the rows of offset_commits and
     those in the last such file are all commits, each once.
     """
-    before = files.read_rows(UNDECIDED, finished[-1:], of=schema(OFFSET_COMMITS.name), names=[STILL_OPEN])
+    before = files.read_named(UNDECIDED, finished[-1:], [STILL_OPEN], of=schema(OFFSET_COMMITS.name))
     new_files = [info for info in files.files_in(UNDECIDED, f"run={run_id}") if info.base_name != STILL_OPEN + SUFFIX]
     new = [files.read(info.path) for info in new_files]
     if not len(before) and not new:
@@ -195,9 +224,8 @@ def _markers(files: StoreFiles, run_id: str, log_partitions: Iterable[int]) -> d
     """By log partition and producer: (log offset, marker) in order, of those that the run has read."""
     names = ["log_partition", "producer_id", "log_offset", "marker"]
     of = pa.schema([schema(LOG_BATCHES.name).field(name) for name in names])
-    found = files.read_rows(
-        LOG_BATCHES.name, [run_id], of=of, names=list(log_partitions), filters=pc.field("marker").is_valid()
-    )
+    has_marker = pc.field("marker").is_valid()
+    found = files.read_named(LOG_BATCHES.name, [run_id], list(log_partitions), of=of, filters=has_marker)
     markers: dict[tuple[int, int], list[Any]] = {}
     for row in found.sort_by("log_offset").to_pylist():
         markers.setdefault((row["log_partition"], row["producer_id"]), []).append((row["log_offset"], row["marker"]))

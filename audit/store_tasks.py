@@ -16,7 +16,7 @@ from audit.decode import read_table
 from audit.decode.folders import LogFolder
 from audit.decode.schemas import arrow_type, schema
 from audit.derive.partition import NEEDED, derive_partition
-from audit.store_files import SETTLED, STILL_OPEN, SUFFIX, UNDECIDED, PartitionWriters, StoreFiles, by_log_partition
+from audit.store_files import SETTLED, SUFFIX, TOPIC_NAMES, UNDECIDED, PartitionWriters, StoreFiles, by_log_partition
 from audit.tables import BASE_TABLES, OFFSET_COMMITS
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _ingest(files: StoreFiles, run_id: str, folder: LogFolder, start: int) -> In
                     if table.name == "log_batches":
                         records += pc.sum(batch["record_count"]).as_py() or 0
     except OSError as error:  # what is written of it must not count: the next run begins here again
-        for name in (*(table.name for table in BASE_TABLES), UNDECIDED):
+        for name in (*(table.name for table in BASE_TABLES), UNDECIDED, TOPIC_NAMES):
             files.remove_file(name, run_id, folder.log_partition)
         return Ingested(folder.path, folder.log_partition, start, None, 0, str(error))
     return Ingested(folder.path, folder.log_partition, start, folder.end_offset, records, None)
@@ -106,7 +106,6 @@ def derive_files(spark: SparkSession, files: StoreFiles, runs: Sequence[str]) ->
     def derive(number: int) -> Iterator[tuple[Any, ...]]:
         for log_partition in packs[number]:
             base = {name: files.read_rows(name, runs, log_partition) for name in NEEDED}
-            base[OFFSET_COMMITS.name] = _with_late_commits(files, runs, log_partition, base[OFFSET_COMMITS.name])
             for name, table in derive_partition(log_partition, base).items():
                 files.write(table, name, runs[-1], log_partition)
         return iter(())
@@ -117,21 +116,13 @@ def derive_files(spark: SparkSession, files: StoreFiles, runs: Sequence[str]) ->
 def _sizes(files: StoreFiles, runs: Sequence[str]) -> dict[int, int]:
     """How many bytes there are of each log partition."""
     of = pa.schema([schema(OFFSET_COMMITS.name).field("log_partition")])
-    late = files.read_rows(OFFSET_COMMITS.name, runs, of=of, names=[SETTLED])  # perhaps all that there is of one
+    late = files.read_named(OFFSET_COMMITS.name, runs, [SETTLED], of=of)  # perhaps all that there is of one
     sizes: dict[int, int] = dict.fromkeys(late["log_partition"].unique().to_pylist(), 0)
     for info in (info for name in NEEDED for run_id in runs for info in files.files_in(name, f"run={run_id}")):
         name = info.base_name.removesuffix(SUFFIX)
         if name != SETTLED:
             sizes[int(name)] = sizes.get(int(name), 0) + info.size
     return sizes
-
-
-def _with_late_commits(files: StoreFiles, runs: Sequence[str], log_partition: int, commits: pa.Table) -> pa.Table:
-    """And those whose transaction ended later, or not yet."""
-    of, here = schema(OFFSET_COMMITS.name), pc.field("log_partition") == log_partition
-    settled = files.read_rows(OFFSET_COMMITS.name, runs, names=[SETTLED], filters=here)
-    still_open = files.read_rows(UNDECIDED, runs[-1:], of=of, names=[STILL_OPEN], filters=here)
-    return pa.concat_tables([commits, settled, still_open])
 
 
 # --- tasks ----------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from audit.derive import derive
 from audit.store import Run, Store
 from audit.store_tasks import pack
 from tests.audit.logs import Group, Logs
+from tests.audit.new_groups import new_epoch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -153,6 +154,7 @@ def test_a_log_that_ends_before_what_was_read_is_not_the_same_log(spark: SparkSe
 def test_any_frames_of_the_base_tables_can_be_derived_from(spark: SparkSession, tmp_path: Path) -> None:
     logs, store = Logs(tmp_path / "data"), Store(str(tmp_path / "out"))
     a_group(logs).commit({"orders-0": 5}, by="m2")
+    new_epoch(logs.group("new"), {"n1": ["orders-3"]})  # has the topic's id only, and lies in another log partition
     run = audit(spark, store, logs, "monday")
     names = ("offset_commits", "group_generations", "member_assignments")
     made = derive(spark, {name: run.table(spark, name) for name in names})
@@ -164,6 +166,9 @@ def test_any_frames_of_the_base_tables_can_be_derived_from(spark: SparkSession, 
         .select("offset", "step", "high", "member_id", "owner", "group_generation")
     )
     assert steps.collect() == [(5, -5, 10, "m2", "m1", 1)]
+    assert made["ownership_intervals"].where("member_id = 'n1'").select("topic", "partition").collect() == [
+        ("orders", 3)
+    ]
 
 
 def test_packs_are_of_about_the_same_size() -> None:
