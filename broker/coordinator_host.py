@@ -74,6 +74,7 @@ class CoordinatorHost:
             offsets_retention_ms=config.offsets_retention_minutes * 60_000,
             retention_check_interval_ms=config.offsets_retention_check_interval_ms,
             audit_headers=config.kohort_audit_headers,
+            max_message_bytes=topic.config.log.max_message_bytes if topic is not None else config.message_max_bytes,
         )
         self.runtime = Runtime(settings, CatalogTopics(broker), Random(randbits(128)), count)
         self.rebalances = 0

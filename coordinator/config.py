@@ -17,3 +17,4 @@ class GroupConfig:
     offsets_retention_ms: int = 604_800_000
     retention_check_interval_ms: int = 600_000
     audit_headers: bool = True
+    max_message_bytes: int = 1_048_588  # of the log: a larger batch cannot be kept

@@ -31,9 +31,16 @@ _VALUE_START = encode_varint(_PLAIN_VALUE_BYTES) + b"\x00\x04"
 _TOPIC_ID_TAG = b"\x01\x00\x10"  # one tagged field, number 0, 16 bytes
 
 
-def batches(records: Sequence[Record | CommitRecords], first_offset: int, now: int) -> list[bytes]:
+def batch_bytes(record: Record) -> int:
+    """The size of a batch with this record alone."""
+    return len(batches([record], 0, 0)[0])
+
+
+def batches(
+    records: Sequence[Record | CommitRecords], first_offset: int, now: int, max_bytes: int = MAX_BATCH_BYTES
+) -> list[bytes]:
     """More than one batch only if the records do not fit into one."""
-    made = Batches(first_offset, now)
+    made = Batches(first_offset, now, max_bytes)
     for record in records:
         if type(record) is CommitRecords:
             made.add_commit(record)
@@ -47,9 +54,10 @@ def batches(records: Sequence[Record | CommitRecords], first_offset: int, now: i
 class Batches:
     """Batches in the making: the last one is open."""
 
-    __slots__ = ("_body", "_first_offset", "_now", "_size", "done")
+    __slots__ = ("_body", "_first_offset", "_max_bytes", "_now", "_size", "done")
 
-    def __init__(self, first_offset: int, now: int) -> None:
+    def __init__(self, first_offset: int, now: int, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
         self._first_offset = first_offset
         self._now = now
         self._body: list[bytes] = []
@@ -58,7 +66,7 @@ class Batches:
 
     def add(self, key: bytes, value: bytes | None, packed_headers: bytes) -> None:
         packed = encode_record(len(self._body), key, value, packed_headers)
-        if self._body and self._size + len(packed) > MAX_BATCH_BYTES:
+        if self._body and self._size + len(packed) > self._max_bytes:
             self.finish()
             packed = encode_record(0, key, value, packed_headers)
         self._body.append(packed)
@@ -87,10 +95,11 @@ class Batches:
             is_short = first < ONE_BYTE_DELTAS
             start, pack, size_bytes = layout.short if is_short else layout.long
             limit = ONE_BYTE_DELTAS if is_short else len(SMALL_VARINTS)
-            room = min(limit - first, (MAX_BATCH_BYTES - self._size) // size_bytes)
-            if room <= 0:
+            room = min(limit - first, (self._max_bytes - self._size) // size_bytes)
+            if room <= 0 and self._body:
                 self.finish()
                 continue
+            room = max(room, 1)
             key_start = layout.key_start
             packed = [
                 pack(

@@ -18,11 +18,12 @@ from coordinator.config import GroupConfig
 from coordinator.failures import failed_response, unavailable_response
 from coordinator.outcome import PARKED, Call, Outcome, Reply
 from coordinator.partitioner import partition_of
-from coordinator.record_codec import batches
+from coordinator.record_codec import MAX_BATCH_BYTES, batches
 from coordinator.shard import Shard, Status, Write
 from coordinator.shard_state import ShardState, Topics
 from protocol.error_codes import ErrorCode
 from protocol.messages.join_group import JoinGroupRequest
+from protocol.record_batch import BATCH_HEADER_BYTES
 
 __all__ = ["Handler", "Runtime", "Write"]
 
@@ -38,6 +39,7 @@ class Runtime:
         self._topics = topics
         self._random = random
         self.shards = [Shard(self._new_state(partition)) for partition in range(partition_count)]
+        self._max_batch_bytes = min(MAX_BATCH_BYTES, config.max_message_bytes - BATCH_HEADER_BYTES)
         self.events: list[Any] = []
         self._replies: list[Reply] = []
         self._dirty: dict[int, Shard] = {}
@@ -112,7 +114,8 @@ class Runtime:
         replies, shard.waiting = shard.waiting, []
         events, shard.events = shard.events, []
         first_offset = shard.first_unwritten
-        write = Write(shard, first_offset, batches(records, first_offset, now), replies, events)
+        made = batches(records, first_offset, now, self._max_batch_bytes)
+        write = Write(shard, first_offset, made, replies, events)
         shard.in_flight.append(write)
         return write
 

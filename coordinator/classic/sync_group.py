@@ -8,15 +8,18 @@ from __future__ import annotations
 from typing import Any
 
 from coordinator.classic import session
-from coordinator.classic.delayed_join import sync_key
+from coordinator.classic.delayed_join import answer_sync, prepare_rebalance, sync_key
 from coordinator.classic.events import rebalanced
 from coordinator.classic.group import ClassicGroup
 from coordinator.classic.member import Member
 from coordinator.classic.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
-from coordinator.outcome import PARKED, Call, Outcome
+from coordinator.outcome import PARKED, Call, Outcome, Record
+from coordinator.record_codec import batch_bytes
 from coordinator.shard_state import ShardState
 from protocol.error_codes import ErrorCode
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+USUAL_MEMBER_BYTES = 1000  # more than its other fields take
 
 
 def sync_group(shard: ShardState, request: SyncGroupRequest, call: Call) -> Any:
@@ -64,7 +67,10 @@ def _problem(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode | None
 def _assign(shard: ShardState, group: ClassicGroup, request: SyncGroupRequest, call: Call) -> Outcome:
     """The leader's word: one record, and an answer to everyone who waits for it."""
     assignments = {each.member_id: each.assignment for each in request.assignments}
-    out = Outcome([group.to_record(assignments, group.state_timestamp, shard.config.audit_headers)])
+    record = group.to_record(assignments, group.state_timestamp, shard.config.audit_headers)
+    if _is_too_large(record, shard.config.max_message_bytes):
+        return _cannot_be_kept(shard, group, call)
+    out = Outcome([record])
     out.events.append(rebalanced(group, assignments, call.now))
     for member in group.members.values():
         if member.awaiting_sync is not None:
@@ -73,6 +79,25 @@ def _assign(shard: ShardState, group: ClassicGroup, request: SyncGroupRequest, c
             out.reply(member.awaiting_sync, answer)
             member.awaiting_sync = None
             session.heard_from(shard, group, member, call.now)
+    return out
+
+
+def _is_too_large(record: Record, max_bytes: int) -> bool:
+    """Nearly no record is anywhere near it: only those are packed to know."""
+    assert record.value is not None
+    members = record.value.members
+    at_most = sum(len(m.subscription) + len(m.assignment) + 3 * len(m.member_id) + USUAL_MEMBER_BYTES for m in members)
+    return at_most > max_bytes // 4 and batch_bytes(record) > max_bytes
+
+
+def _cannot_be_kept(shard: ShardState, group: ClassicGroup, call: Call) -> Outcome:
+    """A record that no log takes: members are told so, and have to agree on something smaller."""
+    out = Outcome()
+    for member in group.members.values():
+        if member.awaiting_sync is not None:
+            answer_sync(member, ErrorCode.UNKNOWN_SERVER_ERROR, out)
+            session.heard_from(shard, group, member, call.now)
+    prepare_rebalance(shard, group, call.now, "assignment too large for the log", group.leader_id or "", out)
     return out
 
 

@@ -145,6 +145,16 @@ def test_a_follower_that_comes_while_the_assignment_is_being_written_waits_for_t
     assert late.answer.assignment == b"for b"
 
 
+def test_an_assignment_that_no_log_takes_is_an_error_for_all_and_a_reason_to_rebalance() -> None:
+    host = Host()
+    a, b = joined(host, "a", "b")
+    waiting = b.sync()
+    leading = a.sync({a.member_id: bytes(1_048_588), b.member_id: b"1"})
+    assert [leading.error, waiting.error] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
+    assert [each.heartbeat() for each in (a, b)] == [ErrorCode.REBALANCE_IN_PROGRESS] * 2
+    assert host.state("g") == "PreparingRebalance"
+
+
 def test_a_second_sync_of_the_leader_changes_nothing() -> None:
     host = Host()
     leader, follower = stable(host, "a", "b")

@@ -165,3 +165,15 @@ def an_id_that_was_given_out_cannot_sync(s: Story) -> None:
     b = s.member()
     b.join()
     b.sync(generation=a.generation, protocol_type="consumer", protocol="range")
+
+
+@story(ApiKey.SYNC_GROUP)
+def an_assignment_that_no_log_takes_fails_for_all(s: Story) -> None:
+    a, b = s.completing(2)
+    b.send_sync()
+    s.describe()
+    a.sync([a, b], assignments={a.id: bytes(1_048_588)})
+    b.take()
+    a.heartbeat()
+    b.heartbeat()
+    s.describe()
