@@ -18,7 +18,7 @@ from protocol.record_batch import BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC,
 SAMPLE_BATCHES: Final = 32
 MANY_BYTES: Final = 1 << 16  # in shorter parts links are followed one by one
 LARGE_BATCH_BYTES: Final = 1500  # as are large ones
-GUESS_BYTES: Final = 1 << 13  # this far apart
+GUESS_BYTES: Final = 1 << 12  # this far apart
 PRODUCER_AT: Final = 43
 NO_PRODUCER: Final = b"\xff" * 10 + bytes(4)  # id -1, epoch -1, sequence 0: what a coordinator writes
 

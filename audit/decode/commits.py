@@ -21,7 +21,7 @@ from audit.decode.columns import optional, texts, times
 from audit.decode.rows import header_int32, header_text
 from audit.decode.schemas import schema, uuid_text
 from audit.decode.split import Records
-from audit.decode.vector import MAX_DISTINCT_BYTES, Array, distinct, int16_at, integers_at, uvarints
+from audit.decode.vector import MAX_DISTINCT_BYTES, Array, distinct, int16_at, integers_at, pick_rows, uvarints, windows
 from protocol.record_batch import Headers
 from protocol.wire import NO_UUID
 
@@ -79,7 +79,7 @@ def decode(records: Records) -> tuple[Commits, Array]:
     good &= fine & ((values.version <= 0) | (int16_at(buffer, records.key) == 1))  # type 0 has one version only
     metadata, metadata_texts, fine = _metadata(records, values, good)
     good &= fine
-    topic_id, topic_ids = _topic_ids(records, values, good)
+    topic_id, topic_ids = _topic_ids(records, values, name, good)
     found = Commits(
         records, names, metadata_texts, topic_ids, name, partition, values.version, values.offset, values.epoch,
         metadata, values.commit_ms, values.expire_ms, topic_id,
@@ -170,12 +170,19 @@ def _metadata(records: Records, values: _Values, good: Array) -> tuple[Array, li
     return codes, texts, ~(long & told)
 
 
-def _topic_ids(records: Records, values: _Values, good: Array) -> tuple[Array, list[bytes]]:
+def _topic_ids(records: Records, values: _Values, name: Array, good: Array) -> tuple[Array, list[bytes]]:
+    """The ids of topics. A topic has the same id in all records, unless it was created anew."""
     codes = np.full(len(good), -1, np.int32)
     some = np.flatnonzero(good & (values.topic_id >= 0) & (values.version >= 0))
-    starts = values.topic_id[some]
-    found, firsts = distinct(records.buffer, starts, np.full(len(some), 16))
-    ids = [records.buffer[start : start + 16].tobytes() for start in starts[firsts].tolist()]
+    if not len(some):
+        return codes, []
+    starts, found = values.topic_id[some], name[some]
+    firsts = np.zeros(int(found.max()) + 1, np.int64)
+    firsts[found] = np.arange(len(some))
+    every = windows(records.buffer, starts, 16).view(np.uint64)
+    if (every != pick_rows(every[firsts], found)).any():
+        found, firsts = distinct(records.buffer, starts, np.full(len(some), 16))
+    ids = [one.tobytes() for one in every[firsts]]
     codes[some] = np.array([-1 if id_ == NO_UUID else n for n, id_ in enumerate(ids)], np.int32)[found]
     return codes, ids
 

@@ -14,7 +14,7 @@ from audit.decode.segments import Segment
 from audit.decode.split import Block, blocks
 from audit.decode.transactions import MARKERS, kinds_of
 from audit.decode.vector import Array
-from audit.decode.walk import CRC, UNDECODABLE
+from audit.decode.walk import CRC, UNDECODABLE, pick_headers
 from audit.decode.wanted import Wanted
 from protocol.record_batch import COMPRESSION_MASK, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
 
@@ -47,7 +47,7 @@ def _offset_before(segment: Segment, batches: int) -> int:
 
 
 def _rows(segment: Segment, log_partition: int, block: Block, which: Array) -> pa.RecordBatch:
-    headers = segment.walk.headers[which]
+    headers = pick_headers(segment.walk.headers, which)
     attributes = headers["attributes"].astype(np.int64)
     base = headers["base_offset"].astype(np.int64)
     horizon = np.where(attributes & DELETE_HORIZON != 0, headers["base_timestamp"], -1)

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from audit.decode.vector import MAX_DISTINCT_BYTES, PAD_BYTES, Array, distinct, padded, varints
-from audit.decode.walk import Walk
+from audit.decode.walk import Walk, pick_headers
 from protocol.compression import inflate
 from protocol.errors import MalformedMessage
 from protocol.record_batch import (
@@ -27,9 +27,10 @@ from protocol.record_batch import (
 )
 from protocol.varint import read_varint
 
-BLOCK_RECORDS: Final = 32_768
+BLOCK_RECORDS: Final = 16_384
 BLOCK_BYTES: Final = 16 << 20
-FEW_CHAINS: Final = 24
+FEW_CHAINS: Final = 160  # a step of many chains costs as much as following this many records one by one
+SHORT_RUN: Final = 16
 REMEMBERED_SETS: Final = 50_000
 
 
@@ -183,30 +184,54 @@ def _starts(bodies: _Bodies) -> tuple[Array, Array]:
 def _follow(
     bodies: _Bodies, place: int, step: int, at: int, found: Array, first: int, position: Array, sound: Array
 ) -> None:
-    """The rest of one chain."""
+    """The rest of one chain: runs of records of one size at once, others one by one."""
     end, count = int(bodies.ends[place]), int(bodies.counts[place])
-    begin = at
-    data = bodies.buffer[begin : end + 10].tobytes()
-    at, end = 0, end - begin
-    starts = []
-    for _ in range(count - step):
-        starts.append(at)
-        byte = data[at]
-        if byte < 0x80 and not byte & 1:
-            at += 1 + (byte >> 1)
-        elif not byte & 1 and data[at + 1] < 0x80:
-            at += 2 + ((byte & 0x7F | data[at + 1] << 7) >> 1)
-        else:
-            size, after = _varint_or_nothing(data, at)
-            at = after + size
-        if at <= starts[-1] + MIN_RECORD_BYTES - 1 or at > end:
-            sound[place] = False
-            return
-    found[first + step : first + count] = np.array(starts, np.int64) + begin
-    position[place] = at + begin
+    while step < count and at < end:
+        size, run = _run(bodies.buffer, at, end, count - step)
+        found[first + step : first + step + run] = at + size * np.arange(run)
+        step += run
+        at += size * run
+        if run < SHORT_RUN and step < count:
+            starts, at = _one_by_one(
+                bodies.buffer[at : min(end, at + (1 << 16))].tobytes(), at, min(count - step, 4 * SHORT_RUN)
+            )
+            found[first + step : first + step + len(starts)] = starts
+            step += len(starts)
+            if not starts:
+                break
+    position[place] = at
+    sound[place] &= step == count
+
+
+def _run(buffer: Array, at: int, end: int, limit: int) -> tuple[int, int]:
+    """The size of a record, with its length, and how many of that size follow each other; at least none."""
+    length, after = _varint_or_nothing(buffer[at : at + 5].tobytes(), 0)
+    size = after + length
+    if length < MIN_RECORD_BYTES - 1 or at + size > end:
+        return 0, 0
+    possible = min(limit, (end - at) // size)
+    lengths = buffer[at : at + possible * size].reshape(possible, size)[:, :after]
+    same = (lengths == lengths[0]).all(axis=1)
+    return size, possible if same.all() else int(same.argmin())
+
+
+def _one_by_one(data: bytes, position: int, limit: int) -> tuple[list[int], int]:
+    """Where records begin, and where the next would; `data` begins at `position`. None if the first is not one."""
+    starts: list[int] = []
+    at = 0
+    while at < len(data) and len(starts) < limit:
+        length, after = _varint_or_nothing(data, at)
+        if length < MIN_RECORD_BYTES - 1 or after + length > len(data):
+            break
+        starts.append(position + at)
+        at = after + length
+    return starts, position + at
 
 
 def _varint_or_nothing(data: bytes, at: int) -> tuple[int, int]:
+    byte = data[at]
+    if not byte & 0x81:
+        return byte >> 1, at + 1
     try:
         return read_varint(data, at)
     except (MalformedMessage, IndexError):
@@ -226,7 +251,7 @@ def _fields(bodies: _Bodies, starts: Array, place: Array, walk: Walk) -> tuple[R
     key_size, key = varints(buffer, at)
     value_size, value = varints(buffer, key + np.maximum(key_size, 0))
     headers = value + np.maximum(value_size, 0)
-    of_batch = walk.headers[bodies.numbers]
+    of_batch = pick_headers(walk.headers, bodies.numbers)
     time_ms = of_batch["base_timestamp"].astype(np.int64)[place] + time_delta
     appended = of_batch["attributes"] & LOG_APPEND_TIME != 0
     if appended.any():

@@ -16,13 +16,13 @@ from typing import Final
 
 import numpy as np
 from crc32c import crc32c
-from numpy.lib.stride_tricks import sliding_window_view
 
 from audit.decode.vector import Array
 from protocol.record_batch import CRC_START
 
 SPAN_BYTES: Final = 1 << 16
 SMALL_BATCH_BYTES: Final = 2048  # on average; larger ones are not worth the trouble
+ZEROS: Final = np.zeros((), np.dtype((np.void, CRC_START)))
 POLYNOMIAL: Final = 0x82F63B78  # Castagnoli's, bits reversed
 
 
@@ -51,7 +51,8 @@ def _in_wrong_spans(data: bytes, positions: Array, sizes: Array, claimed: Array)
     firsts = firsts[firsts < len(positions)]
     span_ends = np.append(positions[firsts[1:]], end)
     copy = np.frombuffer(data, np.uint8, end - begin, begin).copy()
-    sliding_window_view(copy, CRC_START, writeable=True)[positions - begin] = 0
+    uncovered = np.ndarray((len(copy) - CRC_START + 1,), ZEROS.dtype, copy, 0, (1,))  # at each byte
+    uncovered[positions - begin] = ZEROS
     after = np.repeat(span_ends, np.diff(np.append(firsts, len(positions)))) - ends
     parts = further(claimed, after) ^ _zeroed_headers()[after + sizes - CRC_START]
     expected = np.bitwise_xor.reduceat(parts, firsts)

@@ -15,6 +15,7 @@ Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 PAD_BYTES: Final = 512  # zeros behind a buffer, so that windows at its end stay inside
 MAX_DISTINCT_BYTES: Final = 256  # longer stretches are not compared
+CHUNK_ROWS: Final = 4096  # so that what is worked out in between stays in the processor's cache
 
 _RANDOM = np.random.default_rng(20_040)
 _FACTORS: Final = _RANDOM.integers(0, 2**63, MAX_DISTINCT_BYTES // 8 + 1, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
@@ -93,47 +94,49 @@ def distinct(buffer: Array, starts: Array, sizes: Array) -> tuple[Array, Array]:
     """
     if not len(starts):
         return np.empty(0, np.int32), np.empty(0, np.int64)
-    rows = _rows(buffer, starts, sizes)
-    heads = _heads(rows)
-    if 2 * len(heads) > len(rows):
-        return _distinct_rows(rows)
-    codes, firsts = _distinct_rows(rows[heads])
-    lengths = np.diff(np.append(heads, len(rows)))
-    return np.repeat(codes, lengths), heads[firsts]
-
-
-def _rows(buffer: Array, starts: Array, sizes: Array) -> Array:
-    """The stretches as rows of 8-byte words: zeros behind their ends, and their sizes last."""
-    width = -(-int(sizes.max()) // 8) * 8
-    rows = np.empty((len(starts), width // 8 + 1), np.uint64)
-    rows[:, -1] = sizes
-    if width:
-        rows[:, :-1] = windows(buffer, starts, width).view(np.uint64)
-    if width and (sizes != width).any():
-        masks = (np.arange(width) < np.arange(width + 1)[:, None]).astype(np.uint8) * np.uint8(255)
-        rows[:, :-1] &= masks.view(np.uint64)[sizes]
-    return rows
-
-
-def _heads(rows: Array) -> Array:
-    """The rows that are not the same as the one before."""
-    whole = _as_one(rows)
-    return np.flatnonzero(np.concatenate([[True], whole[1:] != whole[:-1]]))
-
-
-def _distinct_rows(rows: Array) -> tuple[Array, Array]:
-    mixed = rows ^ (rows >> _HALF)  # so that high bytes count as much as low ones
-    codes, firsts = _codes(np.einsum("ij,j->i", mixed, _FACTORS[: rows.shape[1]]))
-    whole = _as_one(rows)
-    if (whole == whole[firsts[codes]]).all():
+    table = _Stretches(buffer, int(sizes.min()), int(sizes.max()))
+    parts = [slice(at, at + CHUNK_ROWS) for at in range(0, len(starts), CHUNK_ROWS)]
+    rows = [table.rows(starts[part], sizes[part]) for part in parts]
+    codes, firsts = _codes(np.concatenate([_hashes(some) for some in rows]))
+    each = table.rows(starts[firsts], sizes[firsts])
+    if all((some == pick_rows(each, codes[part])).all() for some, part in zip(rows, parts, strict=True)):
         return codes, firsts
-    _, first_rows, inverse = np.unique(rows, axis=0, return_index=True, return_inverse=True)  # two hashes fell together
+    every = np.concatenate(rows)  # two hashes fell together
+    _, first_rows, inverse = np.unique(every, axis=0, return_index=True, return_inverse=True)
     return inverse.reshape(-1).astype(np.int32), first_rows
 
 
-def _as_one(rows: Array) -> Array:
-    """Rows that can be compared as a whole."""
-    return rows.view(np.dtype((np.void, rows.shape[1] * 8)))[:, 0]
+class _Stretches:
+    """Makes stretches of bytes into rows of 8-byte words: zeros behind their ends, and their sizes last."""
+
+    def __init__(self, buffer: Array, least: int, greatest: int) -> None:
+        self._buffer = buffer
+        self._words = -(-greatest // 8)
+        self._full_words = least // 8  # no row ends before them
+        ends, bytes_ = np.arange(greatest + 1)[:, None], np.arange(self._words * 8)
+        self._masks = np.where(bytes_ < ends, np.uint8(255), np.uint8(0)).view(np.uint64).T.copy()  # word, then size
+
+    def rows(self, starts: Array, sizes: Array) -> Array:
+        rows = np.empty((len(starts), self._words + 1), np.uint64)
+        rows[:, -1] = sizes
+        if self._words:
+            rows[:, :-1] = windows(self._buffer, starts, self._words * 8).view(np.uint64)
+        for word in range(self._full_words, self._words):
+            rows[:, word] &= self._masks[word][sizes]
+        return rows
+
+
+def _hashes(rows: Array) -> Array:
+    mixed = rows >> _HALF  # so that high bytes count as much as low ones
+    mixed ^= rows
+    found: Array = np.einsum("ij,j->i", mixed, _FACTORS[: rows.shape[1]])
+    return found
+
+
+def pick_rows(rows: Array, which: Array) -> Array:
+    """rows[which], but quickly: each row is copied as a whole."""
+    whole = rows.view(np.dtype((np.void, rows.shape[1] * rows.itemsize)))[:, 0]
+    return whole[which].view(rows.dtype).reshape(len(which), rows.shape[1])
 
 
 def _codes(hashes: Array) -> tuple[Array, Array]:
