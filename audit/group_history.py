@@ -55,7 +55,7 @@ def _together(name: str, batches: Any) -> pa.Table:
 def _machine(tables: Mapping[str, pa.Table]) -> TimeMachine:
     members, generations = tables[MEMBER_ASSIGNMENTS.name], tables[GROUP_GENERATIONS.name]
     epochs = members.filter(pc.equal(members["record_type"], CURRENT)).select(["member_id", *ROWS])
-    classic = generations.filter(pc.equal(generations["record_type"], CLASSIC_GENERATION)).select(ROWS)
+    classic = generations.filter(pc.equal(generations["record_type"], CLASSIC_GENERATION)).select(["tombstone", *ROWS])
     commits = tables[COMMIT_STEPS.name].select(["topic", "partition", "time", "log_offset", "offset"])
     intervals = tables[OWNERSHIP_INTERVALS.name]
     return TimeMachine(intervals.to_pylist(), classic.to_pylist(), epochs.to_pylist(), commits.to_pylist())

