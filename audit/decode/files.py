@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import re
 from functools import lru_cache
 from importlib import import_module
 from io import RawIOBase
@@ -107,6 +108,11 @@ def base_name(address: str) -> str:
 
 def is_address(path: str) -> bool:
     return "://" in path
+
+
+def shown(address: str) -> str:
+    """For people, and for tables: without the key and secret that an address may hold."""
+    return re.sub(r"://[^/@?]*@", "://", address)
 
 
 _LOCAL = LocalFiles()

@@ -33,7 +33,7 @@ TOPIC = "__consumer_offsets"
 class Problem(NamedTuple):
     """Something that could not be read, in one line for people."""
 
-    path: str
+    path: str  # without secrets
     message: str
 
     def __str__(self) -> str:
@@ -82,15 +82,15 @@ def find_logs(paths: Sequence[str]) -> tuple[list[LogFolder], list[Problem]]:
         try:
             places = _log_folders(path)
         except OSError as error:
-            problems.append(Problem(path, _in_words(error)))
+            problems.append(_problem(path, _in_words(error)))
             continue
         if not places:
-            problems.append(Problem(path, f"no folder of {TOPIC} and none in it"))
+            problems.append(_problem(path, f"no folder of {TOPIC} and none in it"))
         for place, log_partition, checkpoints in places:
             try:
                 folder, remarks = _look_at(place, log_partition, checkpoints)
             except OSError as error:
-                problems.append(Problem(place, _in_words(error)))
+                problems.append(_problem(place, _in_words(error)))
                 continue
             problems += remarks
             if folder is not None:
@@ -153,7 +153,7 @@ def _look_at(
 ) -> tuple[LogFolder | None, list[Problem]]:
     segments = list_segments(path)
     if not segments:
-        return None, [Problem(path, "no segment file (*.log) in it")]
+        return None, [_problem(path, "no segment file (*.log) in it")]
     active = segments[-1]
     index = files.join(path, segment_file(active.base_offset, INDEX))
     end = end_of(active.path, active.size_bytes, index)
@@ -173,7 +173,12 @@ def _keep_longest(found: dict[int, LogFolder], folder: LogFolder) -> list[Proble
         return []
     kept, passed_over = (other, folder) if other.end_offset >= folder.end_offset else (folder, other)
     found[folder.log_partition] = kept
-    return [Problem(passed_over.path, f"passed over: {kept.path} has the same log partition and ends no earlier")]
+    reason = f"passed over: {files.shown(kept.path)} has the same log partition and ends no earlier"
+    return [_problem(passed_over.path, reason)]
+
+
+def _problem(path: str, message: str) -> Problem:
+    return Problem(files.shown(path), " ".join(files.shown(message).split()))
 
 
 def _in_words(error: OSError) -> str:

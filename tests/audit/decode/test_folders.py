@@ -14,6 +14,7 @@ import pytest
 from audit.decode import files, read_table
 from audit.decode.folders import LogFolder, find_logs
 from audit.decode.partition_count import guess_partition_count
+from tests.audit.decode.object_store import object_store
 from tests.audit.logs import Logs
 
 ORDERS = 31  # where the group "orders" is
@@ -242,3 +243,18 @@ def test_addresses_keep_their_options_behind_the_path() -> None:
     assert folder == "s3://bucket/backup/__consumer_offsets-3?region=eu-north-1"
     assert files.base_name(folder) == "__consumer_offsets-3"
     assert files.parent(folder) == address
+
+
+def test_logs_are_read_from_an_object_store(logs: Logs) -> None:
+    with object_store(logs.path.parent) as bucket:
+        (folder,), problems = find_logs([files.join(bucket, "data")])
+        assert problems == []
+        assert (folder.first_offset, folder.end_offset, folder.cleaned_to) == (0, 20, 0)
+        assert offsets(folder) == list(range(20))
+        assert offsets(folder, from_offset=15) == list(range(15, 20))
+        folders, problems = find_logs([files.join(bucket, "nowhere"), files.join(folder.path, "")])
+        assert [folder.end_offset for folder in folders] == [20]
+        (problem,) = problems
+        assert problem.path.startswith("s3://backup/nowhere?")
+        assert "secret" not in str(problem)
+        assert "\n" not in str(problem)
