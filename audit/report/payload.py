@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from audit.report.rows import SEVERITIES, Gathered, Row, severity_rank
 
 GROUP = ("group_type", "rebalances", "members", "partitions", "commits", "rewinds", "last", "longest")
 TITLE = "Kohort audit"
+_NUMBER = re.compile(r"\b\d[\d,]*\b")
 
 
 def payload(gathered: Gathered, about: Mapping[str, Any]) -> dict[str, Any]:
@@ -113,15 +115,18 @@ def _checks(gathered: Gathered) -> list[Row]:
 
 
 def _not_evaluable(results: Sequence[Row]) -> list[Row]:
+    """Groups with the same reason, but for a number in it, are told together; each has its own on its page."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for row in results:
         if row["status"] == "not evaluable":
-            groups = reasons.setdefault((row["check"], row["reason"] or "no reason given"), [])
-            if row["group_id"] is not None:
-                groups.append(row["group_id"])
+            reason = row["reason"] or "no reason given"
+            if row["group_id"] is None:
+                reasons.setdefault((row["check"], reason), [])
+            else:
+                reasons.setdefault((row["check"], _NUMBER.sub("some", reason)), []).append(row["group_id"])
     return [
         {"check": check, "reason": reason, "groups": len(groups), "examples": sorted(groups)[:EXAMPLES]}
-        for (check, reason), groups in sorted(reasons.items(), key=lambda item: (-len(item[1]), item[0]))
+        for (check, reason), groups in sorted(reasons.items(), key=lambda item: (item[0][0], len(item[1])))
     ]
 
 

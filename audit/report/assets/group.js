@@ -38,27 +38,29 @@ function durationPart(detail, draw, causes) {
   const about = known.length ? [key("var(--join)", "waiting for members"), key("var(--sync)", "waiting for the leader's assignment")]
     : [el("span", {}, "This log does not say when a rebalance began (a broker without Kohort's headers wrote it)" + (syncs.length ? `; leaders took up to ${duration(Math.max(...syncs.map((row) => row.sync)))} to assign.` : "."))];
   return [el("h3", {}, "How long rebalances took, and why"), el("div", { class: "legend" }, about,
-    causes.map((cause, index) => key(CAUSE_COLOURS[Math.min(index, CAUSE_COLOURS.length - 1)], cause))), draw.durations];
+    causes.map((cause, index) => key(CAUSE_COLOURS[Math.min(index, CAUSE_COLOURS.length - 1)], cause))), known.length || causes.length ? draw.durations : null];
 }
 
 function movesPart(detail, draw) {
   if (!detail.generations.some((row) => row.moved !== null)) return [];
-  const legend = el("div", { class: "legend" }, key("var(--forced)", "forced: the owner had left"), key("var(--needed)", "needed for balance"), key("var(--avoidable)", "avoidable"));
-  const parts = [el("h3", {}, "What rebalances moved, and what other assignors would have"), legend];
   const totals = detail.what_if.totals;
+  const still = !detail.generations.some((row) => row.moved) && !totals.some((row) => row.moved);
+  const legend = still ? el("p", { class: "note" }, "No partition changed hands" + (totals.length ? ", nor would any have with another assignor." : "."))
+    : el("div", { class: "legend" }, key("var(--forced)", "forced: the owner had left"), key("var(--needed)", "needed for balance"), key("var(--avoidable)", "avoidable"));
+  const parts = [el("h3", {}, "What rebalances moved, and what other assignors would have"), legend];
   if (!totals.length) {
-    return [...parts, draw.moves, el("p", { class: "note" }, detail.type === "consumer" ? "The coordinator assigns partitions of a consumer group itself, so there is no what-if." : "Subscriptions are not readable, so there is no what-if.")];
+    return [...parts, still ? null : draw.moves, el("p", { class: "note" }, detail.type === "consumer" ? "The coordinator assigns partitions of a consumer group itself, so there is no what-if." : "Subscriptions are not readable, so there is no what-if.")];
   }
   const choice = el("select", { "aria-label": "Assignor to compare with", onchange: (event) => draw.compare(event.target.value) },
     totals.map((row) => el("option", { value: row.assignor, selected: row.assignor === draw.assignor }, row.assignor)));
-  legend.append(el("label", {}, "— what would have moved with ", choice));
+  if (!still) legend.append(el("label", {}, "— what would have moved with ", choice));
   const most = Math.max(1, detail.what_if.moved, ...totals.map((row) => row.moved));
   const bar = (count, own) => el("span", {}, el("span", { class: own ? "bar own" : "bar", style: `width: ${(count / most * 78).toFixed(1)}%` }), ` ${number(count)}`);
   const rows = [["as it was", bar(detail.what_if.moved, true), "–", number(detail.what_if.gap)],
     ...totals.map((row) => [row.assignor + (row.own ? " (the group's own)" : ""), bar(row.moved, false), number(row.interrupted), number(row.gap)])];
   const grid = table([{ name: "Assignor" }, { name: `Partitions moved in ${plural(detail.what_if.rebalances, "rebalance")}` }, { name: "Interrupted", class: "n" }, { name: "Largest gap in load", class: "n" }], rows);
   grid.classList.add("whatif");
-  return [...parts, draw.moves, grid, el("p", { class: "note" }, "Interrupted: partitions that members had to let go, if only for the time of the rebalance. Gap: partitions of the member with most, less those of the member with fewest. Each rebalance is judged from the owners there really were before it; racks are not considered.")];
+  return [...parts, still ? null : draw.moves, grid, el("p", { class: "note" }, "Interrupted: partitions that members had to let go, if only for the time of the rebalance. Gap: partitions of the member with most, less those of the member with fewest. Each rebalance is judged from the owners there really were before it; racks are not considered.")];
 }
 
 function offsetsPart(detail) {
@@ -122,7 +124,7 @@ async function openGroup(holder, packed) {
     draw.all();
   } }, "By " + mode));
   holder.replaceChildren(...findingsPart(detail), detail.generations.length ? el("div", { class: "tools" }, modes) : "", ...ownershipPart(detail, draw),
-    ...durationPart(detail, draw, causes), ...movesPart(detail, draw), ...offsetsPart(detail), ...rebalanceTable(detail));
+    ...[...durationPart(detail, draw, causes), ...movesPart(detail, draw), ...offsetsPart(detail), ...rebalanceTable(detail)].filter((part) => part));
   draw.all();
   let width = holder.clientWidth;
   new ResizeObserver(() => { if (holder.clientWidth && Math.abs(holder.clientWidth - width) > 4) { width = holder.clientWidth; draw.all(); } }).observe(holder);

@@ -31,7 +31,7 @@ function notEvaluable() {
   const home = section("open");
   home.append(el("h2", {}, "Not evaluable", el("small", {}, payload.not_evaluable.length ? "no verdict, neither good nor bad" : "")));
   if (!payload.not_evaluable.length) { home.append(el("p", { class: "empty" }, "Every check could be judged for every group.")); return; }
-  home.append(table([{ name: "Check" }, { name: "Why", class: "wide" }, { name: "Groups", class: "n" }, { name: "Which", class: "wide" }], payload.not_evaluable.map((row) => [sentence(row.check), row.reason, row.groups ? number(row.groups) : "all",
+  home.append(table([{ name: "Check", class: "rule-name" }, { name: "Why", class: "wide" }, { name: "Groups", class: "n" }, { name: "Which", class: "wide" }], payload.not_evaluable.map((row) => [sentence(row.check), row.reason, row.groups ? number(row.groups) : "all",
     row.examples.length ? el("span", {}, row.examples.map((id, index) => [index ? ", " : "", link(id)]), row.groups > row.examples.length ? ` and ${number(row.groups - row.examples.length)} more` : "") : "–"])));
 }
 

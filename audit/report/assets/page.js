@@ -32,7 +32,8 @@ function summary() {
 }
 
 const place = (row) => row.topic === null ? "" : row.partition === null ? row.topic : `${row.topic}-${row.partition}`;
-const link = (id) => el("a", { class: "mono", href: "#group=" + encodeURIComponent(id) }, id);
+const named = (id) => id.trim() === "" ? `“${id}”` : id;
+const link = (id) => el("a", { class: "mono", href: "#group=" + encodeURIComponent(id) }, named(id));
 
 function findingsTable(findings, withGroup) {
   const heads = [{ name: "Time", class: "t" }, ...(withGroup ? [{ name: "Group" }] : [{ name: "Check" }]), { name: "What was seen", class: "wide" }, { name: "Where" }, { name: "In the log", class: "n" }];
@@ -77,12 +78,13 @@ function groupCard(group) {
   const holder = el("div", { class: "inside" });
   const badges = SEVERITIES.filter((name) => group[name]).map((name) => badge(name, number(group[name])));
   const figures = [plural(group.rebalances, "rebalance"), plural(group.partitions, "partition"), short(group.commits) + (group.commits === 1 ? " commit" : " commits"), group.rewinds ? plural(group.rewinds, "rewind") : ""];
-  const card = el("details", { class: "card group " + worst(group), "data-group": group.id }, el("summary", {}, el("span", { class: "rank" }, number(group.rank)), el("span", { class: "id", title: group.id }, group.id),
+  const card = el("details", { class: "card group " + worst(group), "data-group": group.id }, el("summary", {}, el("span", { class: "rank" }, number(group.rank)), el("span", { class: "id", title: group.id }, named(group.id)),
     el("span", { class: "badges" }, badges.length ? badges : badge("none", "clean")), el("span", { class: "figures" }, figures.map((text) => el("span", {}, text)))), holder);
   card.addEventListener("toggle", () => {
     if (!card.open || holder.children.length) return;
     const packed = payload.details[group.id];
-    const facts = el("p", { class: "note" }, `${group.type || "no"} group${group.type ? "" : " metadata"} · last commit ${moment(group.last)} · ${plural(group.members ?? 0, "member")} at the end · longest rebalance ${duration(group.longest)}`);
+    const facts = el("p", { class: "note" }, [group.type ? group.type + " group" : "commits only, no generations", group.members === null ? "" : plural(group.members, "member") + " in the last rebalance",
+      group.longest === null ? "" : "longest rebalance " + duration(group.longest), group.last === null ? "" : "last commit " + moment(group.last)].filter((text) => text).join(" · "));
     const body = el("div", {}, el("p", { class: "note" }, packed ? "Unpacking…" : ""));
     holder.append(facts, body);
     if (packed) openGroup(body, packed).catch((error) => { body.replaceChildren(el("p", { class: "empty" }, "This browser could not unpack the details: " + error)); });
