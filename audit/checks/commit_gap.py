@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit.checks.kit.check import HISTORY, WARNING, Check, Limits, Row, finding
@@ -63,13 +65,15 @@ def _was_owned_throughout(part: Part, row: Row) -> bool:
 
 def _at_the_end(part: Part, limits: Limits) -> Iterator[Row]:
     """From the last commit to the end of the log."""
+    if (end_time := part.world.end_time) is None:
+        return
     facts = part.table(PARTITION_FACTS.name)
+    before = pa.scalar(end_time - timedelta(minutes=limits["minutes"]), facts["last_time"].type)
     owned = facts.filter(pc.and_(facts["owner"].is_valid(), pc.greater_equal(facts["commits"], limits["commits"])))
-    for row in owned.to_pylist():
-        silent_s = between(row["last_time"], part.world.end_time or row["last_time"])
+    for row in owned.filter(pc.less_equal(owned["last_time"], before)).to_pylist():
+        silent_s = between(row["last_time"], end_time)
         usual_s = (row["median_interval_ms"] or 0) / 1000
-        is_long = silent_s >= limits["minutes"] * 60 and silent_s >= limits["factor"] * usual_s
-        if is_long and row["owner_since"] <= row["last_time"]:
+        if silent_s >= limits["factor"] * usual_s and row["owner_since"] <= row["last_time"]:
             yield finding(
                 CHECK,
                 f"no commit in the last {duration(silent_s)} of the log though {row['owner']} owns the partition;"

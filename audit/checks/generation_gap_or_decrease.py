@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from audit.checks.kit.check import ERROR, HISTORY, INFO, Check, Limits, Row, finding
 from audit.checks.kit.part import Part
 from audit.checks.kit.words import count
+from audit.derive.commits import codes
 from audit.tables import GROUP_GENERATIONS
 
 CHECK = Check(
@@ -21,38 +25,49 @@ CHECK = Check(
 )
 
 EPOCHS = (2, 3, 11)  # types of records that number what a group goes through
+KIND_BITS = 8
+NONE = -1
 
 
 def find(part: Part, limits: Limits) -> Iterator[Row]:
     """`gap`: from this difference on. A group that was deleted begins anew."""
-    lower: dict[str, list[tuple[Any, ...]]] = {}
-    gaps: dict[str, list[tuple[Any, ...]]] = {}
-    before: dict[tuple[str, int], int] = {}
-    names = ("group_id", "record_type", "tombstone", "generation", "log_offset", "record_time")
-    rows = part.table(GROUP_GENERATIONS.name).select(names).sort_by("log_offset")
-    for group_id, kind, tombstone, generation, *place in zip(*(rows[name].to_pylist() for name in names), strict=True):
-        last = before.pop((group_id, kind), None)
-        if tombstone or kind not in EPOCHS:
-            continue
-        before[group_id, kind] = generation
-        if last is not None and generation < last:
-            lower.setdefault(group_id, []).append((generation, last, *place))
-        elif last is not None and generation - last >= limits["gap"]:
-            gaps.setdefault(group_id, []).append((generation, last, *place))
+    lower: dict[str, list[Row]] = {}
+    gaps: dict[str, list[Row]] = {}
+    for row in _suspects(part.table(GROUP_GENERATIONS.name)):
+        if row["generation"] < row["before"]:
+            lower.setdefault(row["group_id"], []).append(row)
+        elif row["generation"] - row["before"] >= limits["gap"]:
+            gaps.setdefault(row["group_id"], []).append(row)
     yield from (_finding(group_id, found, ERROR, "lower than the one before") for group_id, found in lower.items())
     yield from (_finding(group_id, found, INFO, "after a gap") for group_id, found in gaps.items())
 
 
-def _finding(group_id: str, found: list[tuple[Any, ...]], severity: str, how: str) -> Row:
-    generation, last, log_offset, time = found[0]
+def _suspects(rows: pa.Table) -> list[Row]:
+    """Records that do not number on by one at most, and what stood `before`, in the order of the log."""
+    rows = rows.filter(pc.is_in(rows["record_type"], pa.array(EPOCHS, rows["record_type"].type)))
+    if not len(rows):
+        return []
+    group, _ = codes(rows["group_id"].combine_chunks())
+    numbered = group << KIND_BITS | rows["record_type"].to_numpy()
+    order = np.lexsort((rows["log_offset"].to_numpy(), numbered))
+    generation = rows["generation"].fill_null(NONE).to_numpy()[order].astype(np.int64)  # none in a tombstone
+    before = np.where(np.diff(numbered[order], prepend=-1) != 0, NONE, np.roll(generation, 1))
+    odd = (generation != NONE) & (before != NONE) & (generation != before) & (generation != before + 1)
+    suspects = rows.take(pa.array(order[odd])).append_column("before", pa.array(before[odd]))
+    found: list[Row] = suspects.sort_by("log_offset").to_pylist()
+    return found
+
+
+def _finding(group_id: str, found: list[Row], severity: str, how: str) -> Row:
+    first = found[0]
     return finding(
         CHECK,
-        f"{count(len(found), 'generation')} {how}; first {generation} after {last}",
+        f"{count(len(found), 'generation')} {how}; first {first['generation']} after {first['before']}",
         severity=severity,
         group_id=group_id,
-        generation=generation,
-        log_offset=log_offset,
-        time=time,
-        until=found[-1][3],
-        value=float(max(abs(one[0] - one[1]) for one in found)),
+        generation=first["generation"],
+        log_offset=first["log_offset"],
+        time=first["record_time"],
+        until=found[-1]["record_time"],
+        value=float(max(abs(row["generation"] - row["before"]) for row in found)),
     )

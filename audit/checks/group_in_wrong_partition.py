@@ -15,7 +15,7 @@ CHECK = Check(
     "Groups in another log partition than the hash of their id says.",
     "Their coordinator will never find them there: see whether the number of partitions of __consumer_offsets was"
     " changed, or a folder was renamed.",
-    {"partitions": 0},
+    {"partitions": 0},  # how many log partitions there are; 0: as the broker says, or else the groups
 )
 
 

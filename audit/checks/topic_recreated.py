@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+import pyarrow.compute as pc
+
 from audit.checks.kit.check import HISTORY, WARNING, Check, Limits, Row, finding
 from audit.checks.kit.part import Part
-from audit.tables import COMMIT_STEPS
+from audit.derive.commits import codes
 
 CHECK = Check(
     "topic_recreated",
@@ -18,13 +21,11 @@ CHECK = Check(
 
 
 def find(part: Part, _: Limits) -> Iterator[Row]:
-    steps = part.table(COMMIT_STEPS.name)
-    keys = ["group_id", "topic", "topic_id"]
-    ids = steps.filter(steps["topic_id"].is_valid()).group_by(keys).aggregate([("log_offset", "min"), ("time", "min")])
-    topics: dict[tuple[str, str], list[Row]] = {}
-    for row in ids.rename_columns([*keys, "log_offset", "time"]).sort_by("log_offset").to_pylist():
-        topics.setdefault((row["group_id"], row["topic"]), []).append(row)
-    for (group_id, topic), rows in topics.items():
+    topics: dict[tuple[str, str], dict[str, Row]] = {}
+    for row in sorted(_ids(part), key=lambda row: int(row["log_offset"])):
+        topics.setdefault((row["group_id"], row["topic"]), {}).setdefault(row["topic_id"], row)
+    for (group_id, topic), ids in topics.items():
+        rows = list(ids.values())
         if len(rows) > 1:
             more = f", and {len(rows) - 2} more" if len(rows) > 2 else ""
             yield finding(
@@ -36,3 +37,12 @@ def find(part: Part, _: Limits) -> Iterator[Row]:
                 time=rows[1]["time"],
                 value=float(len(rows) - 1),
             )
+
+
+def _ids(part: Part) -> list[Row]:
+    """Commits with another id than the one before for the same partition, and the first of each partition."""
+    steps = part.steps
+    known = pc.fill_null(steps.table["topic_id"], "").combine_chunks()
+    ids, _ = codes(known)
+    news = steps.known("topic_id") & (steps.is_first | (np.diff(ids, prepend=-1) != 0))
+    return steps.rows(news, "group_id", "topic", "topic_id", "log_offset", "time")

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import pyarrow.compute as pc
-
 from audit.checks.kit.check import (
     BASELINE,
     CLEANER_CHECKPOINT,
@@ -22,7 +20,6 @@ from audit.checks.kit.check import (
 )
 from audit.checks.kit.part import Part
 from audit.checks.kit.world import World
-from audit.tables import COMMIT_STEPS
 
 NOT_EVALUABLE = "not evaluable"
 PLACES_NAMED = 5
@@ -74,12 +71,10 @@ def _cut_by_compaction(part: Part) -> Iterator[Missing]:
 
 def _no_committers(part: Part) -> Iterator[Missing]:
     """Of groups that have members, as others commit for nobody in particular."""
-    steps = part.table(COMMIT_STEPS.name)
-    unsaid = steps.filter(pc.and_(steps["member_id"].is_null(), pc.invert(steps["tombstone"])))
-    counts = unsaid.group_by("group_id").aggregate([("group_id", "count")])
     with_members = {row["group_id"] for row in part.rebalances}
-    for group_id, count in zip(*(column.to_pylist() for column in counts.columns), strict=True):
-        if group_id in with_members:
+    unsaid = ~part.steps.known("member_id") & ~part.steps.tombstone
+    for group_id, count in part.steps.count_by_group(unsaid).items() if unsaid.any() else ():
+        if count and group_id in with_members:
             reason = f"the log does not say who made {count:,} commits (Kafka writes no such header)"
             yield Missing(COMMITTERS, group_id, reason)
 

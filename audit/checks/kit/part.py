@@ -173,9 +173,9 @@ class Part:
     def first_offsets(self) -> dict[str, int]:
         """The first log offset of each group."""
         first: dict[str, int] = {}
-        for name in (COMMIT_STEPS.name, GROUP_GENERATIONS.name, OTHER_RECORDS.name):
-            rows = self.table(name)
-            rows = rows.filter(rows["group_id"].is_valid()).group_by("group_id").aggregate([("log_offset", "min")])
-            for group_id, offset in zip(rows["group_id"].to_pylist(), rows["log_offset_min"].to_pylist(), strict=True):
-                first[group_id] = min(offset, first.get(group_id, offset))
+        commits = self.steps.table.filter(pa.array(self.steps.is_first))
+        for table in (commits, self.table(GROUP_GENERATIONS.name), self.table(OTHER_RECORDS.name)):
+            for group_id, offset in zip(table["group_id"].to_pylist(), table["log_offset"].to_pylist(), strict=True):
+                if group_id is not None:
+                    first[group_id] = min(offset, first.get(group_id, offset))
         return first

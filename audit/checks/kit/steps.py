@@ -33,6 +33,27 @@ class Steps:
         order = np.lexsort((self.numbers("log_offset"), self.place))
         return Steps(self.table.take(pa.array(order)), self._facts)
 
+    @cached_property
+    def is_first(self) -> Array:
+        """Of its place."""
+        return np.diff(self.place, prepend=-1) != 0
+
+    def rows(self, which: Array, *names: str) -> list[dict[str, Any]]:
+        """Some of them, as a mask or as numbers; all columns if none is named."""
+        table = self.table.select(names) if names else self.table
+        numbers = np.flatnonzero(which) if which.dtype == bool else which
+        made: list[dict[str, Any]] = table.take(pa.array(numbers)).to_pylist()
+        return made
+
+    def count_by_group(self, which: Array) -> dict[str, int]:
+        """How many of these each group has."""
+        starts = np.flatnonzero(self.is_first)
+        counts = np.add.reduceat(which.astype(np.int64), starts).tolist() if len(starts) else []
+        made: dict[str, int] = {}
+        for row, count in zip(self.rows(starts, "group_id"), counts, strict=True):
+            made[row["group_id"]] = made.get(row["group_id"], 0) + count
+        return made
+
     def numbers(self, name: str, if_null: int = 0) -> Array:
         return self.table[name].fill_null(if_null).to_numpy()
 

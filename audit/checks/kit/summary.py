@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit.checks.kit.check import COMMITTERS, HISTORY, JOIN_STARTS, OWNERS
 from audit.checks.kit.part import Part
-from audit.tables import COMMIT_STEPS, LOG_BATCHES
+from audit.tables import LOG_BATCHES
 
 
 class Summary(NamedTuple):
@@ -23,15 +22,10 @@ class Summary(NamedTuple):
 
 def summarize(part: Part) -> Summary:
     records = pc.sum(part.table(LOG_BATCHES.name)["record_count"]).as_py() or 0
-    groups: pa.Table = part.table(COMMIT_STEPS.name).group_by("group_id").aggregate([("log_offset", "count")])
-    busiest = groups.sort_by([("log_offset_count", "descending"), ("group_id", "ascending")]).slice(0, 1).to_pylist()
-    return Summary(
-        part.log_partition,
-        records,
-        busiest[0]["group_id"] if busiest else None,
-        busiest[0]["log_offset_count"] if busiest else 0,
-        _concerned(part, set(groups["group_id"].to_pylist())),
-    )
+    commits = part.steps.count_by_group(~part.steps.tombstone)
+    busiest = max(commits, key=lambda group_id: (commits[group_id], group_id), default=None)
+    most = 0 if busiest is None else commits[busiest]
+    return Summary(part.log_partition, records, busiest, most, _concerned(part, set(commits)))
 
 
 def _concerned(part: Part, committing: set[str]) -> dict[str, int]:
