@@ -11,7 +11,7 @@ import pyarrow as pa
 from audit.decode.columns import optional, texts, times
 from audit.decode.schemas import from_rows, schema
 from audit.decode.segments import Segment
-from audit.decode.split import Block, blocks
+from audit.decode.split import Block
 from audit.decode.transactions import MARKERS, kinds_of
 from audit.decode.vector import Array
 from audit.decode.walk import CRC, UNDECODABLE, pick_headers
@@ -22,20 +22,28 @@ TABLE: Final = "log_batches"
 CODECS: Final = ["none", "gzip", "snappy", "lz4", "zstd", "5", "6", "7"]
 
 
-def batches_of(segment: Segment, log_partition: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    headers, sound = segment.walk.headers, segment.sound()
-    asked = wanted.batches(headers) | (wanted._replace(since_ms=None, until_ms=None).batches(headers) & ~sound)
-    for block in blocks(segment.data, segment.walk, asked & sound):
-        which = block.first + np.flatnonzero(asked[block.first : block.stop])
-        if len(which):
-            yield _rows(segment, log_partition, block, which)
-    stretches = [
+def shown_batches(segment: Segment, wanted: Wanted) -> Array:
+    """Which batches of a file are rows. Of one that is damaged nobody knows whether its times are right."""
+    headers = segment.walk.headers
+    return wanted.batches(headers) | (wanted._replace(since_ms=None, until_ms=None).batches(headers) & ~segment.sound())
+
+
+def batches_in(segment: Segment, log_partition: int, block: Block, shown: Array) -> Iterator[pa.RecordBatch]:
+    """The batches of a block, whose records have been split."""
+    which = block.first + np.flatnonzero(shown[block.first : block.stop])
+    if len(which):
+        yield _rows(segment, log_partition, block, which)
+
+
+def stretches_in(segment: Segment, log_partition: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    """The stretches of a file that are no batches."""
+    rows = [
         (log_partition, segment.base_offset, one.position, one.size_bytes, *(None,) * 15, one.problem, one.detail)
         for one in segment.walk.stretches
         if wanted.offset(_offset_before(segment, one.before))
     ]
-    if stretches:
-        yield from_rows(TABLE, stretches)
+    if rows:
+        yield from_rows(TABLE, rows)
 
 
 def _offset_before(segment: Segment, batches: int) -> int:

@@ -1,9 +1,12 @@
-"""Reads a log folder file by file and yields the rows of one table."""
+"""Reads a log folder file by file, block by block, and yields rows of the tables that are asked for.
+
+What tables have in common is done once: reading, checking sums, splitting batches into records, decoding commits.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Collection, Iterator
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -12,142 +15,147 @@ from audit.decode import commits
 from audit.decode.classic import ClassicMembers
 from audit.decode.columns import texts
 from audit.decode.folders import LogFolder
-from audit.decode.log_batches import batches_of
+from audit.decode.log_batches import batches_in, shown_batches, stretches_in
 from audit.decode.rows import RawRecord, Row, Rows, resolved, unresolved
 from audit.decode.schemas import from_rows, schema, uuid_text
 from audit.decode.segments import Segment, load_segments
-from audit.decode.split import Records, blocks
+from audit.decode.split import Block, Records, blocks
 from audit.decode.topics import names_of
 from audit.decode.transactions import STATES, Transactions
 from audit.decode.vector import Array, int16_at
 from audit.decode.wanted import Wanted
 
 ROWS_PER_BATCH = 20_000
+WITH_COMMITS = {"offset_commits", "other_records"}  # the latter for those that cannot be read
+WITH_OTHERS = {"group_generations", "member_assignments", "other_records"}
+
+Batches: TypeAlias = Iterator[tuple[str, pa.RecordBatch]]  # with the name of the table
 
 
-def scan(folder: LogFolder, table: str, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    """The rows of a base table that are wanted."""
-    if table == "log_batches":
-        for segment, asked in _segments(folder, wanted):
-            yield from batches_of(segment, folder.log_partition, asked)
-    elif table == "offset_commits":
-        for part in _parts(folder, wanted):
-            yield from _commits(part, wanted.group)
-    elif table == "member_assignments":
-        yield from _members(folder, wanted)
-    else:
-        for part in _parts(folder, wanted):
-            rows = _rows(part, Rows(ClassicMembers(ignored=True)), commits_too=table == "other_records")
-            yield from _in_batches(table, _of_group(table, getattr(rows, table), wanted.group))
-
-
-def _segments(folder: LogFolder, wanted: Wanted) -> Iterator[tuple[Segment, Wanted]]:
-    for segment in load_segments(folder, wanted.from_offset or 0, wanted.until_offset):
-        fresh = segment.covers_from <= segment.base_offset
-        yield segment, wanted if fresh else wanted.starting_at(segment.covers_from)
+def scan(folder: LogFolder, tables: Collection[str], wanted: Wanted) -> Batches:
+    """The rows of base tables that are wanted. Those of one table are in the order of the log, but for members whose
+    topics had to be looked for."""
+    return _Scan(folder, frozenset(tables), wanted).run()
 
 
 class _Part(NamedTuple):
     """Some records of a file, without those of control batches."""
 
-    log_partition: int
     records: Records
-    is_commit: Array  # by their key type
     producer_id: Array
     state: Array  # place in STATES
 
     def pick(self, which: Array) -> _Part:
-        return _Part(self.log_partition, self.records.pick(which), *(column[which] for column in self[2:]))
+        return _Part(self.records.pick(which), self.producer_id[which], self.state[which])
 
 
-def _parts(folder: LogFolder, wanted: Wanted) -> Iterator[_Part]:
-    transactions = Transactions(folder)
-    for segment, asked in _segments(folder, wanted):
-        headers = segment.walk.headers
-        states, producers = transactions.states(segment), headers["producer_id"].astype(np.int64)
-        which = segment.sound() & ~segment.is_control() & asked.batches(headers)
-        for block in blocks(segment.data, segment.walk, which):
-            records = block.records
-            if (kept := asked.records(records.offset, records.time_ms)) is not None and not kept.all():
-                records = records.pick(kept)
-            if len(records.batch):
-                key_type = int16_at(records.buffer, records.key)
-                is_commit = (records.key_size >= 2) & ((key_type == 1) | (key_type == 0))
-                yield _Part(folder.log_partition, records, is_commit, producers[records.batch], states[records.batch])
+class _Scan:
+    def __init__(self, folder: LogFolder, tables: frozenset[str], wanted: Wanted) -> None:
+        self._folder = folder
+        self._tables = tables
+        self._wanted = wanted
+        self._transactions = Transactions(folder)
+        self._waiting: list[Row] = []  # members whose topics have no names yet
+        self._names: dict[str, str] = {}  # of topics, by id
+
+    def run(self) -> Batches:
+        wanted = self._wanted
+        for segment in load_segments(self._folder, wanted.from_offset or 0, wanted.until_offset):
+            fresh = segment.covers_from <= segment.base_offset
+            yield from self._segment(segment, wanted if fresh else wanted.starting_at(segment.covers_from))
+        if self._waiting:
+            ids = {id_ for row in self._waiting for id_ in unresolved(row)}
+            names = names_of(self._folder, ids, self._names)
+            yield from self._rows("member_assignments", [resolved(row, names) for row in self._waiting])
+
+    def _segment(self, segment: Segment, wanted: Wanted) -> Batches:
+        number, headers = self._folder.log_partition, segment.walk.headers
+        with_batches = "log_batches" in self._tables
+        shown = shown_batches(segment, wanted) if with_batches else None
+        states, producers = self._transactions.states(segment), headers["producer_id"].astype(np.int64)
+        is_control = segment.is_control()
+        which = segment.sound() & wanted.batches(headers)
+        for block in blocks(segment.data, segment.walk, which if with_batches else which & ~is_control):
+            if shown is not None:
+                for batch in batches_in(segment, number, block, shown):
+                    yield "log_batches", batch
+            records = _of_data(block, is_control, wanted)
+            if len(records.batch) and self._tables != {"log_batches"}:
+                yield from self._part(_Part(records, producers[records.batch], states[records.batch]))
+        if with_batches:
+            for batch in stretches_in(segment, number, wanted):
+                yield "log_batches", batch
+
+    def _part(self, part: _Part) -> Batches:
+        records = part.records
+        key_type = int16_at(records.buffer, records.key)
+        one_by_one = (records.key_size < 2) | ((key_type != 1) & (key_type != 0))
+        places = np.flatnonzero(~one_by_one)
+        if not self._tables & WITH_OTHERS:
+            one_by_one[:] = False
+        if len(places) and self._tables & WITH_COMMITS:
+            mine = part if len(places) == len(one_by_one) else part.pick(places)
+            found, usual = commits.decode(mine.records)
+            one_by_one[places[~usual]] = True
+            if "offset_commits" in self._tables:
+                yield from self._commits(found, mine if usual.all() else mine.pick(usual))
+        if one_by_one.any():
+            yield from self._one_by_one(part if one_by_one.all() else part.pick(one_by_one))
+
+    def _commits(self, found: commits.Commits, part: _Part) -> Batches:
+        if self._wanted.group is not None:
+            chosen = found.of_group(self._wanted.group)
+            found, part = found.pick(chosen), part.pick(chosen)
+        if len(found.partition):
+            state = texts(list(STATES), part.state)
+            yield "offset_commits", commits.to_arrow(found, self._folder.log_partition, part.producer_id, state)
+
+    def _one_by_one(self, part: _Part) -> Batches:
+        members = ClassicMembers(ignored="member_assignments" not in self._tables)
+        rows = Rows(members)
+        for record in _raw_records(part, self._folder.log_partition):
+            rows.add(record)
+        self._names |= {uuid_text(id_): name for id_, name in rows.topics.items()}
+        for batch in members.to_arrow(self._wanted.group, ROWS_PER_BATCH):
+            yield "member_assignments", batch
+        for table in ("offset_commits", "group_generations", "other_records"):
+            yield from self._rows(table, getattr(rows, table))
+        if "member_assignments" in self._tables:
+            waiting = [row for row in self._of_group("member_assignments", rows.member_assignments) if unresolved(row)]
+            self._waiting += waiting
+            yield from self._rows("member_assignments", [row for row in rows.member_assignments if not unresolved(row)])
+
+    def _rows(self, table: str, rows: list[Row]) -> Batches:
+        if table not in self._tables:
+            return
+        rows = self._of_group(table, rows)
+        for start in range(0, len(rows), ROWS_PER_BATCH):
+            yield table, from_rows(table, rows[start : start + ROWS_PER_BATCH])
+
+    def _of_group(self, table: str, rows: list[Row]) -> list[Row]:
+        if self._wanted.group is None:
+            return rows
+        place = schema(table).get_field_index("group_id")
+        return [row for row in rows if row[place] == self._wanted.group]
 
 
-# --- committed offsets ---------------------------------------------------------------------------------------------
+def _of_data(block: Block, is_control: Array, wanted: Wanted) -> Records:
+    """The records that are wanted, without those of control batches."""
+    records = block.records
+    if is_control[block.first : block.stop].any():
+        records = records.pick(~is_control[records.batch])
+    kept = wanted.records(records.offset, records.time_ms)
+    return records if kept is None or kept.all() else records.pick(kept)
 
 
-def _commits(part: _Part, group: str | None) -> Iterator[pa.RecordBatch]:
-    part = part if part.is_commit.all() else part.pick(part.is_commit)
-    found, usual = commits.decode(part.records)
-    rows = Rows()
-    if not usual.all():
-        _one_by_one(part.pick(~usual), rows)
-    producer_id, state = part.producer_id[usual], part.state[usual]
-    if group is not None:
-        chosen = found.of_group(group)
-        found, producer_id, state = found.pick(chosen), producer_id[chosen], state[chosen]
-    if len(found.partition):
-        yield commits.to_arrow(found, part.log_partition, producer_id, texts(list(STATES), state))
-    yield from _in_batches("offset_commits", _of_group("offset_commits", rows.offset_commits, group))
-
-
-# --- all other records ---------------------------------------------------------------------------------------------
-
-
-def _rows(part: _Part, rows: Rows, *, commits_too: bool) -> Rows:
-    """Rows of everything that is no commit; and of commits that cannot be read, if wanted."""
-    others = ~part.is_commit
-    if commits_too and part.is_commit.any():
-        places = np.flatnonzero(part.is_commit)
-        _, usual = commits.decode(part.records.pick(places))
-        others[places[~usual]] = True
-    if others.any():
-        _one_by_one(part.pick(others), rows)
-    return rows
-
-
-def _one_by_one(part: _Part, rows: Rows) -> None:
+def _raw_records(part: _Part, log_partition: int) -> Iterator[RawRecord]:
     records = part.records
     data = records.buffer.tobytes()
     columns = [column.tolist() for column in (*records[3:], part.producer_id, part.state)]
     for offset, time_ms, key, key_size, value, value_size, headers, producer_id, state in zip(*columns, strict=True):
-        raw_key = None if key_size < 0 else data[key : key + key_size]
-        raw_value = None if value_size < 0 else data[value : value + value_size]
-        rows.add(
-            RawRecord(
-                part.log_partition, offset, time_ms, raw_key, raw_value, records.sets[headers], producer_id,
-                STATES[state],
-            )
+        yield RawRecord(
+            log_partition, offset, time_ms,
+            None if key_size < 0 else data[key : key + key_size],
+            None if value_size < 0 else data[value : value + value_size],
+            records.sets[headers], producer_id, STATES[state],
         )  # fmt: skip
-
-
-def _members(folder: LogFolder, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    """Rows in which topics have ids only come last, when all is read that may name them."""
-    waiting: list[Row] = []
-    told: dict[str, str] = {}
-    for part in _parts(folder, wanted):
-        quick = ClassicMembers()
-        rows = _rows(part, Rows(quick), commits_too=False)
-        yield from quick.to_arrow(wanted.group, ROWS_PER_BATCH)
-        told |= {uuid_text(id_): name for id_, name in rows.topics.items()}
-        found = _of_group("member_assignments", rows.member_assignments, wanted.group)
-        waiting += [row for row in found if unresolved(row)]
-        yield from _in_batches("member_assignments", [row for row in found if not unresolved(row)])
-    if waiting:
-        names = names_of(folder, {id_ for row in waiting for id_ in unresolved(row)}, told)
-        yield from _in_batches("member_assignments", [resolved(row, names) for row in waiting])
-
-
-def _of_group(table: str, rows: list[Row], group: str | None) -> list[Row]:
-    if group is None:
-        return rows
-    place = schema(table).get_field_index("group_id")
-    return [row for row in rows if row[place] == group]
-
-
-def _in_batches(table: str, rows: list[Row]) -> Iterator[pa.RecordBatch]:
-    for start in range(0, len(rows), ROWS_PER_BATCH):
-        yield from_rows(table, rows[start : start + ROWS_PER_BATCH])

@@ -56,3 +56,6 @@ class Wanted(NamedTuple):
     def starting_at(self, offset: int) -> Wanted:
         """The same, without what lies before an offset."""
         return self._replace(from_offset=offset if self.from_offset is None else max(offset, self.from_offset))
+
+
+EVERYTHING = Wanted()
