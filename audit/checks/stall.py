@@ -8,7 +8,7 @@ import numpy as np
 
 from audit.checks.kit.check import HISTORY, WARNING, Check, Limits, Row, finding
 from audit.checks.kit.part import Part
-from audit.checks.kit.steps import Array
+from audit.checks.kit.steps import Array, Steps
 from audit.checks.kit.words import count, duration
 
 CHECK = Check(
@@ -35,9 +35,12 @@ def find(part: Part, limits: Limits) -> Iterator[Row]:
     long = (took_s >= limits["minutes"] * 60) & (ends - starts + 1 >= limits["commits"])
     worst = _longest_of_each_place(steps.place[starts], took_s, long)
     rows = steps.table.take(starts[worst]).to_pylist()
+    movement = _Movement(steps)
     for row, first, last, seconds in zip(rows, starts[worst], ends[worst], took_s[worst].tolist(), strict=True):
         waiting = _waiting(part, row)
-        if waiting is not None and _others_went_on(part, int(first), int(last), limits):
+        since_ms = steps.time_ms[first] - steps.since_before_ms[first]
+        others_went_on = movement.went_on(steps.topic_of_group[first], since_ms, steps.time_ms[last], limits)
+        if waiting is not None and others_went_on:
             yield finding(
                 CHECK,
                 f"offset {row['offset']} was committed {count(last - first + 1, 'more time')} over {duration(seconds)}"
@@ -61,13 +64,20 @@ def _longest_of_each_place(place: Array, took_s: Array, long: Array) -> Array:
     return order[np.diff(place[order], append=-1) != 0]
 
 
-def _others_went_on(part: Part, first: int, last: int, limits: Limits) -> bool:
-    """Other partitions of the topic moved all the while. A topic that is silent as a whole is no stall."""
-    steps = part.steps
-    since, until = steps.time_ms[first] - steps.since_before_ms[first], steps.time_ms[last]
-    beside = (steps.topic_of_group == steps.topic_of_group[first]) & (steps.place != steps.place[first])
-    times = steps.time_ms[beside & (steps.step > 0) & (steps.time_ms > since) & (steps.time_ms < until)]
-    return len(times) >= limits["commits"] and (times.max() - times.min()) / 1000 >= limits["minutes"] * 60
+class _Movement:
+    """When partitions of each topic moved on, for all groups."""
+
+    def __init__(self, steps: Steps) -> None:
+        forward = np.flatnonzero(steps.step > 0)
+        order = forward[np.lexsort((steps.time_ms[forward], steps.topic_of_group[forward]))]
+        self._topic, self._time_ms = steps.topic_of_group[order], steps.time_ms[order]
+
+    def went_on(self, topic: int, since_ms: int, until_ms: int, limits: Limits) -> bool:
+        """All the while. A topic that is silent as a whole is no stall; and who stands still has no part in this."""
+        start, end = np.searchsorted(self._topic, topic, "left"), np.searchsorted(self._topic, topic, "right")
+        times = self._time_ms[start:end]
+        times = times[np.searchsorted(times, since_ms, "right") : np.searchsorted(times, until_ms, "left")]
+        return len(times) >= limits["commits"] and (times[-1] - times[0]) / 1000 >= limits["minutes"] * 60
 
 
 def _waiting(part: Part, row: Row) -> str | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,26 +24,30 @@ CHECK = Check(
     needs=(HISTORY, PARTITION_COUNTS),
 )
 
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
 Known = Mapping[str, Mapping[int, datetime | None]]  # by topic and partition: since when the log knows it
 
 
 def find(part: Part, limits: Limits) -> Iterator[Row]:
     """A cooperative rebalance leaves partitions without owner for a generation, so only lasting ones count.
 
-    Most generations assign as many partitions as there are; only the others are looked at closely.
+    Most generations assign as many partitions as were known then; only the others are looked at closely.
     """
     known = _known(part)
     topics_of: dict[str, set[str]] = {}
     for group_id, topic, _ in part.facts:
         topics_of.setdefault(group_id, set()).add(topic)
-    wanted = {group_id: sum(len(known[topic]) for topic in topics) for group_id, topics in topics_of.items()}
+    since_when = {
+        group_id: sorted(since or LONG_AGO for topic in topics for since in known[topic].values())
+        for group_id, topics in topics_of.items()
+    }
     suspects = [
         row
         for row in part.rebalances
         if row["group_type"] == "classic"
         and row["in_force_s"] >= limits["seconds"]
         and row["partition_count"] is not None
-        and row["partition_count"] < wanted.get(row["group_id"], 0)
+        and row["partition_count"] < bisect_right(since_when.get(row["group_id"], ()), row["time"])
     ]
     if suspects:
         yield from _findings(part, suspects, known)
@@ -54,7 +59,9 @@ def _findings(part: Part, suspects: list[Row], known: Known) -> Iterator[Row]:
     for row in suspects:
         for topic in sorted(subscribed.get(row["log_offset"], ())):
             for partition, since in sorted(known.get(topic, {}).items()):
-                if (since is None or since <= row["time"]) and not _has_owner(part, row, topic, partition):
+                if (since is None or since <= row["time"]) and not part.intervals.has_owner(
+                    (row["group_id"], topic, partition), row["log_offset"]
+                ):
                     unread.setdefault((row["group_id"], topic), []).append((partition, row))
     for (group_id, topic), places in unread.items():
         partition, first = places[0]
@@ -104,10 +111,3 @@ def _subscriptions(members: pa.Table, log_offsets: list[int]) -> dict[int, set[s
     for offset, topics in zip(rows["log_offset"].to_pylist(), rows["subscribed_topics"].to_pylist(), strict=True):
         wanted.setdefault(offset, set()).update(topics or ())
     return wanted
-
-
-def _has_owner(part: Part, row: Row, topic: str, partition: int) -> bool:
-    return any(
-        one["start_log_offset"] <= row["log_offset"] < one["ends"]
-        for one in part.intervals.of((row["group_id"], topic, partition))
-    )

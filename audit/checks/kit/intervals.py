@@ -35,6 +35,14 @@ class Intervals:
             row["ends"] = FOREVER if row["end_log_offset"] is None else row["end_log_offset"]
         return rows
 
+    def has_owner(self, place: Place, log_offset: int) -> bool:
+        """Whether anybody owned it at that place in the log."""
+        if place not in self._ranges:
+            return False
+        start, end = self._ranges[place]
+        begun = int(np.searchsorted(self._begins[start:end], log_offset, "right"))
+        return begun > 0 and bool(self._latest_ends[start + begun - 1] > log_offset)
+
     def first_times(self) -> Iterator[tuple[Place, datetime]]:
         """When each place first had an owner."""
         firsts = self._sorted["start_time"].take(pa.array(self._starts)).to_pylist()
@@ -49,15 +57,20 @@ class Intervals:
 
     def shared(self) -> list[Place]:
         """Places with an interval that begins before all earlier ones of the place have ended."""
-        if not len(self._sorted):
-            return []
-        starts = self._sorted["start_log_offset"].to_numpy()
+        overlaps = ~self._is_first & (self._begins < np.roll(self._latest_ends, 1))
+        places = list(self._ranges)
+        return [places[number] for number in np.unique((np.cumsum(self._is_first) - 1)[overlaps]).tolist()]
+
+    @cached_property
+    def _begins(self) -> Array:
+        return self._sorted["start_log_offset"].to_numpy()
+
+    @cached_property
+    def _latest_ends(self) -> Array:
+        """The greatest end so far in its place. Ends count by rank: then they fit into one number beside the place."""
         values, rank = np.unique(self._sorted["end_log_offset"].fill_null(FOREVER).to_numpy(), return_inverse=True)
         place = np.cumsum(self._is_first) - 1
-        latest = np.roll(np.maximum.accumulate(place << RANK_BITS | rank), 1)  # end of the ones before, in the place
-        overlaps = ~self._is_first & (starts < values[latest & (1 << RANK_BITS) - 1])
-        places = list(self._ranges)
-        return [places[number] for number in np.unique(place[overlaps]).tolist()]
+        return values[np.maximum.accumulate(place << RANK_BITS | rank) & (1 << RANK_BITS) - 1]
 
     @cached_property
     def _codes(self) -> Array:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import audit.checks
 from audit.checks import ALL, RULES, Settings, check_run, check_tables, parse_settings, run_checks
 from audit.checks.kit.check import SEVERITIES
 from audit.checks.kit.part import UNNAMED, UNREADABLE
@@ -32,7 +33,12 @@ DATA = Path(__file__).parents[2] / "data"
 
 
 def test_a_rule_is_named_like_its_file_and_says_what_it_is_about_and_what_to_do() -> None:
-    files = {path.stem for path in Path("audit/checks").glob("*.py")} - {"__init__", "run", "settings", "spark"}
+    files = {path.stem for path in Path(audit.checks.__file__).parent.glob("*.py")} - {
+        "__init__",
+        "run",
+        "settings",
+        "spark",
+    }
     assert files == set(RULES) == set(ALL)
     for name, check in ALL.items():
         assert check.name == name
