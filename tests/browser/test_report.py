@@ -1,14 +1,11 @@
 """The report in a real browser: it draws, it complains of nothing, it asks nobody, and it shows what the tables hold.
 
-KOHORT_SCREENSHOTS=DIR keeps the pictures.
+SCREENSHOTS=DIR keeps the pictures.
 """
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-
-import pytest
 
 from audit.report.gather import gather
 from audit.report.page import page as html_page
@@ -17,16 +14,9 @@ from tests.audit.report.example import Example
 from tests.audit.report.frames import source_without_spark
 from tests.audit.report.stories import a_troubled_night, many_groups
 from tests.browser.chromium import Browser, Page, chromium, need_chromium
+from tests.browser.pictures import picture_folder
 
 ABOUT = {"command": "kohort audit /var/lib/kohort/data", "log folders": ["/var/lib/kohort/data"]}
-
-
-@pytest.fixture
-def pictures(tmp_path: Path) -> Path:
-    folder = Path(os.environ.get("KOHORT_SCREENSHOTS") or tmp_path / "screenshots")
-    folder.mkdir(parents=True, exist_ok=True)
-    print(f"screenshots: {folder}")
-    return folder
 
 
 def write(example: Example, report: Path) -> None:
@@ -46,8 +36,9 @@ def check_that_it_is_quiet(page: Page, report: Path) -> None:
     assert outside == []
 
 
-def test_the_report_shows_a_troubled_night(tmp_path: Path, pictures: Path) -> None:
+def test_the_report_shows_a_troubled_night(tmp_path: Path) -> None:
     need_chromium()
+    pictures = picture_folder(tmp_path)
     night = a_troubled_night()
     report = tmp_path / "report.html"
     write(night, report)
@@ -109,8 +100,9 @@ def _look_at_it_in_dark(browser: Browser, report: Path, pictures: Path) -> None:
         assert page.complaints() == []
 
 
-def test_ten_thousand_groups_are_ranked_and_searched(tmp_path: Path, pictures: Path) -> None:
+def test_ten_thousand_groups_are_ranked_and_searched(tmp_path: Path) -> None:
     need_chromium()
+    pictures = picture_folder(tmp_path)
     report = tmp_path / "report.html"
     write(many_groups(10_000), report)
     assert report.stat().st_size < 3_000_000

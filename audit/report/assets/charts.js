@@ -51,7 +51,7 @@ function axisLabels(axis, detail, y) {
 
 function generationTip(row) {
   const lines = [`Generation ${row.generation} · ${moment(row.time)}`, `${plural(row.members, "member")}, ${row.protocol || "assignor unknown"}`];
-  if (row.cause) lines.push(`cause: ${row.cause}${row.trigger ? " by " + row.trigger : ""}`);
+  if (row.cause) lines.push(`cause: ${row.cause}${row.trigger ? " by " + brief(row.trigger) : ""}`);
   if (row.joined || row.left) lines.push(`joined ${row.joined}, left ${row.left}`);
   return lines.join("\n");
 }
@@ -66,7 +66,7 @@ function findingMarks(detail, axis) {
     else near.push({ x, marks: [mark] });
   }
   return near.map(({ x, marks }) => {
-    const tip = marks.slice(0, 4).map((mark) => `${sentence(mark.check)}: ${mark.message}`).join("\n") + (marks.length > 4 ? `\nand ${marks.length - 4} more` : "");
+    const tip = marks.slice(0, 4).map((mark) => `${sentence(mark.check)}: ${brief(mark.message)}`).join("\n") + (marks.length > 4 ? `\nand ${marks.length - 4} more` : "");
     return svg("g", { class: marks[0].severity, transform: `translate(${x - 5} 3)`, "data-tip": tip },
       svg("rect", { x: -3, y: -3, width: 16, height: 16, fill: "transparent" }), svg("path", { d: SHAPES[marks[0].severity], style: "fill: var(--sev)" }));
   });
@@ -127,9 +127,10 @@ function barFrame(axis, detail, most, format, label, height) {
 }
 
 function barBox(axis, index) {
+  if (axis.mode === "time") return { x: axis.of(index) - axis.slot / 2, width: axis.slot };
   const gap = axis.slot > 6 ? axis.slot * 0.16 : axis.slot > 3 ? 1 : 0;
-  const x = axis.mode === "time" ? axis.of(index) - axis.slot / 2 : axis.of(index) + gap;
-  return { x, width: Math.max(1, axis.mode === "time" ? axis.slot : Math.min(30, axis.slot - 2 * gap)) };
+  const width = Math.max(1, Math.min(32, axis.slot - 2 * gap));
+  return { x: axis.of(index) + (axis.slot - width) / 2, width };
 }
 
 // How long each rebalance took, with a lane of causes below.

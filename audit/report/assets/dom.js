@@ -45,7 +45,9 @@ function duration(ms) {
 const iso = (ms) => new Date(ms).toISOString();
 const moment = (ms) => ms === null || ms === undefined ? "–" : iso(ms).slice(0, 19).replace("T", " ");
 const precise = (ms) => ms === null || ms === undefined ? "–" : iso(ms).slice(0, 23).replace("T", " ");
-const words = (name) => name.replaceAll("_", " ");
+const words = (name) => name.replaceAll("_", " ").replace(/\bcrc\b/, "CRC");
+// Member ids end in a UUID; its first digits tell them apart.
+const brief = (id) => id.replace(/([0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, "$1…");
 const sentence = (name) => words(name).charAt(0).toUpperCase() + words(name).slice(1);
 
 // A shape for each severity, so that nobody depends on colour.

@@ -75,7 +75,7 @@ function rebalanceTable(detail) {
   if (!detail.generations.length) return [];
   const n = (name) => ({ name, class: "n" });
   const heads = [n("Generation"), { name: "Time", class: "t" }, { name: "Cause" }, { name: "By" }, n("Members"), n("Joined"), n("Left"), n("Took"), n("Moved"), n("Avoidable"), n("Most"), n("Fewest")];
-  const rows = detail.generations.slice(-200).reverse().map((row) => [number(row.generation), moment(row.time), row.cause || "–", el("span", { class: "mono" }, row.trigger || "–"), number(row.members), number(row.joined), number(row.left), duration(row.duration), number(row.moved), number(row.avoidable), number(row.max), number(row.min)]);
+  const rows = detail.generations.slice(-200).reverse().map((row) => [number(row.generation), moment(row.time), row.cause || "–", el("span", { class: "mono", title: row.trigger || false }, brief(row.trigger || "–")), number(row.members), number(row.joined), number(row.left), duration(row.duration), number(row.moved), number(row.avoidable), number(row.max), number(row.min)]);
   const holder = el("details", {}, el("summary", { class: "legend" }, `Rebalances as a table (${rows.length}, latest first)`));
   holder.addEventListener("toggle", () => { if (holder.open && holder.children.length < 2) holder.append(table(heads, rows)); });
   return [el("h3", {}, "In figures"), holder];

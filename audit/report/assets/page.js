@@ -36,10 +36,11 @@ const named = (id) => id.trim() === "" ? `“${id}”` : id;
 const link = (id) => el("a", { class: "mono", href: "#group=" + encodeURIComponent(id) }, named(id));
 
 function findingsTable(findings, withGroup) {
-  const heads = [{ name: "Time", class: "t" }, ...(withGroup ? [{ name: "Group" }] : [{ name: "Check" }]), { name: "What was seen", class: "wide" }, { name: "Where" }, { name: "In the log", class: "n" }];
+  const heads = [{ name: "Time", class: "t" }, ...(withGroup ? [{ name: "Group", class: "who" }] : [{ name: "Check" }]), { name: "What was seen", class: "wide" }, { name: "Where", class: "who" }, { name: "In the log", class: "n" }];
   const rows = asObjects(FINDING, findings).map((row) => [row.time === null ? "–" : moment(row.time) + (row.until !== null && row.until > row.time ? " +" + duration(row.until - row.time) : ""),
     withGroup ? (row.group === null ? "–" : link(row.group)) : badge(row.severity, words(row.check)),
-    row.message, el("span", { class: "mono" }, [place(row), row.generation === null ? "" : "generation " + row.generation, row.member || ""].filter((part) => part).join(" · ") || "–"),
+    el("span", { title: row.message }, brief(row.message)),
+    el("span", { class: "mono", title: row.member || false }, [place(row), row.generation === null ? "" : "generation " + row.generation, brief(row.member || "")].filter((part) => part).join(" · ") || "–"),
     row.log_partition === null ? "–" : `${row.log_partition}${row.log_offset === null ? "" : " @ " + number(row.log_offset)}`]);
   return table(heads, rows);
 }
@@ -53,7 +54,7 @@ function findings() {
   payload.findings.rules.forEach((rule, index) => {
     const holder = el("div", { class: "inside" });
     const card = el("details", { class: "card rule " + rule.severity, id: "rule-" + rule.check }, el("summary", {}, badge(rule.severity), el("span", { class: "name" }, sentence(rule.check)),
-      el("span", { class: "first" }, rule.rows[0] ? rule.rows[0][FINDING.indexOf("message")] : ""), el("span", { class: "count" }, `${plural(rule.count, "finding")}${rule.groups ? " in " + plural(rule.groups, "group") : ""}`)), holder);
+      el("span", { class: "first" }, rule.rows[0] ? brief(rule.rows[0][FINDING.indexOf("message")]) : ""), el("span", { class: "count" }, `${plural(rule.count, "finding")}${rule.groups ? " in " + plural(rule.groups, "group") : ""}`)), holder);
     const fill = () => {
       if (holder.children.length) return;
       holder.append(el("p", { class: "advice" }, rule.advice || ""));
