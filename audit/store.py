@@ -29,13 +29,12 @@ from audit.decode.folders import LogFolder
 from audit.decode.schemas import schema
 from audit.derive.partition import MADE
 from audit.store_files import STILL_OPEN, SUFFIX, TOPIC_NAMES, UNDECIDED, StoreFiles, settle
-from audit.store_tasks import Ingested, add_rows, derive_files, ingest_folders
-from audit.tables import AUDIT_RUNS, BASE_TABLES, DERIVED_TABLES, OFFSET_COMMITS, TABLES
+from audit.store_tasks import BASE, Ingested, add_rows, derive_files, ingest_folders
+from audit.tables import AUDIT_RUNS, DERIVED_TABLES, OFFSET_COMMITS, TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-BASE = tuple(table.name for table in BASE_TABLES)
 DERIVED = tuple(table.name for table in DERIVED_TABLES)
 
 

@@ -130,7 +130,8 @@ class StoreFiles:
         filesystem, root = self._connect()
         folder = f"{root}/{table}/run={run_id}"
         filesystem.create_dir(folder)
-        return pq.ParquetWriter(f"{folder}/{name}{SUFFIX}", of, filesystem=filesystem)
+        texts = [path for field in of for path in _texts(field.name, field.type)]
+        return pq.ParquetWriter(f"{folder}/{name}{SUFFIX}", of, filesystem=filesystem, use_dictionary=texts)
 
     def write_run(self, rows: pa.Table, run_id: str) -> None:
         """The run counts from here on: the file appears at once and whole."""
@@ -150,6 +151,17 @@ class StoreFiles:
         filesystem, root = self._connect()
         with suppress(FileNotFoundError):
             filesystem.delete_file(f"{root}/{table}/run={run_id}/{name}{SUFFIX}")
+
+
+def _texts(path: str, kind: pa.DataType) -> Iterator[str]:
+    """Columns of text, which have a dictionary of few values; one of numbers is slow to write and saves nothing."""
+    if pa.types.is_string(kind):
+        yield path
+    elif pa.types.is_list(kind):
+        yield from _texts(f"{path}.list.element", kind.value_type)
+    elif pa.types.is_struct(kind):
+        for field in kind:
+            yield from _texts(f"{path}.{field.name}", field.type)
 
 
 # --- base tables ----------------------------------------------------------------------------------

@@ -6,23 +6,26 @@ Nothing but a few rows about it goes through Spark: rows of tables go from Arrow
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from audit.arrow import map_in_arrow
-from audit.decode import read_table
+from audit.decode import read_tables
 from audit.decode.folders import LogFolder
 from audit.decode.schemas import arrow_type, schema
+from audit.decode.wanted import Wanted
 from audit.derive.partition import NEEDED, derive_partition
 from audit.store_files import SETTLED, SUFFIX, TOPIC_NAMES, UNDECIDED, PartitionWriters, StoreFiles, by_log_partition
-from audit.tables import BASE_TABLES, OFFSET_COMMITS
+from audit.tables import BASE_TABLES, LOG_BATCHES, OFFSET_COMMITS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TASKS_PER_CORE = 2
+BASE = tuple(table.name for table in BASE_TABLES)
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -83,14 +86,14 @@ def _ingest(files: StoreFiles, run_id: str, folder: LogFolder, start: int) -> In
         return Ingested(folder.path, folder.log_partition, start, None, 0, problem)
     records = 0
     try:
-        for table in BASE_TABLES:
-            with PartitionWriters(files, table.name, run_id) as writers:
-                for batch in read_table(folder, table.name, from_offset=start):
-                    writers.write(folder.log_partition, batch)
-                    if table.name == "log_batches":
-                        records += pc.sum(batch["record_count"]).as_py() or 0
+        with ExitStack() as open_files:
+            writers = {name: open_files.enter_context(PartitionWriters(files, name, run_id)) for name in BASE}
+            for name, batch in read_tables(folder, BASE, Wanted(from_offset=start)):
+                writers[name].write(folder.log_partition, batch)
+                if name == LOG_BATCHES.name:
+                    records += pc.sum(batch["record_count"]).as_py() or 0
     except OSError as error:  # what is written of it must not count: the next run begins here again
-        for name in (*(table.name for table in BASE_TABLES), UNDECIDED, TOPIC_NAMES):
+        for name in (*BASE, UNDECIDED, TOPIC_NAMES):
             files.remove_file(name, run_id, folder.log_partition)
         return Ingested(folder.path, folder.log_partition, start, None, 0, str(error))
     return Ingested(folder.path, folder.log_partition, start, folder.end_offset, records, None)
