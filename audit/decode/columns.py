@@ -22,8 +22,8 @@ def times(ms: Array) -> pa.Array:
     """Timestamps; null where there is none, or one that cannot be shown. As schemas.micros."""
     possible = (ms >= 0) & (ms <= MAX_MS)
     if possible.all():
-        return pa.array(ms * 1000).cast(TIMESTAMP)
-    return pa.array(np.where(possible, ms, 0) * 1000, mask=~possible).cast(TIMESTAMP)
+        return pa.array(ms * 1000).view(TIMESTAMP)
+    return pa.array(np.where(possible, ms, 0) * 1000, mask=~possible).view(TIMESTAMP)
 
 
 def optional(values: Array, present: Array) -> pa.Array:

@@ -18,7 +18,9 @@ MAX_DISTINCT_BYTES: Final = 256  # longer stretches are not compared
 CHUNK_ROWS: Final = 4096  # so that what is worked out in between stays in the processor's cache
 
 _RANDOM = np.random.default_rng(20_040)
-_FACTORS: Final = _RANDOM.integers(0, 2**63, MAX_DISTINCT_BYTES // 8 + 1, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+_FACTORS: Final = _RANDOM.integers(0, 2**63, MAX_DISTINCT_BYTES // 8, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+_SIZE_FACTOR: Final = np.uint64(0x9E3779B97F4A7C15)
+_ONE: Final = np.uint64(1)
 _HALF: Final = np.uint64(32)
 
 
@@ -51,7 +53,7 @@ def int16_at(buffer: Array, positions: Array) -> Array:
 def varints(buffer: Array, positions: Array) -> tuple[Array, Array]:
     """Zig-zag varints of at most ten bytes, and the positions behind them."""
     raw, after = uvarints(buffer, positions)
-    return (raw >> 1) ^ -(raw & 1), after
+    return (raw.view(np.uint64) >> _ONE).view(np.int64) ^ -(raw & 1), after
 
 
 def uvarints(buffer: Array, positions: Array) -> tuple[Array, Array]:
@@ -97,30 +99,28 @@ def distinct(buffer: Array, starts: Array, sizes: Array) -> tuple[Array, Array]:
     table = _Stretches(buffer, int(sizes.min()), int(sizes.max()))
     parts = [slice(at, at + CHUNK_ROWS) for at in range(0, len(starts), CHUNK_ROWS)]
     rows = [table.rows(starts[part], sizes[part]) for part in parts]
-    codes, firsts = _codes(np.concatenate([_hashes(some) for some in rows]))
+    codes, firsts = _codes(np.concatenate([_hashes(some) for some in rows]) + sizes.astype(np.uint64) * _SIZE_FACTOR)
     each = table.rows(starts[firsts], sizes[firsts])
-    if all((some == pick_rows(each, codes[part])).all() for some, part in zip(rows, parts, strict=True)):
+    same = (sizes == sizes[firsts][codes]).all()
+    if same and all((some == pick_rows(each, codes[part])).all() for some, part in zip(rows, parts, strict=True)):
         return codes, firsts
-    every = np.concatenate(rows)  # two hashes fell together
+    every = np.concatenate([np.concatenate(rows), sizes[:, None].astype(np.uint64)], axis=1)  # two hashes fell together
     _, first_rows, inverse = np.unique(every, axis=0, return_index=True, return_inverse=True)
     return inverse.reshape(-1).astype(np.int32), first_rows
 
 
 class _Stretches:
-    """Makes stretches of bytes into rows of 8-byte words: zeros behind their ends, and their sizes last."""
+    """Makes stretches of bytes into rows of 8-byte words, with zeros behind their ends."""
 
     def __init__(self, buffer: Array, least: int, greatest: int) -> None:
         self._buffer = buffer
-        self._words = -(-greatest // 8)
+        self._words = max(1, -(-greatest // 8))
         self._full_words = least // 8  # no row ends before them
         ends, bytes_ = np.arange(greatest + 1)[:, None], np.arange(self._words * 8)
         self._masks = np.where(bytes_ < ends, np.uint8(255), np.uint8(0)).view(np.uint64).T.copy()  # word, then size
 
     def rows(self, starts: Array, sizes: Array) -> Array:
-        rows = np.empty((len(starts), self._words + 1), np.uint64)
-        rows[:, -1] = sizes
-        if self._words:
-            rows[:, :-1] = windows(self._buffer, starts, self._words * 8).view(np.uint64)
+        rows = windows(self._buffer, starts, self._words * 8).view(np.uint64)
         for word in range(self._full_words, self._words):
             rows[:, word] &= self._masks[word][sizes]
         return rows
