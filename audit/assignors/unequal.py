@@ -46,6 +46,7 @@ class _State:
         self.assigned: Assignment = {member: [] for member in members}
         self.owner: dict[Partition, str] = {}
         self.moves: dict[str, dict[Partition, tuple[str, str]]] = {topic: {} for topic in self.subscribers}
+        self._least_loaded: dict[str, str] = {}  # known until something is given
 
     def keep(self, owned: Assignment) -> bool:
         """Whether somebody had a partition of a topic that it no longer wants."""
@@ -61,31 +62,33 @@ class _State:
     def give(self, partition: Partition, member: str) -> None:
         self.assigned[member].append(partition)
         self.owner[partition] = member
+        self._least_loaded.clear()
 
     def load(self, member: str) -> int:
         return len(self.assigned[member])
 
     def least_loaded(self, topic: str) -> str:
-        return min(self.subscribers[topic], key=lambda member: (self.load(member), member))
+        if topic not in self._least_loaded:
+            self._least_loaded[topic] = min(self.subscribers[topic], key=self.load)  # of equals the first by name
+        return self._least_loaded[topic]
 
     def is_even(self) -> bool:
         """Nobody could get a partition from a member that has at least two more."""
-        most: dict[str, int] = {}
-        for (topic, _), member in self.owner.items():
-            most[topic] = max(most.get(topic, 0), self.load(member))
-        return all(self.load(self.least_loaded(topic)) + 1 >= load for topic, load in most.items())
+        owners = {(topic, member) for (topic, _), member in self.owner.items()}
+        return all(self.load(member) <= self.load(self.least_loaded(topic)) + 1 for topic, member in owners)
 
     def even_out(self, candidates: Sequence[Partition]) -> bool:
+        """Whether anything moved. Looks at all candidates again and again, until nothing needs to move."""
         moved = False
-        again = True
+        again = not self.is_even()
         while again:
             again = False
             for partition in candidates:
-                if self.is_even():
-                    return moved
                 taker = self.least_loaded(partition[0])
                 if self.load(self.owner[partition]) > self.load(taker) + 1:
                     self._move(self._instead_of(partition, taker), taker)
+                    if self.is_even():
+                        return True
                     again = moved = True
         return moved
 
