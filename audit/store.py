@@ -28,12 +28,14 @@ import pyarrow as pa
 from audit.decode.folders import LogFolder
 from audit.decode.schemas import schema
 from audit.derive.partition import MADE
-from audit.store_files import STILL_OPEN, SUFFIX, TOPIC_NAMES, UNDECIDED, StoreFiles, settle
+from audit.store_files import STILL_OPEN, SUFFIX, TOPIC_NAMES, UNDECIDED, Lock, StoreFiles, settle
 from audit.store_tasks import BASE, Ingested, add_rows, derive_files, ingest_folders
 from audit.tables import AUDIT_RUNS, DERIVED_TABLES, OFFSET_COMMITS, TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["BASE", "DERIVED", "Ingested", "Run", "Store"]
 
 DERIVED = tuple(table.name for table in DERIVED_TABLES)
 
@@ -44,12 +46,13 @@ class Store:
         self.out = out
 
     def begin(self, run_id: str) -> Run:
-        """A new run. What killed ones have left is removed."""
+        """A new run. What killed ones have left is removed. StoreBusy, if another is going on."""
+        lock = self.files.lock()
         finished = self.files.finished_runs()
         for table in (*BASE, UNDECIDED, TOPIC_NAMES, *DERIVED):
             for stray in set(self.files.runs_of(table)) - set(finished):
                 self.files.remove(table, stray)
-        return Run(self.files, finished, run_id)
+        return Run(self.files, finished, run_id, lock)
 
     def table(self, spark: SparkSession, name: str) -> DataFrame:
         """As the last finished run has left it."""
@@ -91,10 +94,11 @@ class _Reader:
 
 
 class Run:
-    """One audit's part of the store."""
+    """One audit's part of the store, which it has to itself until `finish` or `release`."""
 
-    def __init__(self, files: StoreFiles, finished: Sequence[str], run_id: str) -> None:
+    def __init__(self, files: StoreFiles, finished: Sequence[str], run_id: str, lock: Lock | None) -> None:
         self.run_id = run_id
+        self._lock = lock
         self._files = files
         self._finished = finished
         self._is_settled = False
@@ -137,9 +141,16 @@ class Run:
 
     def finish(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """The run counts from here on, and derived tables of runs before are no longer needed. `rows`: audit_runs."""
+        assert rows, "a run that has read nothing is none"
         self._settle()
         self._files.write_run(pa.Table.from_pylist(list(rows), schema=schema(AUDIT_RUNS.name)), self.run_id)
         for table in DERIVED:
             for run_id in self._files.runs_of(table):
                 if run_id != self.run_id:
                     self._files.remove(table, run_id)
+        self.release()
+
+    def release(self) -> None:
+        """Let others begin; what was not finished will not count."""
+        if self._lock is not None:
+            self._lock.release()

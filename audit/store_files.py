@@ -10,6 +10,7 @@ of its own is `topic_names`: which topic has which id, by what commits say.
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
@@ -31,6 +32,29 @@ SUFFIX = ".parquet"
 ABORTED, COMMITTED, OPEN = "aborted", "committed", "open"
 
 
+class StoreBusy(OSError):
+    """Two runs at a time would take each other's files for those of one that was killed."""
+
+
+class Lock:
+    """Held until it is released, or forgotten, or the process ends."""
+
+    def __init__(self, folder: str) -> None:
+        self._file: int | None = os.open(os.path.join(folder, ".lock"), os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.release()
+            raise StoreBusy(f"{folder}: another audit is writing there") from None
+
+    def release(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    __del__ = release
+
+
 @dataclass(frozen=True)
 class StoreFiles:
     """Knows where everything lies. May be sent to tasks."""
@@ -47,6 +71,13 @@ class StoreFiles:
         """As Spark wants it."""
         root = self.out.rstrip("/") if "://" in self.out else f"file://{os.path.abspath(self.out)}"
         return "/".join((root, *names))
+
+    def lock(self) -> Lock | None:
+        """That nobody else writes. On other machines' file systems there is none."""
+        if "://" in self.out:
+            return None
+        os.makedirs(self.out, exist_ok=True)
+        return Lock(os.path.abspath(self.out))
 
     # --- runs
 

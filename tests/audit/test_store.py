@@ -11,6 +11,7 @@ import pytest
 from audit.decode.folders import find_logs
 from audit.derive import derive
 from audit.store import Run, Store
+from audit.store_files import StoreBusy
 from audit.store_tasks import pack
 from tests.audit.logs import Group, Logs
 from tests.audit.new_groups import new_epoch
@@ -32,6 +33,10 @@ def audit(spark: SparkSession, store: Store, logs: Logs, run_id: str, *, is_fini
     if is_finished:
         about = {"run_id": run_id, "started": started, "finished": datetime.now(UTC)}
         run.finish([about | row._asdict() for row in read])
+    else:
+        with pytest.raises(StoreBusy, match="another audit is writing there"):
+            store.begin("another")
+        run.release()  # as the end of its process does
     logs.reopen()
     return run
 
