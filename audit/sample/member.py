@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-PATIENCE_S = 60
+PATIENCE_S = 120
 POLL_MS = 50
 HEARTBEAT_MS = 100
 
@@ -141,8 +141,10 @@ class _Consumer:
                 match self._orders.get():
                     case ["rewind", count]:
                         self._rewind(int(count))
-                    case ["commit", partition, offset]:
-                        self._commit({int(partition): int(offset)})
+                    case ["commit", partition, offset] as order:
+                        if not self._commit({int(partition): int(offset)}):
+                            self._orders.put(order)
+                            break  # poll first: it takes part in the rebalance that came between
                     case []:
                         self._consumer.close()
                         return
@@ -153,7 +155,8 @@ class _Consumer:
             self._consumer.seek(place, offset)
         self._commit({place.partition: offset for place, offset in back.items()})
 
-    def _commit(self, offsets: dict[int, int]) -> None:
+    def _commit(self, offsets: dict[int, int]) -> bool:
+        """Whether the broker took it."""
         from kafka.errors import KafkaError
         from kafka.structs import OffsetAndMetadata
 
@@ -161,8 +164,9 @@ class _Consumer:
         try:
             self._consumer.commit(places)
         except KafkaError:
-            return  # a rebalance came between; the next owner commits
+            return False  # a rebalance came between; the next owner commits
         _say(committed=offsets)
+        return True
 
 
 def _say(**told: Any) -> None:

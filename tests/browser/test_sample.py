@@ -15,6 +15,7 @@ PLANTED = {
     "offset_rewind": "billing",
     "rebalance_storm": "shipping",
     "commit_by_non_owner": "index",
+    "idle_members": "search",
     "static_member_with_many_ids": "press",
     "crc_mismatch": None,  # in the log partition of `attic`, which cannot be read there
     "torn_tail": None,
