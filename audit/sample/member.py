@@ -39,21 +39,25 @@ class Member:
         self._assigned_times = 0
         self._news = threading.Condition()
         self._over = False
-        threading.Thread(target=self._listen, daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            told = json.loads(line)
-            with self._news:
-                if "assigned" in told:
-                    self.partitions = frozenset(told["assigned"])
-                    self._assigned_times += 1
-                else:
-                    self.committed |= {int(partition): offset for partition, offset in told["committed"].items()}
-                self._news.notify_all()
+        with self._process.stdout as lines:
+            for line in lines:
+                self._hear(json.loads(line))
         with self._news:
             self._over = True
+            self._news.notify_all()
+
+    def _hear(self, told: dict[str, Any]) -> None:
+        with self._news:
+            if "assigned" in told:
+                self.partitions = frozenset(told["assigned"])
+                self._assigned_times += 1
+            else:
+                self.committed |= {int(partition): offset for partition, offset in told["committed"].items()}
             self._news.notify_all()
 
     def wait(self, what: str, is_so: Callable[[Member], bool]) -> None:
@@ -92,6 +96,7 @@ class Member:
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait(PATIENCE_S)
+        self._listener.join()
 
     def _order(self, *words: object) -> None:
         assert self._process.stdin is not None
