@@ -104,7 +104,7 @@ def java_command(main_class: str, arguments: Sequence[str] = (), *, options: Seq
 
 
 def java_environment() -> dict[str, str]:
-    return os.environ | {"SPARK_HOME": str(spark_home()), "SPARK_LOCAL_IP": "127.0.0.1"}
+    return os.environ | {"SPARK_HOME": str(spark_home()), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_SCALA_VERSION": "2.13"}
 
 
 def start_gateway(options: Sequence[str] = (), *, silent: bool = False) -> Any:

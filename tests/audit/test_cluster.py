@@ -16,6 +16,7 @@ from tests.audit.standalone import cluster
 
 ROOT = Path(__file__).parent.parent.parent
 PACKAGES = ("audit", "coordinator", "protocol", "storage")
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 PATIENCE_S = 300
 
 
@@ -50,7 +51,8 @@ def test_an_audit_on_a_cluster_of_two_workers_finds_what_is_there(tmp_path: Path
             [
                 str(submit), "--master", master, "--py-files", str(packed(tmp_path)),
                 "--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.ui.enabled=false",
-                "--conf", "spark.executor.memory=512m", "--driver-memory", "512m",
+                "--conf", "spark.executor.memory=512m", "--driver-memory", "512m", "--driver-java-options", QUICK,
+                "--conf", f"spark.executor.extraJavaOptions={QUICK}",
                 str(ROOT / "audit" / "__main__.py"), data.as_uri(), "--out", (tmp_path / "out").as_uri(),
                 "--report", str(tmp_path / "report.html"), "--json",
             ],
