@@ -32,8 +32,10 @@ def need_chromium() -> str:
         if found := shutil.which(name):
             return found
     if os.geteuid() == 0 and shutil.which("apt-get"):
-        command = ["apt-get", "install", "-y", "--no-install-recommends", "chromium"]
-        subprocess.run(command, capture_output=True, timeout=600)
+        install = ["apt-get", "install", "-y", "--no-install-recommends", "chromium"]
+        if subprocess.run(install, capture_output=True, timeout=300).returncode:  # a new machine knows no packages yet
+            subprocess.run(["apt-get", "update"], capture_output=True, timeout=120)
+            subprocess.run(install, capture_output=True, timeout=300)
     return shutil.which("chromium") or pytest.skip("needs headless Chromium: `apt-get install chromium`")
 
 
