@@ -170,6 +170,8 @@ class CoordinatorHost:
         self._delivering = True
         try:
             while replies := self.runtime.take_replies():
+                if self.runtime.events:
+                    self._tell()  # before its members know: whoever sees them move finds the line in the log
                 for call, response in replies:
                     call.reply(response)  # type: ignore[attr-defined]
         finally:
