@@ -16,25 +16,30 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 
 from audit import baseline, report
 from audit.checks import Settings, check_run, parse_settings, run_checks
 from audit.decode.folders import LogFolder
+from audit.decode.partition_count import guess_partition_count
 from audit.decode.schemas import schema
 from audit.derive import derive
 from audit.find import find_folders
 from audit.moments import in_words
+from audit.one_pass import one_pass
 from audit.progress import Progress
 from audit.result import AuditError, Request, Result
-from audit.store import BASE, Store
+from audit.store import BASE, Run, Store
+from audit.store_files import StoreFiles
 from audit.store_tasks import Ingested
-from audit.tables import AUDIT_RUNS, CHECK_RESULTS, COMMIT_STEPS, FINDINGS, REBALANCES
+from audit.stored import narrowed, report_source
+from audit.tables import AUDIT_RUNS, CHECK_RESULTS, FINDINGS, LOG_BATCHES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Tables = dict[str, "DataFrame"]
-TIME_OF = {"log_batches": "max_time", COMMIT_STEPS.name: "time", REBALANCES.name: "time", FINDINGS.name: "time"}
+Judged = tuple[pa.Table, pa.Table]  # findings and check_results
 
 
 def run_audit(spark: SparkSession, request: Request, progress: Progress) -> Result:
@@ -76,43 +81,91 @@ def _store(spark: SparkSession, out: str | None) -> Iterator[Store]:
 
 def _run(spark: SparkSession, request: Request, settings: Settings, store: Store, progress: Progress) -> Result:
     started = datetime.now(UTC)
-    runs = store.files.finished_runs()
     run = store.begin(f"{started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:6]}")
-    before = baseline.ask(request.baseline, group=request.group) if request.baseline else None
-    folders, problems = find_folders(request.paths, request.group if request.out is None else None)
-    progress.step(f"reading {len(folders)} log folders, {sum(one.size_bytes for one in folders) / 1e6:,.0f} MB")
-    read = run.ingest(spark, folders)
-    problems += [f"{one.path}: {one.problem}" for one in read if one.problem]
-    this_run = _run_rows(run.run_id, started, folders, read)
-    progress.step("working out who owned what")
-    tables: Tables = {name: run.table(spark, name) for name in BASE} | run.derive(spark)
-    about_runs = pa.concat_tables([store.files.read_runs(), this_run])
-    tables[AUDIT_RUNS.name] = spark.createDataFrame(about_runs)
-    tables = _narrowed(spark, tables, request)
-    progress.step("checking")
-    answers = None
-    if before is not None and request.baseline:
-        answers = baseline.agreed(before, baseline.ask(request.baseline, group=request.group))
-    if request.until_ms is None:
-        findings, results = check_run(
-            spark, store.files, [*runs, run.run_id], about_runs, settings=settings, baseline=answers,
-            group=request.group,
+    try:
+        return _Audit(spark, request, settings, store.files, progress, run, started).run()
+    finally:
+        run.release()
+
+
+class _Audit:
+    """One audit, step by step."""
+
+    def __init__(
+        self, spark: SparkSession, request: Request, settings: Settings, files: StoreFiles, progress: Progress,
+        run: Run, started: datetime,
+    ) -> None:  # fmt: skip
+        self._spark, self._request, self._settings, self._files = spark, request, settings, files
+        self._progress, self._run, self._started = progress, run, started
+        self._runs = [*files.finished_runs(), run.run_id]
+        self._tables: Mapping[str, DataFrame] | None = None  # if they are not just those of the store
+
+    def run(self) -> Result:
+        request = self._request
+        before = baseline.ask(request.baseline, group=request.group) if request.baseline else None
+        folders, problems = find_folders(request.paths, request.group if request.out is None else None)
+        size = sum(folder.size_bytes for folder in folders)
+        self._progress.step(f"reading {len(folders)} log folders, {size / 1e6:,.0f} MB")
+        read, judged = self._read(folders, may_judge=before is None)
+        problems += [f"{one.path}: {one.problem}" for one in read if one.problem]
+        this_run = _run_rows(self._run.run_id, self._started, folders, read)
+        about_runs = pa.concat_tables([self._files.read_runs(), this_run])
+        findings, results = judged or self._judge(about_runs, before)
+        self._progress.step("writing the report")
+        findings = narrowed(ds.dataset(findings), FINDINGS.name, request).to_table()
+        for name, rows in ((FINDINGS.name, findings), (CHECK_RESULTS.name, results)):
+            self._files.write(rows, name, self._run.run_id, "all")
+        result = Result(
+            self._run.run_id, findings.to_pylist(), results.to_pylist(), len(folders),
+            sum(one.records for one in read), problems, request.report_path(),
         )  # fmt: skip
-    else:
-        findings, results = run_checks(tables, settings, baseline=answers)
-    progress.step("writing the report")
-    told = {}
-    for name, frame in ((FINDINGS.name, _in_time(findings, FINDINGS.name, request)), (CHECK_RESULTS.name, results)):
-        rows = frame.toArrow().cast(schema(name))
-        store.files.write(rows, name, run.run_id, "all")
-        tables[name], told[name] = run.table(spark, name), rows.to_pylist()
-    result = Result(
-        run.run_id, told[FINDINGS.name], told[CHECK_RESULTS.name], len(folders), sum(one.records for one in read),
-        problems, request.report_path(),
-    )  # fmt: skip
-    report.write(tables, result.report, _about(request, result, started))
-    run.finish(this_run.to_pylist())
-    return result
+        self._report(result, findings, results, about_runs)
+        self._run.finish(this_run.to_pylist())
+        return result
+
+    def _read(self, folders: Sequence[LogFolder], *, may_judge: bool) -> tuple[list[Ingested], Judged | None]:
+        """The base tables; and, if nothing stands against it, all the rest in the same pass."""
+        if len(self._runs) > 1 or self._request.until_ms is not None or not may_judge:
+            return self._run.ingest(self._spark, folders), None
+        ingested, judged = one_pass(
+            self._spark, self._files, self._run.run_id, folders, self._settings, group=self._request.group,
+            log_partition_count=guess_partition_count(folders),
+        )  # fmt: skip
+        return ingested, judged and (_arrow(FINDINGS.name, judged[0]), _arrow(CHECK_RESULTS.name, judged[1]))
+
+    def _judge(self, about_runs: pa.Table, before: baseline.Answers | None) -> Judged:
+        spark, request = self._spark, self._request
+        self._progress.step("working out who owned what")
+        derived = self._run.derive(spark)
+        answers = None
+        if before is not None and request.baseline:
+            answers = baseline.agreed(before, baseline.ask(request.baseline, group=request.group))
+        if request.until_ms is None:
+            self._progress.step("checking")
+            frames = check_run(
+                spark, self._files, self._runs, about_runs, settings=self._settings, baseline=answers,
+                group=request.group,
+            )  # fmt: skip
+        else:
+            whole = {name: self._run.table(spark, name) for name in BASE} | derived
+            self._tables = _until(spark, whole, request) | {AUDIT_RUNS.name: spark.createDataFrame(about_runs)}
+            self._progress.step("checking")
+            frames = run_checks(self._tables, self._settings, baseline=answers)
+        return frames[0].toArrow().cast(schema(FINDINGS.name)), frames[1].toArrow().cast(schema(CHECK_RESULTS.name))
+
+    def _report(self, result: Result, findings: pa.Table, results: pa.Table, about_runs: pa.Table) -> None:
+        about = _about(self._request, result, self._started)
+        if self._tables is None:
+            source = report_source(self._files, self._runs, about_runs, self._request)
+            report.write_from(source, result.report, about)
+        else:
+            told = {FINDINGS.name: findings, CHECK_RESULTS.name: results}
+            frames = {name: self._spark.createDataFrame(rows) for name, rows in told.items()}
+            report.write({**self._tables, **frames}, result.report, about)
+
+
+def _arrow(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    return pa.Table.from_pylist(list(rows), schema=schema(name))
 
 
 def _run_rows(run_id: str, started: datetime, folders: Sequence[LogFolder], read: Sequence[Ingested]) -> pa.Table:
@@ -137,27 +190,19 @@ def _run_rows(run_id: str, started: datetime, folders: Sequence[LogFolder], read
     return pa.Table.from_pylist(rows, schema=schema(AUDIT_RUNS.name))
 
 
-def _narrowed(spark: SparkSession, tables: Tables, request: Request) -> Tables:
-    """What is looked at. The end of a time span cuts the history itself, its beginning only hides what was before."""
-    if request.until_ms is not None:
-        until = f"timestamp_millis({request.until_ms})"
-        base = {name: tables[name].where(f"{_time_of(name)} < {until}") for name in BASE}
-        tables = tables | base | derive(spark, base)
+def _until(spark: SparkSession, tables: Tables, request: Request) -> Tables:
+    """As if the log had ended there."""
+    until = f"timestamp_millis({request.until_ms})"
+    base = {name: tables[name].where(f"{_time_of(name)} < {until}") for name in BASE}
+    tables = tables | base | derive(spark, base)
     if request.group is not None:
         mine = {name: frame for name, frame in tables.items() if "group_id" in frame.columns}
         tables = tables | {name: frame.where(frame["group_id"] == request.group) for name, frame in mine.items()}
-    return {name: _in_time(frame, name, request) for name, frame in tables.items()}
-
-
-def _in_time(frame: DataFrame, name: str, request: Request) -> DataFrame:
-    if request.since_ms is None or name not in TIME_OF:
-        return frame
-    last = "coalesce(until, time)" if name == FINDINGS.name else TIME_OF[name]
-    return frame.where(f"{last} IS NULL OR {last} >= timestamp_millis({request.since_ms})")
+    return tables
 
 
 def _time_of(name: str) -> str:
-    return TIME_OF.get(name, "record_time")
+    return "max_time" if name == LOG_BATCHES.name else "record_time"
 
 
 def _about(request: Request, result: Result, started: datetime) -> Mapping[str, Any]:

@@ -61,7 +61,7 @@ class StoreFiles:
 
     out: str  # a folder, or an address of pyarrow.fs
 
-    def _connect(self) -> tuple[FileSystem, str]:
+    def connect(self) -> tuple[FileSystem, str]:
         if "://" in self.out:
             filesystem, path = FileSystem.from_uri(self.out)
             return filesystem, path.rstrip("/")
@@ -96,7 +96,7 @@ class StoreFiles:
 
     def files_in(self, *names: str) -> list[FileInfo]:
         """Parquet files in a folder of the store, in the order of their names."""
-        filesystem, root = self._connect()
+        filesystem, root = self.connect()
         found = filesystem.get_file_info(FileSelector("/".join((root, *names)), allow_not_found=True))
         return sorted(
             (info for info in found if info.type == FileType.File and info.path.endswith(SUFFIX)),
@@ -105,17 +105,17 @@ class StoreFiles:
 
     def runs_of(self, table: str) -> list[str]:
         """Runs that have a folder in the table, finished or not."""
-        filesystem, root = self._connect()
+        filesystem, root = self.connect()
         found = filesystem.get_file_info(FileSelector(f"{root}/{table}", allow_not_found=True))
         return sorted(info.base_name.removeprefix("run=") for info in found if info.type == FileType.Directory)
 
     def exists(self, table: str, run_id: str, name: str | int) -> bool:
-        filesystem, root = self._connect()
+        filesystem, root = self.connect()
         (info,) = filesystem.get_file_info([f"{root}/{table}/run={run_id}/{name}{SUFFIX}"])
         return bool(info.type == FileType.File)
 
     def read(self, path: str, **how: Any) -> pa.Table:
-        filesystem, _ = self._connect()
+        filesystem, _ = self.connect()
         return pq.read_table(path, filesystem=filesystem, use_threads=False, partitioning=None, **how)
 
     def read_rows(
@@ -146,7 +146,7 @@ class StoreFiles:
         filters: Any = None,
     ) -> pa.Table:  # fmt: skip
         """All rows of the files with these names."""
-        filesystem, root = self._connect()
+        filesystem, root = self.connect()
         paths = [f"{root}/{table}/run={run_id}/{name}{SUFFIX}" for run_id in runs for name in names]
         found = [info.path for info in filesystem.get_file_info(paths) if info.type == FileType.File]
         kept = of or schema(table)
@@ -158,7 +158,7 @@ class StoreFiles:
             writer.write_table(rows)
 
     def writer(self, table: str, run_id: str, name: str | int, of: pa.Schema) -> pq.ParquetWriter:
-        filesystem, root = self._connect()
+        filesystem, root = self.connect()
         folder = f"{root}/{table}/run={run_id}"
         filesystem.create_dir(folder)
         texts = [path for field in of for path in _texts(field.name, field.type)]
@@ -166,7 +166,7 @@ class StoreFiles:
 
     def write_run(self, rows: pa.Table, run_id: str) -> None:
         """The run counts from here on: the file appears at once and whole."""
-        filesystem, root = self._connect()
+        filesystem, root = self.connect()
         folder = f"{root}/{AUDIT_RUNS.name}"
         filesystem.create_dir(folder)
         unfinished = f"{folder}/.{run_id}.unfinished"
@@ -174,12 +174,12 @@ class StoreFiles:
         filesystem.move(unfinished, f"{folder}/{run_id}{SUFFIX}")
 
     def remove(self, table: str, run_id: str) -> None:
-        filesystem, root = self._connect()
+        filesystem, root = self.connect()
         with suppress(FileNotFoundError):
             filesystem.delete_dir(f"{root}/{table}/run={run_id}")
 
     def remove_file(self, table: str, run_id: str, name: str | int) -> None:
-        filesystem, root = self._connect()
+        filesystem, root = self.connect()
         with suppress(FileNotFoundError):
             filesystem.delete_file(f"{root}/{table}/run={run_id}/{name}{SUFFIX}")
 

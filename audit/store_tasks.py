@@ -71,16 +71,20 @@ def ingest_folders(
     numbers = [folder.log_partition for folder in folders]
     if twice := sorted({number for number in numbers if numbers.count(number) > 1}):
         raise ValueError(f"log partition {twice[0]} is there twice: logs of one broker at a time")
-    packs = pack([(folder, folder.size_bytes) for folder in folders], _task_count(spark))
+    packs = pack([(folder, folder.size_bytes) for folder in folders], task_count(spark))
 
     def ingest(number: int) -> Iterator[tuple[Any, ...]]:
         for folder in packs[number]:
-            yield _ingest(files, run_id, folder, offsets.get(folder.log_partition, 0))
+            yield ingest_folder(files, run_id, folder, offsets.get(folder.log_partition, 0))
 
-    return sorted(Ingested(*row) for row in _run_tasks(spark, len(packs), ingest, INGESTED))
+    return sorted(Ingested(*row) for row in run_tasks(spark, len(packs), ingest, INGESTED))
 
 
-def _ingest(files: StoreFiles, run_id: str, folder: LogFolder, start: int) -> Ingested:
+def ingest_folder(
+    files: StoreFiles, run_id: str, folder: LogFolder, start: int,
+    take: Callable[[str, pa.RecordBatch], object] | None = None,
+) -> Ingested:  # fmt: skip
+    """All base tables of one folder. `take` gets what is written, too."""
     if folder.end_offset < start:
         problem = f"ends at log offset {folder.end_offset}, but {start} was read before: is it another broker's?"
         return Ingested(folder.path, folder.log_partition, start, None, 0, problem)
@@ -90,6 +94,8 @@ def _ingest(files: StoreFiles, run_id: str, folder: LogFolder, start: int) -> In
             writers = {name: open_files.enter_context(PartitionWriters(files, name, run_id)) for name in BASE}
             for name, batch in read_tables(folder, BASE, Wanted(from_offset=start)):
                 writers[name].write(folder.log_partition, batch)
+                if take is not None:
+                    take(name, batch)
                 if name == LOG_BATCHES.name:
                     records += pc.sum(batch["record_count"]).as_py() or 0
     except OSError as error:  # what is written of it must not count: the next run begins here again
@@ -104,7 +110,7 @@ def _ingest(files: StoreFiles, run_id: str, folder: LogFolder, start: int) -> In
 
 def derive_files(spark: SparkSession, files: StoreFiles, runs: Sequence[str]) -> None:
     """Derived tables of the last of the runs, from the base tables of all of them."""
-    packs = pack(_sizes(files, runs).items(), _task_count(spark))
+    packs = pack(_sizes(files, runs).items(), task_count(spark))
 
     def derive(number: int) -> Iterator[tuple[Any, ...]]:
         for log_partition in packs[number]:
@@ -113,7 +119,7 @@ def derive_files(spark: SparkSession, files: StoreFiles, runs: Sequence[str]) ->
                 files.write(table, name, runs[-1], log_partition)
         return iter(())
 
-    _run_tasks(spark, len(packs), derive, {"done": "boolean"})
+    run_tasks(spark, len(packs), derive, {"done": "boolean"})
 
 
 def _sizes(files: StoreFiles, runs: Sequence[str]) -> dict[int, int]:
@@ -143,11 +149,11 @@ def pack(work: Iterable[tuple[Any, int]], count: int) -> list[list[Any]]:
     return packs
 
 
-def _task_count(spark: SparkSession) -> int:
+def task_count(spark: SparkSession) -> int:
     return spark.sparkContext.defaultParallelism * TASKS_PER_CORE
 
 
-def _run_tasks(
+def run_tasks(
     spark: SparkSession, count: int, task: Callable[[int], Iterator[tuple[Any, ...]]], columns: Mapping[str, str]
 ) -> list[tuple[Any, ...]]:
     """One Spark task per number below `count`. The rows that they yield."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from heapq import merge
+from operator import itemgetter
 from pathlib import Path
 
 from coordinator.partitioner import partition_of
@@ -32,10 +34,14 @@ def make_log(folder: Path, *, commits: int, generations: int, groups: int = 200,
     directory = LogDirectory.open(RealDisk(), str(folder), lambda _: config)
     per_group = generations // groups
     requests = commits // (groups * per_group * PER_COMMIT)
+    stories: dict[int, list[Iterator[tuple[bytes, int]]]] = {}
     for number in range(groups):
         group_id = f"group-{number:05d}"
-        log = directory.log("__consumer_offsets", partition_of(group_id, LOG_PARTITIONS))
-        for batch, at in _story(group_id, per_group, requests, random.Random(f"{seed} {number}")):
+        story = _story(group_id, per_group, requests, random.Random(f"{seed} {number}"))
+        stories.setdefault(partition_of(group_id, LOG_PARTITIONS), []).append(story)
+    for log_partition, together in stories.items():
+        log = directory.log("__consumer_offsets", log_partition)
+        for batch, at in merge(*together, key=itemgetter(1)):  # as one clock would have them
             log.append(batch, now=at, verify=False)
     directory.close()
 

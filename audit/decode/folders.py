@@ -58,6 +58,7 @@ class LogFolder:
     active_base: int  # the segment that was written to
     active_bytes: int  # and how long it was
     size_bytes: int  # of all segments
+    end_time_ms: int | None = None  # of the last batches, which is nearly always the latest; None: unknown
 
     def segments(self) -> list[SegmentFile]:
         """The files that make up this log now, in order, as far as it went when it was found."""
@@ -114,7 +115,8 @@ def list_segments(folder: str) -> list[SegmentFile]:
     for base, output in sorted(logs.get(SWAP, {}).items()):
         if cleaned and base >= min(cleaned):
             continue
-        end = max(base + 1, end_of(output.path, output.size_bytes, None) or 0)
+        found = end_of(output.path, output.size_bytes, None)
+        end = max(base + 1, found.offset if found else 0)
         current = {other: segment for other, segment in current.items() if not base <= other < end}
         current[base] = output
     return [current[base] for base in sorted(current)]
@@ -159,11 +161,12 @@ def _look_at(
     end = end_of(active.path, active.size_bytes, index)
     cleaned_to = None if checkpoints is None else checkpoints.get(log_partition, 0)
     first = next((offset for one in segments if (offset := first_offset_in(one.path)) is not None), None)
-    end_offset = active.base_offset if end is None else end
+    end_offset = active.base_offset if end is None else end.offset
     size_bytes = sum(one.size_bytes for one in segments)
     folder = LogFolder(
-        path, log_partition, first, end_offset, cleaned_to, active.base_offset, active.size_bytes, size_bytes
-    )
+        path, log_partition, first, end_offset, cleaned_to, active.base_offset, active.size_bytes, size_bytes,
+        None if end is None else end.time_ms,
+    )  # fmt: skip
     return folder, []
 
 

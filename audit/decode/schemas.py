@@ -17,6 +17,7 @@ _SIMPLE = {
     "bigint": pa.int64(),
     "double": pa.float64(),
     "string": pa.string(),
+    "binary": pa.binary(),
     "boolean": pa.bool_(),
     "timestamp": TIMESTAMP,
 }

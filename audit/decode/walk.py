@@ -40,6 +40,7 @@ WHOLE_HEADER: Final = np.dtype((np.void, BATCH_HEADER_BYTES))  # numpy copies he
 CRC, TORN, GARBAGE, UNDECODABLE = "crc", "torn", "garbage", "undecodable"
 
 WINDOW_BYTES: Final = 1 << 21
+LAST_BATCHES: Final = 100  # that tell the time at the end of a log
 
 _length_at = Struct(">i").unpack_from
 
@@ -224,14 +225,21 @@ def first_offset_in(path: str) -> int | None:
         return None
 
 
-def end_of(path: str, size_bytes: int, index: str | None) -> int | None:
-    """The offset after the last batch of a file; None if there is none. The offset index saves reading all of it."""
+class End(NamedTuple):
+    """Of a log file."""
+
+    offset: int  # after the last batch
+    time_ms: int  # greatest among the last batches
+
+
+def end_of(path: str, size_bytes: int, index: str | None) -> End | None:
+    """None if there is no batch. The offset index saves reading all of the file."""
     position = _last_indexed(index) if index else 0
     end = _end_from(path, position, size_bytes) if 0 < position < size_bytes else None
     return _end_from(path, 0, size_bytes) if end is None else end
 
 
-def _end_from(path: str, position: int, size_bytes: int) -> int | None:
+def _end_from(path: str, position: int, size_bytes: int) -> End | None:
     found = walk(files.read(path, position, size_bytes - position))
     if position and (not len(found.positions) or found.positions[0] != 0 or 0 in found.damaged):
         return None  # the index does not fit its file
@@ -239,7 +247,8 @@ def _end_from(path: str, position: int, size_bytes: int) -> int | None:
     if not sound:
         return None
     last = found.headers[sound[-1]]
-    return int(last["base_offset"]) + int(last["last_offset_delta"]) + 1
+    time_ms = max(int(found.headers[number]["max_timestamp"]) for number in sound[-LAST_BATCHES:])
+    return End(int(last["base_offset"]) + int(last["last_offset_delta"]) + 1, time_ms)
 
 
 def _last_indexed(index: str) -> int:

@@ -20,17 +20,22 @@ from typing import TYPE_CHECKING, Any
 from audit.report.gather import gather
 from audit.report.page import page
 from audit.report.payload import payload
-from audit.report.source import source_of
+from audit.report.source import Source, source_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["write"]
+__all__ = ["write", "write_from"]
 
 
 def write(tables: Mapping[str, DataFrame], path: str, about: Mapping[str, Any]) -> None:
     """`about`: what a reader should know of this run, label by label; `title` names the report."""
+    write_from(source_of(tables), path, about)
+
+
+def write_from(source: Source, path: str, about: Mapping[str, Any]) -> None:
+    """The same from tables that need not be Spark's."""
     from audit.checks import ALL
 
-    gathered = gather(source_of(tables), {name: check.about for name, check in ALL.items()})
+    gathered = gather(source, {name: check.about for name, check in ALL.items()})
     Path(path).write_text(page(payload(gathered, about)), encoding="utf-8")

@@ -1,0 +1,52 @@
+"""The tables of a store as Arrow datasets, narrowed to what is asked for: what the report is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from audit.decode.schemas import schema
+from audit.report.source import ArrowSource
+from audit.result import Request
+from audit.store import BASE
+from audit.store_files import StoreFiles
+from audit.tables import AUDIT_RUNS, CHECK_RESULTS, COMMIT_STEPS, FINDINGS, LOG_BATCHES, REBALANCES, TABLES
+
+TIMES = {
+    LOG_BATCHES.name: pc.field("max_time"),
+    COMMIT_STEPS.name: pc.field("time"),
+    REBALANCES.name: pc.field("time"),
+    FINDINGS.name: pc.coalesce(pc.field("until"), pc.field("time")),
+}
+
+OF_THE_LOG_TOO = (FINDINGS.name, CHECK_RESULTS.name)  # rows without a group are about the log
+
+
+def report_source(files: StoreFiles, runs: Sequence[str], about_runs: pa.Table, request: Request) -> ArrowSource:
+    """`runs`: whose base tables count; the last one has the derived tables. `about_runs`: audit_runs."""
+    datasets = {name: narrowed(_dataset(files, name, runs), name, request) for name in TABLES}
+    return ArrowSource(datasets | {AUDIT_RUNS.name: ds.dataset(about_runs)})
+
+
+def narrowed(dataset: ds.Dataset, name: str, request: Request) -> ds.Dataset:
+    """One group's rows, if one was asked for, and nothing that was over before the time from which on was asked."""
+    if request.group is not None and "group_id" in dataset.schema.names:
+        mine = pc.field("group_id") == request.group
+        dataset = dataset.filter(mine | pc.field("group_id").is_null() if name in OF_THE_LOG_TOO else mine)
+    if request.since_ms is not None and name in TIMES:
+        since = pa.scalar(datetime.fromtimestamp(request.since_ms / 1000, UTC), pa.timestamp("us", "UTC"))
+        dataset = dataset.filter(TIMES[name].is_null() | (TIMES[name] >= since))
+    return dataset
+
+
+def _dataset(files: StoreFiles, name: str, runs: Sequence[str]) -> ds.Dataset:
+    filesystem, _ = files.connect()
+    of_runs = runs if name in BASE else runs[-1:]
+    paths = [info.path for run_id in of_runs for info in files.files_in(name, f"run={run_id}")]
+    if not paths:
+        return ds.dataset(schema(name).empty_table())
+    return ds.dataset(paths, schema=schema(name), format="parquet", filesystem=filesystem, partitioning=None)
