@@ -77,6 +77,8 @@ bench: install  ## figures for docs/performance.md, with ratios against Apache K
 	$(BIN)/python -m benchmarks.storage
 	$(BIN)/python -m benchmarks.broker $(PEER)
 	$(BIN)/python -m benchmarks.groups $(PEER)
+	$(BIN)/python -m benchmarks.audit_decode
+	$(BIN)/python -m benchmarks.audit
 
 fuzz: install  ## decode 10 million mutated frames (10 minutes on 2 cores)
 	$(BIN)/python -m benchmarks.fuzz --frames 10000000
