@@ -64,7 +64,7 @@ rewrite: install  ## play the scenes in tests/transcripts and write down what is
 	$(BIN)/python -m tests.transcripts
 
 clean:  ## remove the environment and caches
-	rm -rf .venv .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .mypy_cache .ruff_cache .hypothesis .import_linter_cache kohort-audit
 
 vectors: install  ## make tests/data/message_vectors.xz anew (needs Java and Maven)
 	$(BIN)/python -m tests.kafka.make_message_vectors
