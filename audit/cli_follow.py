@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
+import signal
+import time
 
 from audit.cli import (
     COULD_NOT_RUN,
@@ -54,6 +57,8 @@ def run(options: argparse.Namespace) -> int:
     if not folders:
         return COULD_NOT_RUN
     with spark_session(options) as spark:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark's would cancel what is running, with noise
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)
         follower = Follower(
             spark, options.path, tell, group=options.group, settings=settings, window_s=round(options.window * 60)
         )
@@ -61,10 +66,11 @@ def run(options: argparse.Namespace) -> int:
             earlier = follower.look_back(folders)
             query = follower.start()
             complain(f"following {len(folders)} log folders; {earlier} earlier findings are not shown")
-            while not query.awaitTermination(WAIT_S):
-                pass
+            while query.isActive:
+                time.sleep(WAIT_S)
+            complain(f"the stream has ended: {query.exception()}")
+            return COULD_NOT_RUN
         except KeyboardInterrupt:
             return 0
         finally:
             follower.close()
-    return 0

@@ -3,7 +3,7 @@
 Spark streams the headers of new batches from the log; positions are log offsets. With each micro-batch the partitions
 of the log that it is about are read on to the same place, what follows from their recent history is worked out anew,
 and checked. A finding is told once: it is known by its check and its place, not by its words, which change while it
-lasts.
+lasts. One that goes on is told again, now and then.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 INTERVAL = "500 milliseconds"
+AGAIN = timedelta(seconds=30)  # how soon a finding that goes on is told again
 # These ask about the log as a whole, or about a state that only stands when nothing is being written.
 NOT_LIVE = {"hot_log_partition", "offset_overlap_or_gap", "torn_tail", "orphaned_offsets", "group_in_wrong_partition"}
 LIVE = tuple(name for name in ALL if name not in NOT_LIVE)
@@ -51,7 +52,7 @@ class Follower:
         self._settings = settings
         self._window = timedelta(seconds=window_s)
         self._recent: dict[int, Recent] = {}
-        self._known: dict[tuple[Any, ...], datetime] = {}
+        self._known: dict[tuple[Any, ...], tuple[datetime | None, datetime]] = {}  # until when it lasted, and when told
         self._scratch = tempfile.TemporaryDirectory(prefix="kohort-follow-")
 
     def look_back(self, folders: list[LogFolder]) -> int:
@@ -62,20 +63,30 @@ class Follower:
         return len(self._new_findings(list(self._recent)))
 
     def start(self) -> StreamingQuery:
-        """From where look_back ended. Stop what is returned to stop."""
+        """From where look_back ended. Stop what is returned to stop.
+
+        The stream begins one batch earlier, where there is one: the first micro-batch takes Spark seconds of getting
+        ready, which are better spent before anybody waits for a finding.
+        """
         offsets = {str(partition): recent.next_offset for partition, recent in self._recent.items()}
+        for partition, recent in self._recent.items():
+            if recent.next_offset > (recent.folder.first_offset or 0):
+                offsets[str(partition)] -= 1
+                break
         stream = (
             self._spark.readStream.format(FORMAT)
             .options(table=LOG_BATCHES.name, paths=json.dumps(self._paths), offsets=json.dumps(offsets))
             .options(**({"group": self._group} if self._group else {}))
             .load()
         )
-        return (
+        query = (
             stream.writeStream.foreachBatch(self._take)
             .option("checkpointLocation", f"{self._scratch.name}/{time.time_ns()}")
             .trigger(processingTime=INTERVAL)
             .start()
         )
+        query.processAllAvailable()
+        return query
 
     def close(self) -> None:
         self._scratch.cleanup()
@@ -108,11 +119,18 @@ class Follower:
         if not partitions:
             return []
         findings, _ = check_tables(self._tables(partitions), self._settings, only=LIVE)
-        new = [row for row in findings if _place(row) not in self._known]
-        self._known |= {_place(row): datetime.now(UTC) for row in new}
+        now = datetime.now(UTC)
+        new = [row for row in findings if self._is_news(row, now)]
+        self._known |= {_place(row): (row["until"], now) for row in new}
         horizon = self._horizon() - self._window
-        self._known = {place: when for place, when in self._known.items() if when >= horizon}
+        self._known = {place: known for place, known in self._known.items() if known[1] >= horizon}
         return new
+
+    def _is_news(self, finding: Finding, now: datetime) -> bool:
+        if (known := self._known.get(_place(finding))) is None:
+            return True
+        until, told = known
+        return finding["until"] != until and now - told >= AGAIN
 
     def _tables(self, partitions: list[int]) -> Mapping[str, pa.Table]:
         recent = [self._recent[partition] for partition in partitions]
