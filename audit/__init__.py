@@ -9,8 +9,13 @@ derive/     base tables -> ownership, rebalances, facts about partitions
 assignors/  range, roundrobin, sticky, cooperative-sticky as pure functions, for the what-if
 checks/     one file per rule: tables -> findings
 report/     tables -> one HTML file
-run.py      an audit from the paths to the report
-cli.py      `kohort audit`
+store.py    the tables as Parquet, which remember what compaction has removed
+owners.py   who owned each partition at a moment
+session.py  Spark, in a JVM of our own launch (jvm.py)
+one_pass.py a log folder -> tables and findings, as Spark's tasks do it; run.py: an audit from the paths to the report
+follow.py   the same as a stream, beside a running broker
+cli*.py     `kohort audit`, `kohort audit owners`, `kohort audit follow`
+sample/     what `make audit` has to show
 
 A group lives in one partition of the log, so everything about a group can be worked out where that partition is read.
 """
