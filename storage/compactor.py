@@ -239,6 +239,13 @@ class _OffsetMap:
             if key is not None:
                 offsets[key if len(key) <= MAX_PLAIN_KEY_BYTES else _digest(key)] = offset
 
+    def holds(self, record: Record) -> bool:
+        """Whether the map was made of this very record, and so of all of its batch."""
+        key = record.key
+        if key is None:
+            return False
+        return self.offsets.get(key if len(key) <= MAX_PLAIN_KEY_BYTES else _digest(key)) == record.offset
+
     def is_newest(self, key: bytes, offset: int) -> bool:
         newest = self.offsets.get(key if len(key) <= MAX_PLAIN_KEY_BYTES else _digest(key))
         return newest is None or offset >= newest
@@ -321,7 +328,11 @@ class _Retention:
         )
 
     def _judge_data(self, header: BatchHeader, chunk: bytes, at: int) -> tuple[int, int | None]:
-        """(how many records stay, the delete horizon to set if any)."""
+        """(how many records stay, the delete horizon to set if any).
+
+        A tombstone's time begins in the run that removes what it deletes: the one whose map holds it. A batch that
+        did not fit into the map has tombstones for good, even if it has become smaller since, or the map larger.
+        """
         if header.is_transactional:
             self.producers_with_data.add(header.producer_id)
             if self.outcomes.is_aborted(header):
@@ -329,8 +340,8 @@ class _Retention:
         count, has_tombstone = 0, False
         for record in self._kept(header, chunk, at):
             count += 1
-            has_tombstone = has_tombstone or (record.value is None and record.offset < self.offsets.end_offset)
-        if has_tombstone and not header.has_delete_horizon and self.offsets.takes(header):
+            has_tombstone = has_tombstone or (record.value is None and self.offsets.holds(record))
+        if has_tombstone and not header.has_delete_horizon:
             return count, self.new_horizon_ms
         return count, None
 
