@@ -136,9 +136,9 @@ class _Audit:
     def _judge(self, about_runs: pa.Table, before: baseline.Answers | None) -> Judged:
         spark, request = self._spark, self._request
         self._progress.step("working out who owned what")
-        derived = self._run.derive(spark)
+        self._run.work_out(spark)
         answers = None
-        if before is not None and request.baseline:
+        if before is not None and request.baseline and request.until_ms is None:  # it knows of now, not of then
             answers = baseline.agreed(before, baseline.ask(request.baseline, group=request.group))
         if request.until_ms is None:
             self._progress.step("checking")
@@ -147,8 +147,10 @@ class _Audit:
                 group=request.group,
             )  # fmt: skip
         else:
-            whole = {name: self._run.table(spark, name) for name in BASE} | derived
-            self._tables = _until(spark, whole, request) | {AUDIT_RUNS.name: spark.createDataFrame(about_runs)}
+            whole = {name: self._run.table(spark, name) for name in BASE}
+            self._tables = _until(spark, whole, request) | {
+                AUDIT_RUNS.name: spark.createDataFrame(about_runs.combine_chunks())
+            }
             self._progress.step("checking")
             frames = run_checks(self._tables, self._settings, baseline=answers)
         return frames[0].toArrow().cast(schema(FINDINGS.name)), frames[1].toArrow().cast(schema(CHECK_RESULTS.name))
@@ -191,10 +193,10 @@ def _run_rows(run_id: str, started: datetime, folders: Sequence[LogFolder], read
 
 
 def _until(spark: SparkSession, tables: Tables, request: Request) -> Tables:
-    """As if the log had ended there."""
+    """All tables, from base tables, as if the log had ended there."""
     until = f"timestamp_millis({request.until_ms})"
-    base = {name: tables[name].where(f"{_time_of(name)} < {until}") for name in BASE}
-    tables = tables | base | derive(spark, base)
+    base = {name: frame.where(f"{_time_of(name)} < {until}") for name, frame in tables.items()}
+    tables = base | derive(spark, base)
     if request.group is not None:
         mine = {name: frame for name, frame in tables.items() if "group_id" in frame.columns}
         tables = tables | {name: frame.where(frame["group_id"] == request.group) for name, frame in mine.items()}

@@ -125,10 +125,14 @@ class Run:
 
     # --- derived tables
 
-    def derive(self, spark: SparkSession) -> dict[str, DataFrame]:
-        """Work out the tables of MADE from the whole of the base tables."""
+    def work_out(self, spark: SparkSession) -> None:
+        """The tables of MADE, from the whole of the base tables."""
         self._settle()
         derive_files(spark, self._files, [*self._finished, self.run_id])
+
+    def derive(self, spark: SparkSession) -> dict[str, DataFrame]:
+        """Work them out, and here they are."""
+        self.work_out(spark)
         return {name: self.table(spark, name) for name in MADE}
 
     def replace(self, spark: SparkSession, name: str, frame: DataFrame) -> DataFrame:

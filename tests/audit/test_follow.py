@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-
 from audit.sample.broker import BrokerProcess
 from audit.sample.incidents import Sample
 from audit.sample.member import Member
