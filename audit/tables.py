@@ -72,7 +72,7 @@ OFFSET_COMMITS = Table(
     _columns("""
     log_partition    int        partition of __consumer_offsets
     log_offset       bigint     of the record
-    record_time      timestamp  of the record
+    record_time      timestamp  of the record (1970 if it has none)
     group_id         string     the group
     topic            string     the topic
     partition        int        the topic's partition
@@ -98,7 +98,7 @@ GROUP_GENERATIONS = Table(
     _columns("""
     log_partition    int        partition of __consumer_offsets
     log_offset       bigint     of the record
-    record_time      timestamp  of the record
+    record_time      timestamp  of the record (1970 if it has none)
     group_id         string     the group
     group_type       string     classic, consumer, share
     record_type      int        key type: 2 classic; 3, 6 consumer epoch and target epoch; 11, 12 share likewise
@@ -123,7 +123,7 @@ MEMBER_ASSIGNMENTS = Table(
     _columns("""
     log_partition    int        partition of __consumer_offsets
     log_offset       bigint     of the record
-    record_time      timestamp  of the record
+    record_time      timestamp  of the record (1970 if it has none)
     group_id         string     the group
     group_type       string     classic, consumer, share
     record_type      int        2 classic member; 5, 10 who it is; 7, 13 target assignment; 8, 14 current assignment
@@ -156,7 +156,7 @@ OTHER_RECORDS = Table(
     _columns("""
     log_partition    int        partition of __consumer_offsets
     log_offset       bigint     of the record
-    record_time      timestamp  of the record
+    record_time      timestamp  of the record (1970 if it has none)
     record_type      int        key type, null without a key
     group_id         string     the group, if the key could be read
     tombstone        boolean    null value

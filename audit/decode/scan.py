@@ -17,7 +17,7 @@ from audit.decode.columns import texts
 from audit.decode.folders import LogFolder
 from audit.decode.log_batches import batches_in, shown_batches, stretches_in
 from audit.decode.rows import RawRecord, Row, Rows, resolved, unresolved
-from audit.decode.schemas import from_rows, schema, uuid_text
+from audit.decode.schemas import MAX_MS, from_rows, schema, uuid_text
 from audit.decode.segments import Segment, load_segments
 from audit.decode.split import Block, Records, blocks
 from audit.decode.topics import names_of
@@ -145,7 +145,8 @@ def _of_data(block: Block, is_control: Array, wanted: Wanted) -> Records:
     if is_control[block.first : block.stop].any():
         records = records.pick(~is_control[records.batch])
     kept = wanted.records(records.offset, records.time_ms)
-    return records if kept is None or kept.all() else records.pick(kept)
+    records = records if kept is None or kept.all() else records.pick(kept)
+    return records._replace(time_ms=np.clip(records.time_ms, 0, MAX_MS))  # all that follows relies on a time
 
 
 def _raw_records(part: _Part, log_partition: int) -> Iterator[RawRecord]:

@@ -43,8 +43,8 @@ def visible_commits(commits: pa.Table, intervals: pa.Table) -> tuple[Commits, An
     group, groups = codes(joined(visible["group_id"], intervals["group_id"]))
     topic, _ = codes(joined(visible["topic"], intervals["topic"]))
     partition = joined(visible["partition"], intervals["partition"]).to_numpy().astype(np.int64)
-    of_group, _ = codes(pa.array(group << 32 | topic))
-    place, _ = codes(pa.array(of_group << 32 | partition))
+    of_group, _ = codes(pa.array(paired(group, topic)))
+    place, _ = codes(pa.array(paired(of_group, partition)))
     count = len(visible)
     return _sorted(visible, place[:count], group[:count], groups), place[count:]
 
@@ -71,6 +71,11 @@ def codes(column: pa.Array) -> tuple[Any, pa.Array]:
     """Equal values as equal numbers, and the values by number. There must be no nulls."""
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), encoded.dictionary
+
+
+def paired(first: Any, second: Any) -> Any:
+    """Two numbers of 32 bits as one. A partition may be negative: assignments are bytes that some client wrote."""
+    return first << 32 | second & 0xFFFFFFFF
 
 
 def joined(first: pa.ChunkedArray, second: pa.ChunkedArray) -> pa.Array:

@@ -15,6 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from audit.derive.commits import paired
+
 Place = tuple[str, int]
 
 CLASSIC_GENERATION, GROUP_EPOCH, MEMBER, TARGET_EPOCH, TARGET, CURRENT = 2, 3, 5, 6, 7, 8  # types of keys
@@ -218,8 +220,10 @@ def _places(column: pa.ChunkedArray) -> list[list[Place] | None]:
         topics = pc.coalesce(topics, items.field("topic_id"))
     codes, names = _encoded(topics)
     numbers = items.field("partition").to_numpy(zero_copy_only=False)
-    distinct, which = np.unique(codes.astype(np.int64) << 32 | numbers.astype(np.int64), return_inverse=True)
-    places = [(names[code >> 32], code & 0xFFFFFFFF) for code in distinct.tolist()]
+    _, firsts, which = np.unique(
+        paired(codes.astype(np.int64), numbers.astype(np.int64)), return_index=True, return_inverse=True
+    )
+    places = [(names[code], number) for code, number in zip(codes[firsts], numbers[firsts].tolist(), strict=True)]
     return _slices(array, [places[code] for code in which.tolist()], list)
 
 

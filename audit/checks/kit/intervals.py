@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from audit.checks.kit.check import Row
 from audit.checks.kit.steps import Array
-from audit.derive.commits import codes
+from audit.derive.commits import codes, paired
 
 FOREVER = np.iinfo(np.int64).max
 RANK_BITS = 32
@@ -76,8 +76,8 @@ class Intervals:
     def _codes(self) -> Array:
         group, _ = codes(self._unsorted["group_id"].combine_chunks())
         topic, _ = codes(self._unsorted["topic"].combine_chunks())
-        both, _ = codes(pa.array(group << 32 | topic))
-        return both << 32 | self._unsorted["partition"].to_numpy()
+        both, _ = codes(pa.array(paired(group, topic)))
+        return paired(both, self._unsorted["partition"].to_numpy().astype(np.int64))
 
     @cached_property
     def _order(self) -> Array:

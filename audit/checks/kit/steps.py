@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit.derive.commits import codes, joined
+from audit.derive.commits import codes, joined, paired
 
 Array: TypeAlias = Any  # of numpy
 
@@ -103,14 +103,14 @@ class Steps:
     def _places(self) -> Array:
         """Of the steps, then of partition_facts, numbered alike."""
         partition = joined(self.table["partition"], self._facts["partition"]).to_numpy().astype(np.int64)
-        place, _ = codes(pa.array(self._topics_of_groups << 32 | partition))
+        place, _ = codes(pa.array(paired(self._topics_of_groups, partition)))
         return place
 
     @cached_property
     def _topics_of_groups(self) -> Array:
         group, _ = codes(joined(self.table["group_id"], self._facts["group_id"]))
         topic, _ = codes(joined(self.table["topic"], self._facts["topic"]))
-        both, _ = codes(pa.array(group << 32 | topic))
+        both, _ = codes(pa.array(paired(group, topic)))
         return both
 
     def usual(self, name: str, if_null: int = 0) -> Array:
