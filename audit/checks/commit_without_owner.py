@@ -20,7 +20,7 @@ CHECK = Check(
 )
 
 
-def find(part: Part, _: Limits) -> Iterator[Row]:
+def find(part: Part, limits: Limits) -> Iterator[Row]:
     """Generation 0 is that of groups whose consumers assign themselves: there nobody ever owns anything."""
     steps = part.steps
     ownerless = ~steps.tombstone & ~steps.owned & (steps.numbers("group_generation") > 0)
@@ -28,7 +28,7 @@ def find(part: Part, _: Limits) -> Iterator[Row]:
     with_members = {(row["group_id"], row["generation"]) for row in part.rebalances} if hits else set()
     for hit in hits:
         first = hit.first
-        if first["group_id"] in part.unclear_owners:
+        if first["group_id"] in part.unclear_owners or hit.rows < limits["commits"]:
             continue
         had_members = (first["group_id"], first["group_generation"]) in with_members
         by = f", by {first['member_id']}" if first["member_id"] else ""

@@ -34,7 +34,7 @@ def find(part: Part, limits: Limits) -> Iterator[Row]:
     for row in part.rebalances:
         groups.setdefault(row["group_id"], []).append(row)
     for group_id, rows in groups.items():
-        for storm in _storms(rows, int(limits["rebalances"]), limits["minutes"] * 60):
+        for storm in _storms(rows, max(1, int(limits["rebalances"])), limits["minutes"] * 60):
             first, last = storm[0], storm[-1]
             yield finding(
                 CHECK,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import inf
 from typing import NamedTuple
 
 from audit.checks.kit.check import Check, Limits
@@ -40,5 +41,7 @@ def parse_settings(texts: Iterable[str]) -> Settings:
             number = float(value)
         except ValueError:
             raise ValueError(f"{text!r}: {value!r} is not a number") from None
+        if not 0 <= number < inf:
+            raise ValueError(f"{text!r}: {value!r} is not a number from 0 on")
         thresholds.setdefault(check_name, {})[name] = number
     return Settings(thresholds)

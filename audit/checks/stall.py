@@ -77,7 +77,7 @@ class _Movement:
         start, end = np.searchsorted(self._topic, topic, "left"), np.searchsorted(self._topic, topic, "right")
         times = self._time_ms[start:end]
         times = times[np.searchsorted(times, since_ms, "right") : np.searchsorted(times, until_ms, "left")]
-        return len(times) >= limits["commits"] and (times[-1] - times[0]) / 1000 >= limits["minutes"] * 60
+        return len(times) >= max(1, limits["commits"]) and (times[-1] - times[0]) / 1000 >= limits["minutes"] * 60
 
 
 def _waiting(part: Part, row: Row) -> str | None:

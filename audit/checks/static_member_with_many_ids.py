@@ -23,7 +23,7 @@ CHECK = Check(
 
 
 def find(part: Part, limits: Limits) -> Iterator[Row]:
-    many = int(limits["ids"])
+    many = max(1, int(limits["ids"]))
     for (group_id, instance_id), ids in _first_records(part).items():
         crowds = [
             ids[number : number + many]

@@ -56,6 +56,8 @@ def test_settings_are_checked() -> None:
         ("stal.minutes=1", "there is no check 'stal'"),
         ("stall.hours=1", "stall has no threshold 'hours'; it has minutes, commits"),
         ("stall.minutes=soon", "'soon' is not a number"),
+        ("stall.minutes=-1", "'-1' is not a number from 0 on"),
+        ("stall.minutes=nan", "'nan' is not a number from 0 on"),
     ):
         with pytest.raises(ValueError, match=why):
             parse_settings([wrong])
