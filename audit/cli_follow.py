@@ -7,6 +7,8 @@ import json
 import logging
 import signal
 import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from audit.cli import (
     COULD_NOT_RUN,
@@ -18,7 +20,12 @@ from audit.cli import (
     spark_session,
 )
 from audit.moments import in_words
-from audit.result import SEVERITIES
+from audit.result import SEVERITIES, AuditError
+
+if TYPE_CHECKING:
+    from audit.checks import Settings
+    from audit.decode.folders import LogFolder
+    from audit.follow import Finding
 
 WAIT_S = 1
 
@@ -37,7 +44,6 @@ def run(options: argparse.Namespace) -> int:
         return COULD_NOT_RUN
     from audit.checks import parse_settings
     from audit.decode.folders import find_logs
-    from audit.follow import Finding, Follower
 
     wanted = SEVERITIES[: SEVERITIES.index(options.min_severity) + 1]
 
@@ -56,6 +62,18 @@ def run(options: argparse.Namespace) -> int:
         complain(line)
     if not folders:
         return COULD_NOT_RUN
+    try:
+        return _follow(options, settings, folders, tell)
+    except AuditError as problem:
+        complain(problem)
+        return COULD_NOT_RUN
+
+
+def _follow(
+    options: argparse.Namespace, settings: Settings, folders: list[LogFolder], tell: Callable[[Finding], None]
+) -> int:
+    from audit.follow import Follower
+
     with spark_session(options) as spark:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark's would cancel what is running, with noise
         logging.getLogger("py4j").setLevel(logging.CRITICAL)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from audit.decode.folders import LogFolder, find_logs
 from audit.decode.partition_count import guess_partition_count
 from audit.result import AuditError
 from coordinator.partitioner import partition_of
-from storage.layout import parse_partition_folder
 
 
 def find_folders(paths: Sequence[str], group: str | None = None) -> tuple[list[LogFolder], list[str]]:
     """The log folders, and a line for each path that is none; of one group only the folder that it lives in."""
-    folders, remarks = find_logs(paths)
-    found = {folder.log_partition for folder in folders}
-    problems = [str(remark) for remark in remarks if _number(remark.path) not in found]
+    folders, found = find_logs(paths)
+    problems = [str(problem) for problem in found]
     if not folders:
         raise AuditError("\n".join(problems) or "no log folders")
     count = guess_partition_count(folders) if group is not None else None
@@ -26,8 +23,3 @@ def find_folders(paths: Sequence[str], group: str | None = None) -> tuple[list[L
             place = partition_of(group, count)
             raise AuditError(f"group {group} lives in __consumer_offsets-{place}, which is not among these folders")
     return folders, problems
-
-
-def _number(path: str) -> int | None:
-    place = parse_partition_folder(Path(path).name)
-    return place[1] if place else None

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit.decode import read_table, schema
+from audit.decode import Wanted, files, schema, whole_tables
 from audit.derive.partition import NEEDED, derive_partition
-from audit.derive.records import CLASSIC_GENERATION, CURRENT
+from audit.derive.records import CURRENT
+from audit.derive.steps import IN_FORCE
 from audit.owners import TimeMachine
 from audit.result import AuditError
-from audit.store import Store
+from audit.store_files import StoreFiles
 from audit.tables import COMMIT_STEPS, GROUP_GENERATIONS, MEMBER_ASSIGNMENTS, OWNERSHIP_INTERVALS
 
 ROWS = ["record_time", "log_offset", "generation"]
@@ -26,36 +26,45 @@ def from_folders(paths: Sequence[str], group: str) -> tuple[TimeMachine, list[st
     folders, problems = find_folders(paths, group)
     tables: dict[str, list[pa.Table]] = {}
     for folder in folders:
-        base = {name: _together(name, read_table(folder, name, group=group)) for name in NEEDED}
+        try:
+            base = whole_tables(folder, NEEDED, Wanted(group=group))
+        except OSError as problem:
+            problems.append(f"{files.shown(folder.path)}: {problem.strerror or problem}")
+            continue
         for name, table in (base | derive_partition(folder.log_partition, base)).items():
             tables.setdefault(name, []).append(table)
+    if not tables:
+        raise AuditError("\n".join(problems))
     return _machine({name: pa.concat_tables(parts) for name, parts in tables.items()}), problems
 
 
 def from_store(out: str, group: str) -> TimeMachine:
     """From the tables of earlier audits."""
-    files = Store(out).files
-    runs = files.finished_runs()
+    try:
+        return _from_files(StoreFiles(out), group)
+    except (OSError, ValueError) as problem:  # pyarrow's, which say where, but not of whose folder
+        raise AuditError(files.shown(f"{out}: {problem}")) from problem
+
+
+def _from_files(stored: StoreFiles, group: str) -> TimeMachine:
+    runs = stored.finished_runs()
     if not runs:
-        raise AuditError(f"{out}: no finished audit has left its tables there")
+        raise AuditError(f"{files.shown(stored.out)}: no finished audit has left its tables there")
 
     def rows(table: str, of_runs: Sequence[str]) -> pa.Table:
-        places = [info.path for run in of_runs for info in files.files_in(table, f"run={run}")]
-        parts = [files.read(path, filters=pc.field("group_id") == group) for path in places]
+        places = [info.path for run in of_runs for info in stored.files_in(table, f"run={run}")]
+        parts = [stored.read(path, filters=pc.field("group_id") == group) for path in places]
         return pa.concat_tables([schema(table).empty_table(), *parts])
 
     base = {name: rows(name, runs) for name in (GROUP_GENERATIONS.name, MEMBER_ASSIGNMENTS.name)}
     return _machine(base | {name: rows(name, runs[-1:]) for name in (OWNERSHIP_INTERVALS.name, COMMIT_STEPS.name)})
 
 
-def _together(name: str, batches: Any) -> pa.Table:
-    return pa.Table.from_batches(list(batches), schema(name))
-
-
 def _machine(tables: Mapping[str, pa.Table]) -> TimeMachine:
     members, generations = tables[MEMBER_ASSIGNMENTS.name], tables[GROUP_GENERATIONS.name]
     epochs = members.filter(pc.equal(members["record_type"], CURRENT)).select(["member_id", *ROWS])
-    classic = generations.filter(pc.equal(generations["record_type"], CLASSIC_GENERATION)).select(["tombstone", *ROWS])
+    numbered = pc.is_in(generations["record_type"], pa.array(IN_FORCE, pa.int32()))
+    in_force = generations.filter(numbered).select(["tombstone", *ROWS])
     commits = tables[COMMIT_STEPS.name].select(["topic", "partition", "time", "log_offset", "offset"])
     intervals = tables[OWNERSHIP_INTERVALS.name]
-    return TimeMachine(intervals.to_pylist(), classic.to_pylist(), epochs.to_pylist(), commits.to_pylist())
+    return TimeMachine(intervals.to_pylist(), in_force.to_pylist(), epochs.to_pylist(), commits.to_pylist())

@@ -18,6 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from audit.result import AuditError
+
 OLDEST_JAVA = 17
 START_TIMEOUT_S = 60
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
@@ -49,7 +51,7 @@ def module_options(version: int) -> list[str]:
     return [option for option in MODULE_OPTIONS if gone is None or gone not in option]
 
 
-class NoJava(Exception):
+class NoJava(AuditError):
     """There is no Java runtime that Spark could use; the message says what to do."""
 
 

@@ -7,6 +7,8 @@ import re
 import time
 from datetime import UTC, datetime
 
+from audit.tables import MAX_MS
+
 UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 AGO = re.compile(r"(\d+)([smhd])")
 NUMBER = re.compile(r"\d{9,}")
@@ -15,6 +17,13 @@ FIRST_IN_MS = 10**11  # a number below is in seconds: as milliseconds it would b
 
 def parse_moment(text: str, now_ms: int) -> int:
     """Milliseconds since 1970. Without a time zone UTC is meant, as in everything that the audit prints."""
+    ms = _parse(text, now_ms)
+    if not 0 <= ms <= MAX_MS:
+        raise ValueError(f"{text} is out of all times")
+    return ms
+
+
+def _parse(text: str, now_ms: int) -> int:
     if ago := AGO.fullmatch(text):
         return now_ms - int(ago[1]) * UNITS_MS[ago[2]]
     if NUMBER.fullmatch(text):

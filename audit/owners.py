@@ -11,15 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from audit.derive.records import CLASSIC, CURRENT
-from audit.derive.steps import IN_FORCE
-from audit.store import Store
-from audit.tables import COMMIT_STEPS, GROUP_GENERATIONS, MEMBER_ASSIGNMENTS, OWNERSHIP_INTERVALS
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from audit.derive.records import CLASSIC
 
 Row = Mapping[str, Any]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -39,42 +33,6 @@ class Owner(NamedTuple):
     generation: int | None  # the one in force at the moment; in consumer groups the owner's own epoch
     offset: int | None  # committed last before the moment, and not deleted since
     committed: datetime | None  # when
-
-
-def owners_at(spark: SparkSession, tables: Store | Mapping[str, DataFrame], group: str, at_ms: int) -> list[Owner]:
-    """Ordered by topic and partition."""
-    return load(spark, tables, group, at_ms).at(at_ms)
-
-
-def load(
-    spark: SparkSession, tables: Store | Mapping[str, DataFrame], group: str, until_ms: int | None = None
-) -> TimeMachine:
-    """One group's history. With `until_ms` only what is needed for that moment: the last commit of each partition."""
-    from pyspark.sql import functions as f
-
-    def of(name: str, time: str) -> DataFrame:
-        frame = tables.table(spark, name) if isinstance(tables, Store) else tables[name]
-        mine = frame.where(f.col("group_id") == group)
-        return mine if until_ms is None else mine.where(f.col(time) <= f.timestamp_millis(f.lit(until_ms)))
-
-    commits = of(COMMIT_STEPS.name, "time").select("topic", "partition", "time", "log_offset", "offset")
-    if until_ms is not None:
-        last = f.max_by(f.struct("time", "log_offset", "offset"), "log_offset").alias("last")
-        commits = commits.groupBy("topic", "partition").agg(last).select("topic", "partition", "last.*")
-    current = of(MEMBER_ASSIGNMENTS.name, "record_time").where(f.col("record_type") == CURRENT)
-    generations = of(GROUP_GENERATIONS.name, "record_time").where(f.col("record_type").isin(list(IN_FORCE)))
-    columns = ("record_time", "log_offset", "generation")
-    return TimeMachine(
-        _rows(of(OWNERSHIP_INTERVALS.name, "start_time")),
-        _rows(generations.select("tombstone", *columns)),
-        _rows(current.select("member_id", *columns)),
-        _rows(commits),
-    )
-
-
-def _rows(frame: DataFrame) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = frame.toArrow().to_pylist()
-    return rows
 
 
 class TimeMachine:

@@ -20,6 +20,7 @@ import pyarrow.dataset as ds
 
 from audit import baseline, report
 from audit.checks import Settings, check_run, parse_settings, run_checks
+from audit.decode import files
 from audit.decode.folders import LogFolder
 from audit.decode.partition_count import guess_partition_count
 from audit.decode.schemas import schema
@@ -54,11 +55,17 @@ def run_audit(spark: SparkSession, request: Request, progress: Progress) -> Resu
     except (baseline.BaselineError, ValueError) as problem:
         raise AuditError(str(problem)) from problem
     except OSError as problem:
-        raise AuditError(f"{problem.filename or request.out}: {problem.strerror or problem}") from problem
+        raise AuditError(_in_words(problem, request.out)) from problem
     except PySparkException as problem:
         raise AuditError(_last_words(str(problem))) from problem
     except Py4JJavaError as problem:
         raise AuditError(_last_words(problem.java_exception.toString())) from problem
+
+
+def _in_words(problem: OSError, out: str | None) -> str:
+    """Of pyarrow's problems the file is not known, but they are about tables."""
+    where, words = problem.filename or out, problem.strerror or str(problem)
+    return files.shown(f"{where}: {words}" if where and str(where) not in words else words)
 
 
 def _last_words(text: str) -> str:
@@ -92,12 +99,12 @@ class _Audit:
     """One audit, step by step."""
 
     def __init__(
-        self, spark: SparkSession, request: Request, settings: Settings, files: StoreFiles, progress: Progress,
+        self, spark: SparkSession, request: Request, settings: Settings, stored: StoreFiles, progress: Progress,
         run: Run, started: datetime,
     ) -> None:  # fmt: skip
-        self._spark, self._request, self._settings, self._files = spark, request, settings, files
+        self._spark, self._request, self._settings, self._files = spark, request, settings, stored
         self._progress, self._run, self._started = progress, run, started
-        self._runs = [*files.finished_runs(), run.run_id]
+        self._runs = [*stored.finished_runs(), run.run_id]
         self._tables: Mapping[str, DataFrame] | None = None  # if they are not just those of the store
 
     def run(self) -> Result:
@@ -107,7 +114,7 @@ class _Audit:
         size = sum(folder.size_bytes for folder in folders)
         self._progress.step(f"reading {len(folders)} log folders, {size / 1e6:,.0f} MB")
         read, judged = self._read(folders, may_judge=before is None)
-        problems += [f"{one.path}: {one.problem}" for one in read if one.problem]
+        problems += [files.shown(f"{one.path}: {one.problem}") for one in read if one.problem]
         this_run = _run_rows(self._run.run_id, self._started, folders, read)
         about_runs = pa.concat_tables([self._files.read_runs(), this_run])
         findings, results = judged or self._judge(about_runs, before)
@@ -178,14 +185,14 @@ def _run_rows(run_id: str, started: datetime, folders: Sequence[LogFolder], read
             "run_id": run_id,
             "started": started,
             "finished": datetime.now(UTC),
-            "path": one.path,
+            "path": files.shown(one.path),
             "log_partition": one.log_partition,
             "first_log_offset": by_number[one.log_partition].first_offset,
             "from_log_offset": one.from_log_offset,
             "end_log_offset": one.end_log_offset,
             "cleaned_to": by_number[one.log_partition].cleaned_to,
             "records": one.records,
-            "problem": one.problem,
+            "problem": one.problem and files.shown(one.problem),
         }
         for one in read
     ]
@@ -211,7 +218,7 @@ def _about(request: Request, result: Result, started: datetime) -> Mapping[str, 
     """What a reader of the report should know."""
     return {
         "run": f"{result.run_id}, {in_words(started)}",
-        "log folders": list(request.paths),
+        "log folders": [files.shown(path) for path in request.paths],
         "new records": f"{result.records:,}",
         "only group": request.group,
         "since": in_words(request.since_ms) if request.since_ms is not None else None,
@@ -219,6 +226,6 @@ def _about(request: Request, result: Result, started: datetime) -> Mapping[str, 
         "compared with": request.baseline,
         "thresholds": list(request.settings) or None,
         "could not be read": result.problems or None,
-        "tables": request.out,
+        "tables": request.out and files.shown(request.out),
         "kohort": version("kohort"),
     }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from audit.jvm import find_java, java_version, spark_home, start_gateway
 from audit.jvm_cache import JvmCache
+from audit.result import AuditError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,6 +37,7 @@ def start_session(
     settings: Mapping[str, str] | None = None, *, cores: int | None = None, jvm_cache: str | None = None
 ) -> SparkSession:
     """A session on this machine; or the one that spark-submit has set up, if that started us."""
+    from py4j.protocol import Py4JJavaError
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
@@ -51,7 +53,10 @@ def start_session(
         options = [*SHORT_LIFE, *_memory_options(), *(cache.options() if cache else ())]
         gateway = start_gateway(options, silent=cache is not None and cache.writing is not None)
         gateway.cache = cache
-        SparkContext(conf=SparkConf(_jvm=gateway.jvm).setAll(list(wanted.items())), gateway=gateway)
+        try:
+            SparkContext(conf=SparkConf(_jvm=gateway.jvm).setAll(list(wanted.items())), gateway=gateway)
+        except Py4JJavaError as problem:  # a setting that Spark does not take
+            raise AuditError(f"Spark did not start: {problem.java_exception.toString()}") from problem
     return _builder(SparkSession, {}).getOrCreate()
 
 

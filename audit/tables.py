@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+MAX_MS = 253_402_300_799_999  # the end of the year 9999: Python knows no later time
+
 
 class Column(NamedTuple):
     name: str

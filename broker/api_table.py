@@ -51,8 +51,7 @@ HANDLERS: dict[ApiKey, str] = {
 }
 
 
-# Requests that a client sends again and again without changing a byte: a member's heartbeat, a monitor's question.
-REPEATED = frozenset({ApiKey.HEARTBEAT, ApiKey.OFFSET_FETCH})
+RECURRING = frozenset({ApiKey.HEARTBEAT, ApiKey.OFFSET_FETCH, ApiKey.OFFSET_COMMIT})  # see broker.recurring
 
 
 class UnsupportedRequest(Exception):
@@ -62,7 +61,7 @@ class UnsupportedRequest(Exception):
 class Route:
     """How requests of one API and version are read, handled and answered."""
 
-    __slots__ = ("api_key", "decode", "encode", "flexible", "handler", "name", "repeats", "tagged", "version")
+    __slots__ = ("api_key", "decode", "encode", "flexible", "handler", "name", "recurs", "tagged", "version")
 
     def __init__(self, api_key: int, version: int, handler: Handler) -> None:
         self.api_key = api_key
@@ -73,7 +72,7 @@ class Route:
         self.encode = response_encoder(api_key, version)
         self.flexible = is_flexible(api_key, version)
         self.tagged = has_response_tags(api_key, version)
-        self.repeats = api_key in REPEATED
+        self.recurs = api_key in RECURRING
 
 
 class ApiTable:

@@ -27,13 +27,13 @@ class Call:
 
     __slots__ = ("_connection", "client_id", "correlation_id", "now", "route", "started", "version")
 
-    def __init__(self, connection: Connection) -> None:
-        """The connection fills in the rest, and uses the call of a request that was answered at once for the next."""
+    def __init__(self, connection: Connection, route: Route, client_id: str) -> None:
+        """The connection fills in the rest; it uses the call again for a request that recurs."""
         self._connection = connection
-        self.route: Route
-        self.version: int
+        self.route = route
+        self.version = route.version
+        self.client_id = client_id
         self.correlation_id: int
-        self.client_id: str
         self.now: int  # wall clock, milliseconds since 1970
         self.started: float  # the event loop's clock
 

@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from broker.api_table import Route, UnsupportedRequest
 from broker.call import NO_ANSWER, PARKED, Call
+from broker.recurring import MAX_BYTES as MAX_RECURRING_BYTES
+from broker.recurring import Recurring, remember
 from broker.sending import MIN_BYTES, CutShort, FileSender, read_parts
 from protocol.api_keys import ApiKey
 from protocol.errors import MalformedMessage
-from protocol.frames import FrameSplitter, check_length
+from protocol.frames import FrameSplitter
 from protocol.wire import skip_tags
 
 if TYPE_CHECKING:
@@ -29,30 +31,29 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 READ_AHEAD_BYTES = 65_536
-MAX_REPEATED_BYTES = 1024  # what a connection keeps of its last request, to know it again
 
 HEADER_BYTES = 10  # api key, version, correlation id, length of the client id
 
-_framed_header = Struct(">ihhih").unpack_from  # with the frame's length before it
-_request_header = Struct(">hhih").unpack_from
+_framed_header = Struct(">iIi").unpack_from  # length; api key and version as one number; correlation id
+_request_header = Struct(">Ii").unpack_from
+_api_key_and_version = Struct(">hh").unpack
+_int32 = Struct(">I").pack
+_int16 = Struct(">h").unpack_from
 _answer_header = Struct(">ii").pack
 _answer_header_tagged = Struct(">iix").pack
 
 
 class Connection(asyncio.Protocol):
     __slots__ = (
-        "_call",
         "_choked",
         "_client_id",
         "_frame_started",
-        "_last_frame",
-        "_last_request",
-        "_last_route",
         "_parked",
         "_peer",
         "_pumping",
         "_raw_client_id",
         "_reading",
+        "_recurring",
         "_sender",
         "_sending",
         "_server",
@@ -67,10 +68,7 @@ class Connection(asyncio.Protocol):
         self._server = server
         self._splitter = FrameSplitter(server.max_request_bytes)
         self._parked: Call | None = None
-        self._call: Call | None = None  # of the last request, if nobody has kept it
-        self._last_route: Route | None = None  # the last request that may come again unchanged
-        self._last_frame = b""
-        self._last_request: Any = None
+        self._recurring: dict[int, Recurring] = {}  # by api key << 16 | version
         self._pumping = False
         self._choked = False
         self._reading = True
@@ -110,10 +108,9 @@ class Connection(asyncio.Protocol):
         self.last_active = server.time()
         try:
             if not (self._splitter.rest or self._parked or self._choked or self._sending) and len(data) >= 14:
-                length, api_key, version, correlation_id, client_id_bytes = _framed_header(data)
-                if length + 4 == len(data):  # one whole frame, as nearly always
-                    check_length(length, server.max_request_bytes)
-                    self._handle(data, 14, api_key, version, correlation_id, client_id_bytes)
+                length, kind, correlation_id = _framed_header(data)
+                if length + 4 == len(data) and length <= server.max_request_bytes:  # one frame, as nearly always
+                    self._handle(data, 12, kind, correlation_id)
                     return
             self._collect(data)
         except (MalformedMessage, UnsupportedRequest) as problem:
@@ -159,7 +156,7 @@ class Connection(asyncio.Protocol):
                 self._frame_started = self.last_active
                 if len(frame) < HEADER_BYTES:
                     raise MalformedMessage("a request header of less than 10 bytes")
-                self._handle(frame, HEADER_BYTES, *_request_header(frame))
+                self._handle(frame, 8, *_request_header(frame))
         except (MalformedMessage, UnsupportedRequest) as problem:
             self._refuse(problem)
         except Exception:
@@ -178,45 +175,39 @@ class Connection(asyncio.Protocol):
             self._reading = True
             self._transport.resume_reading()
 
-    def _handle(
-        self, frame: bytes, pos: int, api_key: int, version: int, correlation_id: int, client_id_bytes: int
-    ) -> None:
-        """`pos` is behind the numbers of the request's header, where the client id begins."""
+    def _handle(self, frame: bytes, pos: int, kind: int, correlation_id: int) -> None:
+        """`kind` is api key << 16 | version; `pos` is behind the correlation id, where the client id begins."""
         server = self._server
-        route = server.routes.get(api_key << 16 | version)
-        if route is None:
-            route = self._find_route(api_key, version, correlation_id)
-            if route is None:
-                return
-        if route.repeats:
-            request = self._read_again(route, frame, pos, client_id_bytes)
+        known = self._recurring.get(kind)
+        if known is not None and ((rest := frame[pos:]) == known.rest or known.reads(rest)):
+            route, request, call = known.route, known.request, known.call
         else:
-            request = self._read(route, frame, pos, client_id_bytes)
-        call = self._call
-        if call is None:
-            call = self._call = Call(self)
+            found = server.routes.get(kind) or self._find_route(kind, correlation_id)
+            if found is None:
+                return
+            route, request = found, self._read(found, frame, pos)
+            call = Call(self, route, self._client_id)
+            if route.recurs and len(frame) <= MAX_RECURRING_BYTES:
+                self._recurring[kind] = remember(known, route, call, frame[pos:], request)
         self._parked = call
-        call.route = route
-        call.version = version
         call.correlation_id = correlation_id
-        call.client_id = self._client_id
         call.now = int(time() * 1000)
         call.started = self.last_active
         try:
             response = route.handler(server.broker, request, call)
         except Exception:
-            logger.exception("%s v%d of %s failed; this is a bug", route.name, version, self)
-            self._parked = self._call = None
+            logger.exception("%s v%d of %s failed; this is a bug", route.name, route.version, self)
+            self._parked = None
+            self._recurring.clear()  # their calls may have been kept
             self._answer_failure(call, route)
             return
-        if response is PARKED or response is NO_ANSWER:  # then somebody may have kept the call
-            self._call = None
         if response is not PARKED:
             self._parked = None
             self._answer(call, route, response)
 
-    def _find_route(self, api_key: int, version: int, correlation_id: int) -> Route | None:
+    def _find_route(self, kind: int, correlation_id: int) -> Route | None:
         """The first request of its kind. None: it was an unknown ApiVersions, and is answered."""
+        api_key, version = _api_key_and_version(_int32(kind))
         try:
             return self._server.broker.apis.route(api_key, version)
         except UnsupportedRequest:
@@ -225,30 +216,21 @@ class Connection(asyncio.Protocol):
             self._answer_unknown_api_versions(correlation_id)
             return None
 
-    def _read(self, route: Route, frame: bytes, pos: int, client_id_bytes: int) -> Any:
+    def _read(self, route: Route, frame: bytes, pos: int) -> Any:
         """The request behind its header (of which protocol.headers.read_request_header would make an object)."""
+        (client_id_bytes,) = _int16(frame, pos)
+        pos += 2
         if client_id_bytes > 0:
             raw_client_id = frame[pos : pos + client_id_bytes]
             pos += client_id_bytes
             if raw_client_id != self._raw_client_id:
-                self._last_route = None  # a request that comes again would not say anew who sends it
                 self._raw_client_id = raw_client_id
                 self._client_id = raw_client_id.decode("utf-8", "java")
         elif self._raw_client_id:
-            self._last_route, self._raw_client_id, self._client_id = None, b"", ""
+            self._raw_client_id, self._client_id = b"", ""
         if route.flexible:
             pos = _after_tags(frame, pos)
         return route.decode(frame, pos)
-
-    def _read_again(self, route: Route, frame: bytes, pos: int, client_id_bytes: int) -> Any:
-        """A member's heartbeats are the same bytes each time: read once, as long as its client says nothing else."""
-        if len(frame) > MAX_REPEATED_BYTES:
-            return self._read(route, frame, pos, client_id_bytes)
-        rest = frame[pos - 2 :]
-        if route is not self._last_route or rest != self._last_frame:
-            self._last_request = self._read(route, frame, pos, client_id_bytes)
-            self._last_route, self._last_frame = route, rest
-        return self._last_request
 
     # --- answers
 

@@ -24,7 +24,6 @@ from coordinator.runtime import Handler, Runtime, Write
 from coordinator.shard import Shard, Status
 from protocol.error_codes import ErrorCode
 from protocol.errors import MalformedMessage
-from protocol.record_batch import parse_header
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -44,6 +43,10 @@ class CatalogTopics:
 
     def __init__(self, broker: Broker) -> None:
         self._catalog = broker.catalog
+
+    @property
+    def version(self) -> int:
+        return self._catalog.version
 
     def topic_id(self, name: str) -> bytes | None:
         topic = self._catalog.get(name)
@@ -89,7 +92,7 @@ class CoordinatorHost:
         """Load what the log holds: small logs at once, large ones in steps between requests."""
         to_load = []
         for shard in self.runtime.shards:
-            log = self._log(shard, create=False)
+            log = self._log(shard)
             if log is None or log.log_end_offset == 0:
                 self.runtime.commit(shard, shard.loaded(now_ms()))
             else:
@@ -100,18 +103,13 @@ class CoordinatorHost:
         self._broker.call_later(self.runtime.config.retention_check_interval_ms / 1000, self._check_retention)
         self._after()
 
-    def _log(self, shard: Shard, *, create: bool) -> PartitionLog | None:
-        """StorageError if it could not be opened."""
+    def _log(self, shard: Shard) -> PartitionLog | None:
         topic = self._broker.catalog.get(CONSUMER_OFFSETS)
         if topic is None:
-            if not create:
-                return None
-            topic = self._broker.catalog.ensure_consumer_offsets()
+            return None
         try:
             return topic.partitions[shard.partition].log
         except StorageError as problem:
-            if create:
-                raise
             shard.fail(MalformedMessage(str(problem)))
             return None
 
@@ -156,10 +154,11 @@ class CoordinatorHost:
     def _after(self) -> None:
         """What follows from a call into the runtime: writes are due, replies leave, the timer may be too late."""
         runtime = self.runtime
-        if runtime.has_writes and not self._turn_is_due:
+        if runtime.dirty and not self._turn_is_due:
             self._turn_is_due = True
             self._broker.call_soon(self._turn)
-        self._deliver()
+        if runtime.replies or runtime.events:
+            self._deliver()
         if runtime.changed:
             self._arm(runtime.new_deadline())
 
@@ -224,30 +223,29 @@ class CoordinatorHost:
 
     def _turn(self) -> None:
         self._turn_is_due = False
-        for write in self.runtime.take_writes(now_ms()):
+        now = now_ms()
+        for write in self.runtime.take_writes(now):
             try:
-                self._append(write)
+                self._append(write, now)
             except (StorageError, OSError) as problem:
                 self._failed(write, problem)
         self._after()
 
-    def _append(self, write: Write) -> None:
-        log = self._log(write.shard, create=True)
-        assert log is not None
-        now = now_ms()
-        offset = write.first_offset
+    def _append(self, write: Write, now: int) -> None:
+        catalog = self._broker.catalog
+        topic = catalog.get(CONSUMER_OFFSETS) or catalog.ensure_consumer_offsets()
+        partition = topic.partitions[write.shard.partition]
+        log = partition.log
         for batch in write.batches:
-            info = log.append_checked(batch, parse_header(batch), now=now)
-            assert info.first_offset == offset, (log.folder, info.first_offset, offset)
-            offset = info.last_offset + 1
-        if (topic := self._broker.catalog.get(CONSUMER_OFFSETS)) is not None:  # those who read along, as Burrow does
-            appended(self._broker, topic.partitions[write.shard.partition], sum(map(len, write.batches)))
+            log.append_placed(batch, now)
+            if partition.extra:  # those who read along, as Burrow does
+                appended(self._broker, partition, len(batch))
         if self._sync_before_reply:
-            self._broker.flusher.sync(log, lambda problem: self._written(write, problem))
+            self._broker.flusher.sync(log, lambda problem: self._synced(write, problem))
         else:
-            self._written(write, None)
+            self.runtime.written(write)
 
-    def _written(self, write: Write, problem: StorageError | None) -> None:
+    def _synced(self, write: Write, problem: StorageError | None) -> None:
         if problem is not None:
             self._failed(write, problem)
         elif self.runtime.shards[write.shard.partition] is write.shard:
@@ -275,7 +273,7 @@ class CoordinatorHost:
 
     def stop(self) -> None:
         """Write what is due; parked members find the broker gone and come back to the next one."""
-        if self.runtime.has_writes:
+        if self.runtime.dirty:
             self._turn()
 
 

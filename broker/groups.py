@@ -22,6 +22,7 @@ from coordinator.offsets import offset_commit as commits
 from coordinator.offsets import offset_delete as deletes
 from coordinator.offsets.offset_fetch import offset_fetch as fetch_of
 from coordinator.offsets.plain_fetch import plain_answer
+from coordinator.offsets.recurring_commit import RecurringCommit, commit_again
 from coordinator.outcome import Outcome
 from coordinator.shard import Shard, Status
 from protocol.error_codes import ErrorCode
@@ -71,7 +72,8 @@ def leave_group(broker: Broker, request: LeaveGroupRequest, call: Call) -> Any:
 
 
 def offset_commit(broker: Broker, request: OffsetCommitRequest, call: Call) -> Any:
-    return broker.coordinator.submit(request.group_id, commits.offset_commit, request, call)
+    handler = commit_again if type(request) is RecurringCommit else commits.offset_commit
+    return broker.coordinator.submit(request.group_id, handler, request, call)
 
 
 def offset_delete(broker: Broker, request: OffsetDeleteRequest, call: Call) -> Any:

@@ -19,6 +19,7 @@ from protocol.messages.offset_commit import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
 )
+from protocol.messages.offset_commit import decode_response as decode_commit_response
 from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from protocol.messages.offset_fetch import OffsetFetchResponse
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -61,6 +62,8 @@ def failed_response(response: Any, version: int, error: ErrorCode) -> Any:
 
     Answers that several shards gave together are changed in place: each shard has its say.
     """
+    if type(response) is bytes:  # a commit's, which went by a plan
+        response = decode_commit_response[version](response, 0)
     match response:
         case "join" | JoinGroupResponse():
             return join_error(version, error, "")

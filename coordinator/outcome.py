@@ -49,6 +49,24 @@ class CommitRecords:
         self.headers = headers  # packed: a member's commits in one generation share theirs
 
 
+class PlannedCommit:
+    """The OffsetCommit records of a commit that recurs, and its reply: all that is new are its offsets and the time.
+
+    A handler returns it instead of an Outcome; `plan` is a coordinator.offsets.recurring_commit.CommitPlan.
+    """
+
+    __slots__ = ("call", "now", "offsets", "plan")
+
+    def __init__(self, plan: Any, offsets: tuple[int, ...], call: Call) -> None:
+        self.plan = plan
+        self.offsets = offsets
+        self.now = call.now
+        self.call = call
+
+
+LogEntry = Record | CommitRecords | PlannedCommit
+
+
 class Reply(NamedTuple):
     call: Call
     response: Any
@@ -59,8 +77,8 @@ class Outcome:
 
     __slots__ = ("at_once", "events", "records", "replies")
 
-    def __init__(self, records: Iterable[Record | CommitRecords] = (), replies: Iterable[Reply] = ()) -> None:
-        self.records: list[Record | CommitRecords] = list(records)
+    def __init__(self, records: Iterable[LogEntry] = (), replies: Iterable[Reply] = ()) -> None:
+        self.records: list[LogEntry] = list(records)
         self.replies: list[Reply] = list(replies)
         self.at_once: list[Reply] = []  # replies that do not rest on the records
         self.events: list[Any] = []  # for the host's log and metrics

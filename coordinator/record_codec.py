@@ -1,8 +1,9 @@
 """Records of the coordinator's log as Kafka's bytes: batches of them, ready to append.
 
-Every kind of record can be packed by its generated codec. Committed offsets are nearly all of them, and have a way of
-their own here: the key's first part is the same for every partition of a topic, and most metadata is empty. A test
-compares both ways byte by byte.
+Every kind of record can be packed by its generated codec. Committed offsets are nearly all of them, and have two ways of
+their own here. In a commit that is new (CommitRecords) the key's first part is the same for every partition of a topic,
+and most metadata is empty. A commit that recurs (PlannedCommit) has a template, in which only offsets and the time are
+new. Tests compare all ways byte by byte.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from struct import Struct
-from typing import Any
+from typing import Any, NamedTuple
 
-from coordinator.outcome import CommitRecords, Record
+from coordinator.outcome import CommitRecords, LogEntry, PlannedCommit, Record
 from protocol.log_records import encode_key, encode_value
 from protocol.messages.log_offset_commit import OffsetCommitKey
 from protocol.record_batch import build_encoded, encode_headers, encode_record
@@ -37,12 +38,18 @@ def batch_bytes(record: Record) -> int:
 
 
 def batches(
-    records: Sequence[Record | CommitRecords], first_offset: int, now: int, max_bytes: int = MAX_BATCH_BYTES
+    records: Sequence[LogEntry], first_offset: int, now: int, max_bytes: int = MAX_BATCH_BYTES
 ) -> list[bytes]:
     """More than one batch only if the records do not fit into one."""
+    if len(records) == 1 and type(records[0]) is PlannedCommit:  # the usual write, without the ceremony
+        template: CommitTemplate = records[0].plan.template
+        packed = template.pack(0, records[0].offsets, records[0].now)
+        return [build_encoded(packed, template.count, now, first_offset, 0)]
     made = Batches(first_offset, now, max_bytes)
     for record in records:
-        if type(record) is CommitRecords:
+        if type(record) is PlannedCommit:
+            made.add_planned(record)
+        elif type(record) is CommitRecords:
             made.add_commit(record)
         else:
             assert type(record) is Record
@@ -54,23 +61,35 @@ def batches(
 class Batches:
     """Batches in the making: the last one is open."""
 
-    __slots__ = ("_body", "_first_offset", "_max_bytes", "_now", "_size", "done")
+    __slots__ = ("_body", "_count", "_first_offset", "_max_bytes", "_now", "_size", "done")
 
     def __init__(self, first_offset: int, now: int, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._first_offset = first_offset
         self._now = now
         self._body: list[bytes] = []
+        self._count = 0  # of the records in the body
         self._size = 0
         self.done: list[bytes] = []
 
     def add(self, key: bytes, value: bytes | None, packed_headers: bytes) -> None:
-        packed = encode_record(len(self._body), key, value, packed_headers)
+        packed = encode_record(self._count, key, value, packed_headers)
         if self._body and self._size + len(packed) > self._max_bytes:
             self.finish()
             packed = encode_record(0, key, value, packed_headers)
         self._body.append(packed)
+        self._count += 1
         self._size += len(packed)
+
+    def add_planned(self, commit: PlannedCommit) -> None:
+        template: CommitTemplate = commit.plan.template
+        if self._body and (
+            self._count + template.count > ONE_BYTE_DELTAS or self._size + template.size_bytes > self._max_bytes
+        ):
+            self.finish()
+        self._body.append(template.pack(self._count, commit.offsets, commit.now))
+        self._count += template.count
+        self._size += template.size_bytes
 
     def add_commit(self, commit: CommitRecords) -> None:
         layout = _layout(commit.group, commit.topic, commit.topic_id, commit.headers)
@@ -88,7 +107,7 @@ class Batches:
         rows: Sequence[Any] = commit.rows
         end = b"\x01" + _int64(commit.now) + layout.tail
         while rows:
-            first = len(self._body)
+            first = self._count
             if first >= len(SMALL_VARINTS):
                 self._add_rows(commit, rows, layout.prefix)
                 return
@@ -109,15 +128,16 @@ class Batches:
                 for delta, row in zip(SMALL_VARINTS[first : first + room], rows, strict=False)
             ]  # fmt: skip
             self._body += packed
+            self._count += len(packed)
             self._size += len(packed) * size_bytes
             rows = rows[room:]
 
     def finish(self) -> None:
         """Close the open batch, if there is anything in it."""
         if self._body:
-            self.done.append(_build(self._body, self._first_offset, self._now))
-            self._first_offset += len(self._body)
-            self._body, self._size = [], 0
+            self.done.append(_build(self._body, self._count, self._first_offset, self._now))
+            self._first_offset += self._count
+            self._body, self._count, self._size = [], 0, 0
 
 
 class Layout:
@@ -148,9 +168,46 @@ def _layout(group: str, topic: str, topic_id: bytes, headers: bytes) -> Layout:
     return Layout(encode_key(OFFSET_COMMIT, OffsetCommitKey(group, topic, 0))[:-4], topic_id, headers)
 
 
-def _build(body: list[bytes], base_offset: int, now: int) -> bytes:
+class TemplateRow(NamedTuple):
+    key: bytes
+    leader_epoch: int
+    metadata: str
+    topic_id: bytes
+
+
+class CommitTemplate:
+    """The records of a commit that recurs, in one piece: open are each record's offset delta, its offset and the time."""
+
+    __slots__ = ("_pack", "_parts", "count", "size_bytes")
+
+    def __init__(self, rows: Sequence[TemplateRow], headers: bytes) -> None:
+        self._parts: list[Any] = [b""]
+        for row in rows:
+            after_offset = _int32(row.leader_epoch) + _packed_text(row.metadata)
+            after_time = _packed_tags(row.topic_id)
+            value_bytes = 2 + 8 + len(after_offset) + 8 + len(after_time)
+            before_offset = encode_varint(len(row.key)) + row.key + encode_varint(value_bytes) + b"\x00\x04"
+            length = 3 + len(before_offset) + value_bytes - 2 + len(headers)
+            self._parts[-1] += encode_varint(length) + b"\0\0"
+            self._parts += [0, before_offset, 0, after_offset, 0, after_time + headers]
+        form = Struct(">" + "".join("sBsqsq"[i % 6] if i % 2 else f"{len(p)}s" for i, p in enumerate(self._parts)))
+        self._pack = form.pack
+        self.count = len(rows)
+        self.size_bytes = form.size
+
+    def pack(self, first_delta: int, offsets: tuple[int, ...], now: int) -> bytes:
+        """All deltas must be below ONE_BYTE_DELTAS."""
+        parts, count = self._parts, self.count
+        parts[1::6] = range(2 * first_delta, 2 * (first_delta + count), 2)  # what a small varint looks like
+        parts[3::6] = offsets
+        parts[5::6] = (now,) * count
+        return self._pack(*parts)
+
+
+def _build(body: list[bytes], count: int, base_offset: int, now: int) -> bytes:
     # Base sequence 0, not -1, is what Kafka's coordinator writes.
-    return build_encoded(b"".join(body), len(body), timestamp=now, base_offset=base_offset, base_sequence=0)
+    packed = body[0] if len(body) == 1 else b"".join(body)
+    return build_encoded(packed, count, now, base_offset, 0)
 
 
 def _key_and_value(record: Record) -> tuple[bytes, bytes | None]:
@@ -159,7 +216,14 @@ def _key_and_value(record: Record) -> tuple[bytes, bytes | None]:
 
 
 def _pack_committed(commit: CommitRecords, row: Any) -> bytes:
-    metadata = (row.committed_metadata or "").encode()
-    tags = _TOPIC_ID_TAG + commit.topic_id if commit.topic_id != NO_UUID else b"\0"
     start = _version_offset_epoch(4, row.committed_offset, row.committed_leader_epoch)
-    return start + uvarint(len(metadata) + 1) + metadata + _int64(commit.now) + tags
+    return start + _packed_text(row.committed_metadata or "") + _int64(commit.now) + _packed_tags(commit.topic_id)
+
+
+def _packed_text(text: str) -> bytes:
+    encoded = text.encode()
+    return uvarint(len(encoded) + 1) + encoded
+
+
+def _packed_tags(topic_id: bytes) -> bytes:
+    return _TOPIC_ID_TAG + topic_id if topic_id != NO_UUID else b"\0"

@@ -16,7 +16,7 @@ from typing import Any
 
 from coordinator.config import GroupConfig
 from coordinator.failures import failed_response, unavailable_response
-from coordinator.outcome import PARKED, Call, Outcome, Reply
+from coordinator.outcome import PARKED, Call, Outcome, PlannedCommit, Reply
 from coordinator.partitioner import partition_of
 from coordinator.record_codec import MAX_BATCH_BYTES, batches
 from coordinator.shard import Shard, Status, Write
@@ -41,8 +41,8 @@ class Runtime:
         self.shards = [Shard(self._new_state(partition)) for partition in range(partition_count)]
         self._max_batch_bytes = min(MAX_BATCH_BYTES, config.max_message_bytes - BATCH_HEADER_BYTES)
         self.events: list[Any] = []
-        self._replies: list[Reply] = []
-        self._dirty: dict[int, Shard] = {}
+        self.replies: list[Reply] = []  # ready to leave
+        self.dirty: dict[int, Shard] = {}  # shards with something to write
         self.changed: dict[int, Shard] = {}  # shards whose next deadline may be another one
         self._shard_of: dict[str, Shard] = {}  # Java's hash of a long id costs more than the rest of a heartbeat
 
@@ -67,6 +67,10 @@ class Runtime:
         result = handler(state, request, call)
         if state.purgatory.changed:
             self.changed[shard.partition] = shard
+        if type(result) is PlannedCommit:
+            shard.commit_planned(result)
+            self.dirty[shard.partition] = shard
+            return PARKED
         if type(result) is Outcome:
             self.commit(shard, result)
             return PARKED
@@ -77,11 +81,11 @@ class Runtime:
         return result
 
     def commit(self, shard: Shard, out: Outcome) -> None:
-        self._replies += shard.commit(out)
+        self.replies += shard.commit(out)
         if not out.records:
             self.events += out.events
         if shard.unwritten:
-            self._dirty[shard.partition] = shard
+            self.dirty[shard.partition] = shard
         if shard.state.purgatory.changed:
             self.changed[shard.partition] = shard
 
@@ -96,17 +100,13 @@ class Runtime:
         return PARKED
 
     def take_replies(self) -> list[Reply]:
-        replies, self._replies = self._replies, []
+        replies, self.replies = self.replies, []
         return replies
 
     # --- writing
 
-    @property
-    def has_writes(self) -> bool:
-        return bool(self._dirty)
-
     def take_writes(self, now: int) -> list[Write]:
-        dirty, self._dirty = self._dirty, {}
+        dirty, self.dirty = self.dirty, {}
         return [self._take(shard, now) for shard in dirty.values()]
 
     def _take(self, shard: Shard, now: int) -> Write:
@@ -124,7 +124,7 @@ class Runtime:
         shard = write.shard
         if write in shard.in_flight:  # else the shard has failed meanwhile, and everyone was told
             shard.in_flight.remove(write)
-            self._replies += write.replies
+            self.replies += write.replies
             self.events += write.events
 
     def write_failed(self, write: Write, error: ErrorCode) -> None:
@@ -134,13 +134,13 @@ class Runtime:
             return  # an earlier write of the same shard has failed before
         waiting = [reply for each in shard.in_flight for reply in each.replies] + shard.waiting
         shard.in_flight, shard.waiting, shard.unwritten = [], [], []
-        self._replies += [Reply(r.call, failed_response(r.response, r.call.version, error)) for r in waiting]
+        self.replies += [Reply(r.call, failed_response(r.response, r.call.version, error)) for r in waiting]
         for group in shard.state.groups.values():
             for member in group.members.values():
                 for call, kind in ((member.awaiting_join, "join"), (member.awaiting_sync, "sync")):
                     if call is not None:
-                        self._replies.append(Reply(call, failed_response(kind, call.version, error)))
-        self._dirty.pop(shard.partition, None)
+                        self.replies.append(Reply(call, failed_response(kind, call.version, error)))
+        self.dirty.pop(shard.partition, None)
         self.reset(shard.partition)
 
     def reset(self, partition: int) -> Shard:

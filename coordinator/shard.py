@@ -11,7 +11,7 @@ from coordinator.classic import session
 from coordinator.classic.delayed_join import prepare_rebalance
 from coordinator.classic.group import ClassicGroup
 from coordinator.offsets.bulk_replay import BulkReplay
-from coordinator.outcome import CommitRecords, Outcome, Record, Reply
+from coordinator.outcome import CommitRecords, LogEntry, Outcome, PlannedCommit, Record, Reply
 from coordinator.shard_state import ShardState
 from protocol.errors import MalformedMessage
 from protocol.log_records import UnknownRecord, decode_key, decode_value
@@ -20,6 +20,8 @@ from protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitVal
 from protocol.record_batch import CONTROL, TRANSACTIONAL, parse_marker, scan_records
 
 logger = logging.getLogger(__name__)
+
+_new = tuple.__new__
 
 LEGACY_OFFSET_COMMIT, OFFSET_COMMIT, GROUP_METADATA = 0, 1, 2
 
@@ -50,7 +52,7 @@ class Shard:
         self.state = state
         self.status = Status.LOADING
         self.next_offset = 0  # of the log
-        self.unwritten: list[Record | CommitRecords] = []
+        self.unwritten: list[LogEntry] = []
         self.first_unwritten = 0  # log offset of the first of them
         self.waiting: list[Reply] = []  # for `unwritten`
         self.events: list[Any] = []  # for `unwritten`
@@ -84,6 +86,21 @@ class Shard:
             self.events += out.events
             return out.at_once
         return out.at_once + out.replies
+
+    def commit_planned(self, commit: PlannedCommit) -> None:
+        """As `commit`, for nearly every commit there is."""
+        plan, offsets, log_offset = commit.plan, commit.offsets, self.next_offset
+        if not self.unwritten:
+            self.first_unwritten = log_offset
+        for columns in plan.columns:
+            self.state.offsets.replay_columns(plan.group_id, columns, offsets, commit.now, log_offset)
+            size = len(columns[2])
+            log_offset += size
+            offsets = offsets[size:]
+        self.next_offset = log_offset
+        self._group_of_offsets(plan.group_id)
+        self.unwritten.append(commit)
+        self.waiting.append(_new(Reply, (commit.call, plan.answer)))
 
     @property
     def has_pending_writes(self) -> bool:

@@ -57,6 +57,7 @@ MIN_HEADER_BYTES: Final = 2  # an empty key and a null value
 
 _HEADER: Final = Struct(">qiibIhiqqqhii")
 _unpack_header = _HEADER.unpack_from
+_UNCOVERED_LENGTH: Final = CRC_START - LOG_OVERHEAD_BYTES  # what a batch's length counts of the bytes before the CRC's
 _CRC_COVERED_HEADER: Final = Struct(">hiqqqhii")
 _OUTSIDE_CRC: Final = Struct(">qiibI")
 _LEADER_EPOCH: Final = Struct(">i")
@@ -471,21 +472,12 @@ def encode_record(offset_delta: int, key: bytes, value: bytes | None, headers: b
     return (SMALL_VARINTS[size] if size < 1024 else encode_varint(size)) + record
 
 
-def build_encoded(body: bytes, count: int, *, timestamp: int, base_offset: int, base_sequence: int) -> bytes:
+def build_encoded(body: bytes, count: int, timestamp: int, base_offset: int, base_sequence: int) -> bytes:
     """A batch of `count` records that `encode_record` has packed."""
-    return _assemble(
-        body,
-        base_offset,
-        0,
-        0,
-        count - 1,
-        timestamp,
-        timestamp,
-        NO_PRODUCER_ID,
-        NO_PRODUCER_EPOCH,
-        base_sequence,
-        count,
-    )
+    covered = _CRC_COVERED_HEADER.pack(
+        0, count - 1, timestamp, timestamp, NO_PRODUCER_ID, NO_PRODUCER_EPOCH, base_sequence, count
+    ) + body  # fmt: skip
+    return _OUTSIDE_CRC.pack(base_offset, len(covered) + _UNCOVERED_LENGTH, 0, MAGIC, crc32c(covered)) + covered
 
 
 def _encode_record(
@@ -530,5 +522,4 @@ def _assemble(
         )
         + body
     )  # fmt: skip
-    length = len(covered) + CRC_START - LOG_OVERHEAD_BYTES
-    return _OUTSIDE_CRC.pack(base_offset, length, leader_epoch, MAGIC, crc32c(covered)) + covered
+    return _OUTSIDE_CRC.pack(base_offset, len(covered) + _UNCOVERED_LENGTH, leader_epoch, MAGIC, crc32c(covered)) + covered

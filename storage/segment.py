@@ -104,7 +104,7 @@ class Segment:
         """Write whole batches, whose headers are given. On OSError the segment knows of none of them."""
         if self._index is None:
             self._load_indexes()
-        self.file().append(data)
+        (self._file or self.file()).append(data)
         position = self.size_bytes
         for header in headers:
             self._note(header, position)
@@ -142,7 +142,10 @@ class Segment:
         if first == UNKNOWN:
             first = self.first_timestamp
         waited_ms = max_timestamp - first if first >= 0 else now - self.created_ms
-        return waited_ms > config.segment_ms or self._indexes_are_full()
+        if waited_ms > config.segment_ms:
+            return True
+        # An entry takes at most 12 bytes and stands for a batch of at least 61: short files need no count of them.
+        return self.size_bytes > 2 * config.segment_index_bytes - 128 and self._indexes_are_full()
 
     def _indexes_are_full(self) -> bool:
         """Whether one of them has room for no more than the entry that the end of the segment needs."""

@@ -21,7 +21,7 @@ from audit.decode.scan import scan
 from audit.decode.schemas import schema
 from audit.decode.wanted import EVERYTHING, Wanted
 
-__all__ = ["read_table", "read_tables", "schema"]
+__all__ = ["Wanted", "read_table", "read_tables", "schema", "whole_tables"]
 
 
 def read_table(
@@ -48,3 +48,11 @@ def read_tables(
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The rows of several tables, each with the table's name, for about the price of one."""
     return scan(folder, tables, wanted)
+
+
+def whole_tables(folder: LogFolder, tables: Collection[str], wanted: Wanted = EVERYTHING) -> dict[str, pa.Table]:
+    """The same, each table in one piece."""
+    found: dict[str, list[pa.RecordBatch]] = {name: [] for name in tables}
+    for name, batch in read_tables(folder, tables, wanted):
+        found[name].append(batch)
+    return {name: pa.Table.from_batches(batches, schema(name)) for name, batches in found.items()}

@@ -8,6 +8,7 @@ compaction meanwhile; that changes what is in them, never which offsets they cov
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -28,6 +29,7 @@ from storage.layout import (
 )
 
 TOPIC = "__consumer_offsets"
+ATTEMPTS = 3
 
 
 class Problem(NamedTuple):
@@ -89,13 +91,14 @@ def find_logs(paths: Sequence[str]) -> tuple[list[LogFolder], list[Problem]]:
             problems.append(_problem(path, f"no folder of {TOPIC} and none in it"))
         for place, log_partition, checkpoints in places:
             try:
-                folder, remarks = _look_at(place, log_partition, checkpoints)
+                folder = _look_at(place, log_partition, checkpoints)
             except OSError as error:
                 problems.append(_problem(place, _in_words(error)))
                 continue
-            problems += remarks
-            if folder is not None:
-                problems += _keep_longest(found, folder)
+            if folder is None:
+                problems.append(_problem(place, "no segment file (*.log) in it"))
+            elif log_partition not in found or found[log_partition].end_offset < folder.end_offset:
+                found[log_partition] = folder
     return [found[number] for number in sorted(found)], problems
 
 
@@ -150,12 +153,18 @@ def _cleaner_checkpoints(data_folder: str, names: Iterable[str] | None) -> dict[
     return {partition: offset for (topic, partition), offset in offsets.items() if topic == TOPIC}
 
 
-def _look_at(
-    path: str, log_partition: int, checkpoints: dict[int, int] | None
-) -> tuple[LogFolder | None, list[Problem]]:
+def _look_at(path: str, log_partition: int, checkpoints: dict[int, int] | None) -> LogFolder | None:
+    """None if there is no log in it. When a file has vanished, compaction has put another in its place: once more."""
+    for _ in range(ATTEMPTS):
+        with suppress(FileNotFoundError):
+            return _look_once_at(path, log_partition, checkpoints)
+    return _look_once_at(path, log_partition, checkpoints)
+
+
+def _look_once_at(path: str, log_partition: int, checkpoints: dict[int, int] | None) -> LogFolder | None:
     segments = list_segments(path)
     if not segments:
-        return None, [_problem(path, "no segment file (*.log) in it")]
+        return None
     active = segments[-1]
     index = files.join(path, segment_file(active.base_offset, INDEX))
     end = end_of(active.path, active.size_bytes, index)
@@ -163,21 +172,10 @@ def _look_at(
     first = next((offset for one in segments if (offset := first_offset_in(one.path)) is not None), None)
     end_offset = active.base_offset if end is None else end.offset
     size_bytes = sum(one.size_bytes for one in segments)
-    folder = LogFolder(
+    return LogFolder(
         path, log_partition, first, end_offset, cleaned_to, active.base_offset, active.size_bytes, size_bytes,
         None if end is None else end.time_ms,
     )  # fmt: skip
-    return folder, []
-
-
-def _keep_longest(found: dict[int, LogFolder], folder: LogFolder) -> list[Problem]:
-    other = found.setdefault(folder.log_partition, folder)
-    if other is folder:
-        return []
-    kept, passed_over = (other, folder) if other.end_offset >= folder.end_offset else (folder, other)
-    found[folder.log_partition] = kept
-    reason = f"passed over: {files.shown(kept.path)} has the same log partition and ends no earlier"
-    return [_problem(passed_over.path, reason)]
 
 
 def _problem(path: str, message: str) -> Problem:

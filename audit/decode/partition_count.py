@@ -7,6 +7,7 @@ name groups, and only the true count (or a divisor of it) puts each of them wher
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from audit.decode import files
 from audit.decode.folders import LogFolder
@@ -39,6 +40,13 @@ def guess_partition_count(folders: Sequence[LogFolder]) -> int | None:
 
 
 def _first_group(folder: LogFolder) -> str | None:
+    """None also if a file cannot be read, or is compacted away just now: other folders will tell."""
+    with suppress(OSError):
+        return _first_group_in(folder)
+    return None
+
+
+def _first_group_in(folder: LogFolder) -> str | None:
     for segment in folder.segments():
         data = files.read(segment.path, 0, min(segment.size_bytes, SAMPLE_BYTES))
         try:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from audit.tables import TABLES
+from audit.tables import MAX_MS, TABLES
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 _SIMPLE = {
@@ -21,7 +21,6 @@ _SIMPLE = {
     "boolean": pa.bool_(),
     "timestamp": TIMESTAMP,
 }
-MAX_MS = 253_402_300_799_999  # the end of the year 9999: Python knows no later time
 
 
 @cache

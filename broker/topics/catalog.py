@@ -82,6 +82,7 @@ class Catalog:
         self._topics: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._saved: dict[str, Any] = {"version": 1, "topics": []}
+        self.version = 0  # another one after each change of names, ids and partitions
         self._logs: LogDirectory
 
     # --- looking up
@@ -174,6 +175,7 @@ class Catalog:
         for topic in topics:
             del self._topics[topic.name], self._by_id[topic.id]
             keys += [(topic.name, partition.index) for partition in topic.partitions]
+        self.version += 1
         self._save()
         self._logs.delete(keys)
 
@@ -181,9 +183,11 @@ class Catalog:
 
     def _enter(self, topic: Topic) -> Topic:
         self._topics[topic.name] = self._by_id[topic.id] = topic
+        self.version += 1
         return topic
 
     def _fill(self, topic: Topic, partition_count: int) -> None:
+        self.version += 1
         topic.partitions += [Partition(topic, i, self._logs) for i in range(len(topic.partitions), partition_count)]
 
     def _internal_configs(self, name: str) -> dict[str, str]:

@@ -61,11 +61,9 @@ def offset_commit(shard: ShardState, request: OffsetCommitRequest, call: Call) -
     found = look_up(shard, request, call.version)
     if not found.asked:
         return respond(found, 0)
-    if error := _verdict(shard, request, call):
+    if error := verdict(shard, request, call):
         return respond(found, error)
-    headers = NO_HEADERS
-    if shard.config.audit_headers:
-        headers = _audit_headers(request.member_id, request.generation_id_or_member_epoch)
+    headers = headers_of(shard, request)
     out = Outcome()
     answers = []
     for asked in found.asked:
@@ -141,7 +139,7 @@ def _with_metadata(
     """Metadata can be too long: those rows fail, the others are kept."""
     kept, partitions = [], []
     for row in asked.rows:
-        if _metadata_length(row.committed_metadata) > max_length:
+        if metadata_length(row.committed_metadata) > max_length:
             error = ErrorCode.OFFSET_METADATA_TOO_LARGE
             partitions.append(OffsetCommitResponsePartition(row.partition_index, error))
         else:
@@ -150,7 +148,7 @@ def _with_metadata(
     return kept, (asked.key, OffsetCommitResponseTopic(asked.topic.name, asked.topic.topic_id, partitions))
 
 
-def _verdict(shard: ShardState, request: OffsetCommitRequest, call: Call) -> ErrorCode | None:
+def verdict(shard: ShardState, request: OffsetCommitRequest, call: Call) -> ErrorCode | None:
     generation = request.generation_id_or_member_epoch
     group = shard.groups.get(request.group_id)
     if group is None:
@@ -175,7 +173,7 @@ def _verdict(shard: ShardState, request: OffsetCommitRequest, call: Call) -> Err
     return None
 
 
-def _metadata_length(metadata: str | None) -> int:
+def metadata_length(metadata: str | None) -> int:
     """In UTF-16 code units, as Java counts."""
     if not metadata:
         return 0
@@ -188,6 +186,12 @@ class AuditHeaders(NamedTuple):
 
 
 NO_HEADERS = AuditHeaders((), encode_headers(()))
+
+
+def headers_of(shard: ShardState, request: OffsetCommitRequest) -> AuditHeaders:
+    if not shard.config.audit_headers:
+        return NO_HEADERS
+    return _audit_headers(request.member_id, request.generation_id_or_member_epoch)
 
 
 @lru_cache(maxsize=10_000)

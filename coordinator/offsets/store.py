@@ -6,7 +6,9 @@ committed one unless a later record in the log has overtaken it, ABORT drops it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import count, repeat
 from typing import Any, NamedTuple
 
 from protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
@@ -26,6 +28,18 @@ class CommittedOffset(NamedTuple):
     topic_id: bytes
     log_offset: int  # of the record, to tell which of two commits is the later
 
+
+class CommitColumns(NamedTuple):
+    """What recurs of a commit to one topic; a value per partition in the last three."""
+
+    topic: str
+    topic_id: bytes
+    indexes: tuple[int, ...]
+    epochs: tuple[int, ...]
+    metadata: tuple[str, ...]
+
+
+_committed_row = partial(_new, CommittedOffset)  # CommittedOffset(...) itself takes longer than all the rest
 
 ByPartition = dict[int, CommittedOffset]
 Place = tuple[str, str, int]  # group, topic, partition
@@ -94,6 +108,21 @@ class OffsetStore:
             partitions[row.partition_index] = _new(CommittedOffset, committed)
             log_offset += 1
         return log_offset
+
+    def replay_columns(
+        self, group_id: str, columns: CommitColumns, offsets: Sequence[int], now: int, log_offset: int
+    ) -> None:
+        """A commit that recurs (see coordinator.offsets.recurring_commit): its first offsets are those of this topic."""
+        topic, topic_id, indexes, epochs, metadata = columns
+        partitions = self.partitions_of(group_id, topic)
+        if len(indexes) == 1:
+            partitions[indexes[0]] = _new(
+                CommittedOffset, (offsets[0], epochs[0], metadata[0], now, NO_EXPIRY, topic_id, log_offset)
+            )
+        else:
+            same = repeat(now), repeat(NO_EXPIRY), repeat(topic_id)
+            rows = zip(offsets, epochs, metadata, *same, count(log_offset), strict=False)
+            partitions.update(zip(indexes, map(_committed_row, rows), strict=False))
 
     def end_transaction(self, producer_id: int, commit: bool) -> list[str]:
         """The groups whose offsets changed."""

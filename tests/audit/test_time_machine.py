@@ -17,21 +17,15 @@ import random
 import time
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from audit.decode.folders import find_logs
-from audit.owners import TimeMachine, load, owners_at
-from audit.store import Store
+from audit.group_history import from_folders
+from audit.owners import TimeMachine
 from tests.clients.group_broker import GroupBroker
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-pytest.importorskip("pyspark")
 
 PARTITIONS = 6
 MAX_MEMBERS = 4
@@ -233,14 +227,8 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Cre
 
 
 @pytest.fixture(scope="module")
-def machines(spark: SparkSession, story: tuple[Path, dict[str, Crew]], tmp_path_factory: pytest.TempPathFactory) -> Any:
-    folders, problems = find_logs([str(story[0])])
-    assert problems == []
-    run = Store(str(tmp_path_factory.mktemp("tables"))).begin("only")
-    run.ingest(spark, folders)
-    tables = run.derive(spark)
-    tables |= {name: run.table(spark, name) for name in ("group_generations", "member_assignments")}
-    return tables, {group: load(spark, tables, group) for group in STRATEGY}
+def machines(story: tuple[Path, dict[str, Crew]]) -> dict[str, TimeMachine]:
+    return {group: from_folders([str(story[0])], group)[0] for group in STRATEGY}
 
 
 def owners(machine: TimeMachine, at_ms: int) -> dict[int, str]:
@@ -252,25 +240,23 @@ def owners(machine: TimeMachine, at_ms: int) -> dict[int, str]:
 
 @pytest.mark.parametrize("group", STRATEGY)
 def test_at_200_moments_the_log_tells_what_the_members_knew(
-    spark: SparkSession, story: tuple[Path, dict[str, Crew]], machines: Any, group: str
+    story: tuple[Path, dict[str, Crew]], machines: dict[str, TimeMachine], group: str
 ) -> None:
-    crew, (tables, by_group) = story[1][group], machines
+    crew, machine = story[1][group], machines[group]
     rng = random.Random(200)
     stretches = [(each, range(int(each.start * 1000) + 1, int(each.end * 1000))) for each in crew.settled]
     stretches = [(each, span) for each, span in stretches if span]
     assert len(stretches) > REBALANCES[group] / 3, "few moments to choose from"
-    for number in range(MOMENTS):
+    for _ in range(MOMENTS):
         settled, span = rng.choice(stretches)
         at_ms = rng.choice(span)
-        assert owners(by_group[group], at_ms) == settled.owners, (group, at_ms)
-        told = by_group[group].at(at_ms)
+        assert owners(machine, at_ms) == settled.owners, (group, at_ms)
+        told = machine.at(at_ms)
         assert {owner.partition: owner.offset for owner in told} == settled.offsets, (group, at_ms)
-        if number == 0:
-            assert owners_at(spark, tables, group, at_ms) == told
 
 
 def test_at_any_moment_an_eager_member_owns_what_it_believes_to_own(
-    story: tuple[Path, dict[str, Crew]], machines: Any
+    story: tuple[Path, dict[str, Crew]], machines: dict[str, TimeMachine]
 ) -> None:
     crew = story[1][EAGER]
     rng = random.Random(201)
@@ -280,5 +266,5 @@ def test_at_any_moment_an_eager_member_owns_what_it_believes_to_own(
         at_ms = rng.randrange(first, last)
         believed = crew.believed_at((at_ms + 1) / 1000)  # the log's time has no smaller parts
         seen += bool(believed)
-        assert believed.items() <= owners(machines[1][EAGER], at_ms).items(), at_ms
+        assert believed.items() <= owners(machines[EAGER], at_ms).items(), at_ms
     assert seen > MOMENTS / 4

@@ -119,9 +119,8 @@ class BrokerBox:
         route = self.broker.apis.route(api_key, version)
         body = request_encoder(api_key, version)(request)
         decoded = route.decode(b"".join(body) if isinstance(body, list) else body, 0)
-        call = Call(client or FakeConnection())  # type: ignore[arg-type]
-        call.route, call.version, call.correlation_id = route, version, 1
-        call.client_id, call.now = client_id, self.now
+        call = Call(client or FakeConnection(), route, client_id)  # type: ignore[arg-type]
+        call.correlation_id, call.now = 1, self.now
         response = route.handler(self.broker, decoded, call)
         return response if response in (PARKED, NO_ANSWER) else through_the_wire(route, response)
 

@@ -13,9 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 from broker import groups
+from broker.api_table import RECURRING, ApiTable
+from broker.recurring import MAX_BYTES, Recurring, remember
 from coordinator.config import GroupConfig
 from coordinator.offsets.expiration import expire_offsets, forget_topics
 from coordinator.outcome import PARKED, Outcome
@@ -45,6 +47,7 @@ SERVED = {
     ApiKey.LIST_GROUPS: groups.list_groups,
     ApiKey.DELETE_GROUPS: groups.delete_groups,
 }
+ROUTES = ApiTable()
 KEY_OF_NAME = {api.name: api.key for api in APIS.values()}
 
 
@@ -91,17 +94,20 @@ class FakeTopics:
         self._ids: dict[str, bytes] = {}
         self._counts: dict[str, int] = {}
         self._made = 0
+        self.version = 0
         for name, count in partition_counts.items():
             self.create(name, count)
 
     def create(self, name: str, count: int) -> bytes:
         self._made += 1
+        self.version += 1
         self._ids[name] = self._made.to_bytes(16, "big")
         self._counts[name] = count
         return self._ids[name]
 
     def delete(self, name: str) -> bytes:
         del self._counts[name]
+        self.version += 1
         return self._ids.pop(name)
 
     def topic_id(self, name: str) -> bytes | None:
@@ -140,8 +146,10 @@ class Host:
 
     def __init__(
         self, *, seed: int = 1, partition_count: int = 50, topics: FakeTopics | None = None, load: bool = True,
-        **settings: Any,
+        knows_again: bool = True, **settings: Any,
     ) -> None:  # fmt: skip
+        self.knows_again = knows_again
+        self._recurring: dict[tuple[int, int], Recurring] = {}
         self.now = START
         self.disk = Disk()
         self.topics = topics or FakeTopics(orders=12, payments=4)
@@ -169,7 +177,7 @@ class Host:
         api = APIS[KEY_OF_NAME[type(request).__name__.removesuffix("Request")]]
         version = api.max_version if version is None else version
         raw = request_encoder(api.key, version)(request)
-        request = request_decoder(api.key, version)(raw if type(raw) is bytes else b"".join(raw))
+        request = self._read(api.key, version, raw if type(raw) is bytes else b"".join(raw))
         call = Call(self, api.key, version, client_id, request)
         self.open_calls.append(call)
         broker: Any = self
@@ -179,6 +187,18 @@ class Host:
             call.reply(response)
         self.settle()
         return call
+
+    def _read(self, api_key: int, version: int, raw: bytes) -> Any:
+        """As a connection does, which has one request in progress at a time and knows again what recurs."""
+        if not self.knows_again or self.open_calls or len(raw) > MAX_BYTES or api_key not in RECURRING:
+            return request_decoder(api_key, version)(raw)
+        known = self._recurring.get((api_key, version))
+        if known is None or not (raw == known.rest or known.reads(raw)):
+            request = request_decoder(api_key, version)(raw)
+            route, nobody = ROUTES.route(api_key, version), cast(Any, None)
+            self._recurring[api_key, version] = remember(known, route, nobody, raw, request)
+            return request
+        return known.request
 
     def ask(self, request: Any, version: int | None = None) -> Any:
         return self.send(request, version).answer
@@ -201,7 +221,7 @@ class Host:
         while True:
             for call, response in self.runtime.take_replies():
                 call.reply(response)  # type: ignore[attr-defined]
-            if not self.runtime.has_writes or self.disk.is_busy:
+            if not self.runtime.dirty or self.disk.is_busy:
                 break
             self.disk.on_the_way += self.runtime.take_writes(self.now)
             if not self.disk.is_slow:

@@ -14,6 +14,7 @@ import pytest
 from audit.decode import files, read_table
 from audit.decode.folders import LogFolder, find_logs
 from audit.decode.partition_count import guess_partition_count
+from audit.decode.walk import first_offset_in
 from tests.audit.decode.object_store import object_store
 from tests.audit.logs import Logs
 
@@ -113,10 +114,22 @@ def test_of_two_replicas_the_longer_one_is_read(logs: Logs, tmp_path: Path) -> N
     logs.close()
     for order in ([shorter, logs.path], [logs.path, shorter]):
         (folder,), problems = find_logs([str(path) for path in order])
-        assert folder.path == str(logs.folder(ORDERS))
-        (problem,) = problems
-        assert problem.path == f"{shorter}/__consumer_offsets-31"
-        assert problem.message == f"passed over: {folder.path} has the same log partition and ends no earlier"
+        assert (folder.path, problems) == (str(logs.folder(ORDERS)), [])
+
+
+def test_a_file_that_compaction_replaces_while_the_folder_is_looked_at_is_looked_for_again(
+    logs: Logs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    misses = [FileNotFoundError(2, "No such file"), FileNotFoundError(2, "No such file")]
+
+    def first_offset(path: str) -> int | None:
+        if misses:
+            raise misses.pop()
+        return first_offset_in(path)
+
+    monkeypatch.setattr("audit.decode.folders.first_offset_in", first_offset)
+    (folder,), problems = find_logs([str(logs.path)])
+    assert (folder.first_offset, problems, misses) == (0, [], [])
 
 
 def test_files_that_are_no_longer_or_not_yet_part_of_the_log_are_not_read(logs: Logs) -> None:
@@ -221,7 +234,9 @@ def test_the_end_is_found_from_the_index_and_without_it(logs: Logs, tmp_path: Pa
     assert find_logs([str(log.path)])[0][0].end_offset == 300
 
 
-def test_the_number_of_log_partitions_is_told_from_where_groups_are(tmp_path: Path) -> None:
+def test_the_number_of_log_partitions_is_told_from_where_groups_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     logs = Logs(tmp_path)
     for number in range(20):
         logs.group(f"group-{number}").commits("t-0", [1])
@@ -235,6 +250,12 @@ def test_the_number_of_log_partitions_is_told_from_where_groups_are(tmp_path: Pa
         misplaced.group(f"group-{number}", log_partition=number).commits("t-0", [1])
     misplaced.close()
     assert guess_partition_count(find_logs([str(tmp_path / "other")])[0]) is None
+
+    def vanished(*_: object) -> bytes:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(files, "read", vanished)
+    assert guess_partition_count(folders) is None
 
 
 def test_addresses_keep_their_options_behind_the_path() -> None:

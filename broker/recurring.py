@@ -1,0 +1,93 @@
+"""Requests that a client sends again and again are read once, and known again by their bytes.
+
+A member's heartbeat and a monitor's question come each time with the same bytes; a member's commits differ in their
+offsets alone. A connection keeps the last request of each such kind.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from coordinator.offsets.recurring_commit import RecurringCommit
+from protocol.api_keys import ApiKey
+from protocol.codec import request_encoder
+from protocol.messages.offset_commit import OffsetCommitRequest
+from protocol.stencil import Stencil, places_of_change
+
+if TYPE_CHECKING:
+    from broker.api_table import Route
+    from broker.call import Call
+
+MAX_BYTES = 1024  # what a connection keeps of a request, to know it again
+
+
+class Recurring:
+    """The last request of one kind: `rest` are its bytes behind the correlation id."""
+
+    __slots__ = ("call", "request", "rest", "route")
+
+    def __init__(self, route: Route, call: Call, rest: bytes, request: Any) -> None:
+        self.route = route
+        self.call = call  # for the next one: when that comes, this one is answered
+        self.rest = rest
+        self.request = request
+
+    def reads(self, rest: bytes) -> bool:  # noqa: ARG002
+        """Whether `rest`, which is not the same bytes, says what can be put into `request`; then it is there."""
+        return False
+
+
+class RecurringCommits(Recurring):
+    """Commits. The second one to the same partitions makes a stencil, which reads all that follow."""
+
+    __slots__ = ("_last", "_stencil")
+
+    def __init__(self, route: Route, call: Call, rest: bytes, request: Any, before: RecurringCommits | None) -> None:
+        super().__init__(route, call, b"", request)
+        self._last = rest
+        self._stencil: Stencil | None = None
+        if before is not None and len(before._last) == len(rest) and _places(before.request) == _places(request):
+            stencil = _stencil(rest, request, route.version)
+            if stencil is not None and stencil.read(before._last) is not None:
+                self._stencil, self.request = stencil, RecurringCommit(request)
+
+    def reads(self, rest: bytes) -> bool:
+        if self._stencil is None:
+            return False
+        offsets = self._stencil.read(rest)
+        if offsets is None:
+            return False
+        self.request.offsets = offsets
+        return True
+
+
+def remember(
+    known: Recurring | None, route: Route, call: Call, rest: bytes, request: Any
+) -> Recurring:
+    """A request was read that no earlier one was like."""
+    if route.api_key == ApiKey.OFFSET_COMMIT:
+        assert known is None or isinstance(known, RecurringCommits)
+        return RecurringCommits(route, call, rest, request, known)
+    return Recurring(route, call, rest, request)
+
+
+def _places(request: OffsetCommitRequest) -> list[Any]:
+    return [(topic.name, topic.topic_id, [row.partition_index for row in topic.partitions]) for topic in request.topics]
+
+
+def _stencil(rest: bytes, request: OffsetCommitRequest, version: int) -> Stencil | None:
+    """Over the offsets of a commit; None if it could be written in fewer bytes than it was."""
+    rows = [row for topic in request.topics for row in topic.partitions]
+    offsets = [row.committed_offset for row in rows]
+    encode = request_encoder(ApiKey.OFFSET_COMMIT, version)
+
+    def encoded(values: list[int]) -> bytes:
+        for row, value in zip(rows, values, strict=True):
+            row.committed_offset = value
+        return bytes(encode(request))
+
+    low, high, body = encoded([0] * len(rows)), encoded([-1] * len(rows)), encoded(offsets)
+    start = len(rest) - len(body)
+    if rest[start:] != body:
+        return None
+    return Stencil(rest, [start + place for place in places_of_change(low, high)])

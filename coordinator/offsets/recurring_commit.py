@@ -1,0 +1,110 @@
+"""Commits that recur: a member commits the same partitions again and again, and only the offsets are new.
+
+What `offset_commit` makes of such a request is worked out once, as a plan: which records, with which bytes, and which
+answer. The plan holds as long as the topics are the same; the group gives its verdict each time. Whatever is special, a
+partition that does not exist or a refusal, goes the usual way. Tests compare both ways byte by byte.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coordinator.offsets.offset_commit import (
+    NO_RETENTION,
+    OFFSET_COMMIT,
+    Asked,
+    headers_of,
+    look_up,
+    metadata_length,
+    offset_commit,
+    respond,
+    verdict,
+)
+from coordinator.offsets.store import CommitColumns
+from coordinator.outcome import Call, PlannedCommit
+from coordinator.record_codec import ONE_BYTE_DELTAS, CommitTemplate, TemplateRow
+from coordinator.shard_state import ShardState
+from protocol.log_records import encode_key
+from protocol.messages.log_offset_commit import OffsetCommitKey
+from protocol.messages.offset_commit import OffsetCommitRequest, encode_response
+from protocol.record_batch import BATCH_HEADER_BYTES
+
+
+class RecurringCommit(OffsetCommitRequest):
+    """Stands for all commits like the first one; `offsets` are those of the one in progress, in the order of rows."""
+
+    __slots__ = ("offsets", "plan", "rows")
+
+    def __init__(self, first: OffsetCommitRequest) -> None:
+        super().__init__(*(getattr(first, field) for field in OffsetCommitRequest.__slots__))
+        self.rows = [row for topic in first.topics for row in topic.partitions]
+        self.offsets = tuple(row.committed_offset for row in self.rows)
+        self.plan: CommitPlan | None = None
+
+    def spread(self) -> None:
+        """Put the offsets where `offset_commit` looks for them."""
+        for row, offset in zip(self.rows, self.offsets, strict=True):
+            row.committed_offset = offset
+
+
+class CommitPlan:
+    __slots__ = ("answer", "columns", "group_id", "template", "topics_version")
+
+    def __init__(self, group_id: str, topics_version: int) -> None:
+        self.group_id = group_id
+        self.topics_version = topics_version
+        self.columns: list[CommitColumns] = []
+        self.template: CommitTemplate | None = None  # None: no plan can be made while the topics are as they are
+        self.answer = b""
+
+
+def commit_again(shard: ShardState, request: RecurringCommit, call: Call) -> Any:
+    plan = request.plan
+    if plan is None or plan.topics_version != shard.topics.version:
+        plan = request.plan = make_plan(shard, request, call.version)
+    if plan.template is None or verdict(shard, request, call) is not None:
+        request.spread()
+        return offset_commit(shard, request, call)
+    return PlannedCommit(plan, request.offsets, call)
+
+
+def make_plan(shard: ShardState, request: RecurringCommit, version: int) -> CommitPlan:
+    plan = CommitPlan(request.group_id, shard.topics.version)
+    found = look_up(shard, request, version)
+    too_long = shard.config.offset_metadata_max_bytes
+    if (
+        found.refused
+        or request.retention_time_ms != NO_RETENTION
+        or not 0 < len(request.rows) <= ONE_BYTE_DELTAS
+        or any(metadata_length(row.committed_metadata) > too_long for row in request.rows)
+    ):
+        return plan
+    plan.columns = [_columns(asked) for asked in found.asked]
+    rows = [row for asked in found.asked for row in _template_rows(request.group_id, asked)]
+    template = CommitTemplate(rows, headers_of(shard, request).packed)
+    if template.size_bytes + BATCH_HEADER_BYTES <= shard.config.max_message_bytes:
+        plan.template = template
+        plan.answer = bytes(encode_response[version](respond(found, 0)))
+    return plan
+
+
+def _columns(asked: Asked) -> CommitColumns:
+    return CommitColumns(
+        asked.name,
+        asked.topic_id,
+        tuple(row.partition_index for row in asked.rows),
+        tuple(row.committed_leader_epoch for row in asked.rows),
+        tuple(row.committed_metadata or "" for row in asked.rows),
+    )
+
+
+def _template_rows(group_id: str, asked: Asked) -> list[TemplateRow]:
+    return [
+        TemplateRow(
+            encode_key(OFFSET_COMMIT, OffsetCommitKey(group_id, asked.name, row.partition_index)),
+            row.committed_leader_epoch,
+            row.committed_metadata or "",
+            asked.topic_id,
+        )
+        for row in asked.rows
+    ]
