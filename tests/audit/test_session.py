@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from audit.jvm import MODULE_OPTIONS
+from tests.audit.logs import Logs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parent.parent.parent
 
 
 def test_the_jvm_gets_every_option_that_spark_would_give_it_but_the_vector_module(spark: SparkSession) -> None:
     sparks_own = spark._jvm.org.apache.spark.launcher.JavaModuleOptions.defaultModuleOptionArray()  # type: ignore[union-attr]
     assert set(sparks_own) - set(MODULE_OPTIONS) == {"--add-modules=jdk.incubator.vector"}
     assert set(MODULE_OPTIONS) <= set(sparks_own)
+
+
+def test_a_setting_that_spark_does_not_take_is_told(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    logs.group("shop").commit({"orders-0": 1})
+    done = subprocess.run(
+        [sys.executable, "-m", "audit", str(logs.close()), "--spark", "spark.master=nonsense"],
+        capture_output=True, text=True, cwd=ROOT,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith("kohort audit: Spark did not start: ")
+    assert "Traceback" not in done.stderr
