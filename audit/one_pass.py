@@ -25,8 +25,8 @@ from audit.checks.run import Seen, check_part, conclude
 from audit.decode.folders import LogFolder
 from audit.decode.schemas import schema
 from audit.derive.partition import derive_partition
-from audit.store_files import StoreFiles
-from audit.store_tasks import BASE, Ingested, ingest_folder, pack, run_tasks, task_count
+from audit.store_files import BASE, StoreFiles
+from audit.store_tasks import Ingested, ingest_folder, pack, run_tasks, task_count
 from audit.tables import GROUP_GENERATIONS, LOG_BATCHES, MEMBER_ASSIGNMENTS
 
 if TYPE_CHECKING:

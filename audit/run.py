@@ -19,27 +19,26 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from audit import baseline, report
-from audit.checks import Settings, check_run, parse_settings, run_checks
+from audit.checks import Settings, check_run, parse_settings
 from audit.decode import files
 from audit.decode.folders import LogFolder
 from audit.decode.partition_count import guess_partition_count
 from audit.decode.schemas import schema
-from audit.derive import derive
 from audit.find import find_folders
 from audit.moments import in_words
 from audit.one_pass import one_pass
 from audit.progress import Progress
 from audit.result import AuditError, Request, Result
-from audit.store import BASE, Run, Store
+from audit.store import Run, Store
 from audit.store_files import StoreFiles
 from audit.store_tasks import Ingested
 from audit.stored import narrowed, report_source
-from audit.tables import AUDIT_RUNS, CHECK_RESULTS, FINDINGS, LOG_BATCHES
+from audit.tables import AUDIT_RUNS, CHECK_RESULTS, FINDINGS
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
-Tables = dict[str, "DataFrame"]
+Rows = list[dict[str, Any]]
 Judged = tuple[pa.Table, pa.Table]  # findings and check_results
 
 
@@ -104,12 +103,13 @@ class _Audit:
     ) -> None:  # fmt: skip
         self._spark, self._request, self._settings, self._files = spark, request, settings, stored
         self._progress, self._run, self._started = progress, run, started
-        self._runs = [*stored.finished_runs(), run.run_id]
-        self._tables: Mapping[str, DataFrame] | None = None  # if they are not just those of the store
+        self._runs = run.runs  # of which the tables are looked at
 
     def run(self) -> Result:
         request = self._request
-        before = baseline.ask(request.baseline, group=request.group) if request.baseline else None
+        before = None
+        if request.baseline and request.until_ms is None:  # a broker knows of now, not of then
+            before = baseline.ask(request.baseline, group=request.group)
         folders, problems = find_folders(request.paths, request.group if request.out is None else None)
         size = sum(folder.size_bytes for folder in folders)
         self._progress.step(f"reading {len(folders)} log folders, {size / 1e6:,.0f} MB")
@@ -126,7 +126,9 @@ class _Audit:
             self._run.run_id, findings.to_pylist(), results.to_pylist(), len(folders),
             sum(one.records for one in read), problems, request.report_path(),
         )  # fmt: skip
-        self._report(result, findings, results, about_runs)
+        told = {FINDINGS.name: findings, CHECK_RESULTS.name: results, AUDIT_RUNS.name: about_runs}
+        source = report_source(self._files, self._runs, told, request)
+        report.write(source, result.report, _about(request, result, self._started))
         self._run.finish(this_run.to_pylist())
         return result
 
@@ -138,43 +140,30 @@ class _Audit:
             self._spark, self._files, self._run.run_id, folders, self._settings, group=self._request.group,
             log_partition_count=guess_partition_count(folders),
         )  # fmt: skip
-        return ingested, judged and (_arrow(FINDINGS.name, judged[0]), _arrow(CHECK_RESULTS.name, judged[1]))
+        return ingested, judged and _arrow(judged)
 
     def _judge(self, about_runs: pa.Table, before: baseline.Answers | None) -> Judged:
         spark, request = self._spark, self._request
         self._progress.step("working out who owned what")
         self._run.work_out(spark)
         answers = None
-        if before is not None and request.baseline and request.until_ms is None:  # it knows of now, not of then
+        if request.until_ms is not None:
+            self._runs = [self._run.cut(spark, datetime.fromtimestamp(request.until_ms / 1000, UTC))]
+        elif before is not None and request.baseline:
             answers = baseline.agreed(before, baseline.ask(request.baseline, group=request.group))
-        if request.until_ms is None:
-            self._progress.step("checking")
-            frames = check_run(
-                spark, self._files, self._runs, about_runs, settings=self._settings, baseline=answers,
-                group=request.group,
-            )  # fmt: skip
-        else:
-            whole = {name: self._run.table(spark, name) for name in BASE}
-            self._tables = _until(spark, whole, request) | {
-                AUDIT_RUNS.name: spark.createDataFrame(about_runs.combine_chunks())
-            }
-            self._progress.step("checking")
-            frames = run_checks(self._tables, self._settings, baseline=answers)
-        return frames[0].toArrow().cast(schema(FINDINGS.name)), frames[1].toArrow().cast(schema(CHECK_RESULTS.name))
-
-    def _report(self, result: Result, findings: pa.Table, results: pa.Table, about_runs: pa.Table) -> None:
-        about = _about(self._request, result, self._started)
-        if self._tables is None:
-            source = report_source(self._files, self._runs, about_runs, self._request)
-            report.write_from(source, result.report, about)
-        else:
-            told = {FINDINGS.name: findings, CHECK_RESULTS.name: results}
-            frames = {name: self._spark.createDataFrame(rows) for name, rows in told.items()}
-            report.write({**self._tables, **frames}, result.report, about)
+        self._progress.step("checking")
+        judged = check_run(
+            spark, self._files, self._runs, about_runs, settings=self._settings, baseline=answers, group=request.group
+        )
+        return _arrow(judged)
 
 
-def _arrow(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    return pa.Table.from_pylist(list(rows), schema=schema(name))
+def _arrow(judged: tuple[Rows, Rows]) -> Judged:
+    findings, results = judged
+    return (
+        pa.Table.from_pylist(findings, schema=schema(FINDINGS.name)),
+        pa.Table.from_pylist(results, schema=schema(CHECK_RESULTS.name)),
+    )
 
 
 def _run_rows(run_id: str, started: datetime, folders: Sequence[LogFolder], read: Sequence[Ingested]) -> pa.Table:
@@ -199,21 +188,6 @@ def _run_rows(run_id: str, started: datetime, folders: Sequence[LogFolder], read
     return pa.Table.from_pylist(rows, schema=schema(AUDIT_RUNS.name))
 
 
-def _until(spark: SparkSession, tables: Tables, request: Request) -> Tables:
-    """All tables, from base tables, as if the log had ended there."""
-    until = f"timestamp_millis({request.until_ms})"
-    base = {name: frame.where(f"{_time_of(name)} < {until}") for name, frame in tables.items()}
-    tables = base | derive(spark, base)
-    if request.group is not None:
-        mine = {name: frame for name, frame in tables.items() if "group_id" in frame.columns}
-        tables = tables | {name: frame.where(frame["group_id"] == request.group) for name, frame in mine.items()}
-    return tables
-
-
-def _time_of(name: str) -> str:
-    return "max_time" if name == LOG_BATCHES.name else "record_time"
-
-
 def _about(request: Request, result: Result, started: datetime) -> Mapping[str, Any]:
     """What a reader of the report should know."""
     return {
@@ -223,7 +197,7 @@ def _about(request: Request, result: Result, started: datetime) -> Mapping[str, 
         "only group": request.group,
         "since": in_words(request.since_ms) if request.since_ms is not None else None,
         "until": in_words(request.until_ms) if request.until_ms is not None else None,
-        "compared with": request.baseline,
+        "compared with": request.baseline if request.until_ms is None else None,
         "thresholds": list(request.settings) or None,
         "could not be read": result.problems or None,
         "tables": request.out and files.shown(request.out),

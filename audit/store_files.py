@@ -5,7 +5,9 @@
 
 Commits in a transaction whose end is not in the log yet cannot be judged yet. They do not go to offset_commits but to
 `undecided_commits`, a table of the store's own. When a later run reads the marker, they move on, see settle(). Another
-of its own is `topic_names`: which topic has which id, by what commits say.
+of its own is `topic_names`: which topic has which id, by what commits say. And `log_tails`: damage behind the last
+sound batch of a log. A broker may still be writing there, or will cut it off at its next start, and the next run reads
+it again; so it counts in the run that has seen it, and does not go to log_batches.
 """
 
 from __future__ import annotations
@@ -24,9 +26,12 @@ from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType, LocalFileSy
 
 from audit import topic_names
 from audit.decode.schemas import schema
-from audit.tables import AUDIT_RUNS, LOG_BATCHES, MEMBER_ASSIGNMENTS, OFFSET_COMMITS
+from audit.decode.walk import CRC, GARBAGE, TORN
+from audit.tables import AUDIT_RUNS, BASE_TABLES, LOG_BATCHES, MEMBER_ASSIGNMENTS, OFFSET_COMMITS
 
-UNDECIDED, TOPIC_NAMES = "undecided_commits", "topic_names"
+BASE = tuple(table.name for table in BASE_TABLES)
+UNDECIDED, TOPIC_NAMES, TAILS = "undecided_commits", "topic_names", "log_tails"
+OWN = (UNDECIDED, TOPIC_NAMES, TAILS)  # tables that only the store knows
 SETTLED, STILL_OPEN = "settled", "open"  # names of files that hold several log partitions
 SUFFIX = ".parquet"
 ABORTED, COMMITTED, OPEN = "aborted", "committed", "open"
@@ -67,11 +72,6 @@ class StoreFiles:
             return filesystem, path.rstrip("/")
         return LocalFileSystem(), os.path.abspath(self.out)
 
-    def address(self, *names: str) -> str:
-        """As Spark wants it."""
-        root = self.out.rstrip("/") if "://" in self.out else f"file://{os.path.abspath(self.out)}"
-        return "/".join((root, *names))
-
     def lock(self) -> Lock | None:
         """That nobody else writes. On other machines' file systems there is none."""
         if "://" in self.out:
@@ -92,6 +92,13 @@ class StoreFiles:
         tables = [self.read(info.path) for info in self.files_in(AUDIT_RUNS.name)]
         return pa.concat_tables([schema(AUDIT_RUNS.name).empty_table(), *tables])
 
+    def next_offsets(self) -> dict[int, int]:
+        """The first log offset that was not yet read, by log partition."""
+        runs = self.read_runs()
+        read = runs.filter(runs["end_log_offset"].is_valid())
+        ends = read.group_by("log_partition").aggregate([("end_log_offset", "max")])
+        return dict(zip(ends["log_partition"].to_pylist(), ends["end_log_offset_max"].to_pylist(), strict=True))
+
     # --- files
 
     def files_in(self, *names: str) -> list[FileInfo]:
@@ -109,10 +116,18 @@ class StoreFiles:
         found = filesystem.get_file_info(FileSelector(f"{root}/{table}", allow_not_found=True))
         return sorted(info.base_name.removeprefix("run=") for info in found if info.type == FileType.Directory)
 
-    def exists(self, table: str, run_id: str, name: str | int) -> bool:
-        filesystem, root = self.connect()
-        (info,) = filesystem.get_file_info([f"{root}/{table}/run={run_id}/{name}{SUFFIX}"])
-        return bool(info.type == FileType.File)
+    def files_of(self, table: str, runs: Sequence[str]) -> list[str]:
+        """All files with rows of a table after these runs, the last of which has the derived ones."""
+        found = [
+            info for run_id in (runs if table in BASE else runs[-1:]) for info in self.files_in(table, f"run={run_id}")
+        ]
+        for run_id in runs[-1:]:
+            if table == LOG_BATCHES.name:
+                found += self.files_in(TAILS, f"run={run_id}")
+            elif table == OFFSET_COMMITS.name:
+                still_open = self.files_in(UNDECIDED, f"run={run_id}")
+                found += [info for info in still_open if info.base_name == STILL_OPEN + SUFFIX]
+        return [info.path for info in found]
 
     def read(self, path: str, **how: Any) -> pa.Table:
         filesystem, _ = self.connect()
@@ -124,7 +139,7 @@ class StoreFiles:
         """One log partition's rows in these runs, with the columns of `of`.
 
         Of base tables with all that the store knows by now: commits whose transaction ended later or is open at the end
-        of the last run, and names of topics of which a record has only the id.
+        of the last run, names of topics of which a record has only the id, and how the log ended in the last run.
         """
         rows = self.read_named(table, runs, [log_partition], of=of)
         if table == OFFSET_COMMITS.name:
@@ -132,6 +147,8 @@ class StoreFiles:
             settled = self.read_named(table, runs, [SETTLED], of=of, filters=here)
             still_open = self.read_named(UNDECIDED, runs[-1:], [STILL_OPEN], of=rows.schema, filters=here)
             return pa.concat_tables([rows, settled, still_open])
+        if table == LOG_BATCHES.name:
+            return pa.concat_tables([rows, self.read_named(TAILS, runs[-1:], [log_partition], of=rows.schema)])
         if table == MEMBER_ASSIGNMENTS.name and topic_names.has_nameless(rows):
             return topic_names.named(rows, self._topic_names(runs))
         return rows
@@ -235,10 +252,31 @@ class PartitionWriters:
         writer.write_batch(batch)
 
 
-def by_log_partition(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-    numbers = batch["log_partition"].unique().to_pylist()
-    for number in numbers:
-        yield number, batch if len(numbers) == 1 else batch.filter(pc.equal(batch["log_partition"], number))
+class Tail:
+    """Tells damage at the end of a log from damage inside of it, which is known when all of it has been read."""
+
+    def __init__(self, active_base: int) -> None:
+        self._active_base = active_base
+        self._doubtful: list[pa.RecordBatch] = []
+        self._end = -1  # position of the last sound batch in the active segment
+
+    def without_doubtful(self, batches: pa.RecordBatch) -> pa.RecordBatch:
+        """What surely belongs to the log, of rows of log_batches from one segment."""
+        if not len(batches) or batches["segment"][0].as_py() != self._active_base:
+            return batches
+        doubtful = pc.is_in(batches["problem"], pa.array([CRC, TORN, GARBAGE]))
+        sound = batches.filter(pc.invert(doubtful))
+        if len(sound):
+            self._end = sound["position"][-1].as_py()
+        if len(sound) < len(batches):
+            self._doubtful.append(batches.filter(doubtful))
+        return sound
+
+    def inside_and_behind(self) -> tuple[pa.Table, pa.Table]:
+        """The doubtful rows: inside the log, and behind its end."""
+        rows = pa.Table.from_batches(self._doubtful, schema(LOG_BATCHES.name))
+        inside = pc.less(rows["position"], self._end)
+        return rows.filter(inside), rows.filter(pc.invert(inside))
 
 
 # --- transactions that end later ------------------------------------------------------------------

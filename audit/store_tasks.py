@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -18,14 +19,13 @@ from audit.decode.folders import LogFolder
 from audit.decode.schemas import arrow_type, schema
 from audit.decode.wanted import Wanted
 from audit.derive.partition import NEEDED, derive_partition
-from audit.store_files import SETTLED, SUFFIX, TOPIC_NAMES, UNDECIDED, PartitionWriters, StoreFiles, by_log_partition
-from audit.tables import BASE_TABLES, LOG_BATCHES, OFFSET_COMMITS
+from audit.store_files import BASE, OWN, SETTLED, SUFFIX, TAILS, PartitionWriters, StoreFiles, Tail
+from audit.tables import LOG_BATCHES, OFFSET_COMMITS
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 TASKS_PER_CORE = 2
-BASE = tuple(table.name for table in BASE_TABLES)
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -48,20 +48,6 @@ INGESTED = {
 
 
 # --- base tables ----------------------------------------------------------------------------------
-
-
-def add_rows(files: StoreFiles, run_id: str, name: str, frame: DataFrame) -> None:
-    """Each task writes the rows it has, which must be all of their log partitions'."""
-
-    def write(batches: Batches) -> Batches:
-        with PartitionWriters(files, name, run_id) as writers:
-            for batch in batches:
-                for log_partition, rows in by_log_partition(batch):
-                    writers.write(log_partition, rows.cast(schema(name)))
-        yield pa.RecordBatch.from_pylist([], schema=pa.schema([("done", pa.bool_())]))
-
-    together = frame.select(*schema(name).names).repartition("log_partition")
-    map_in_arrow(together, write, "done boolean").collect()
 
 
 def ingest_folders(
@@ -89,17 +75,24 @@ def ingest_folder(
         problem = f"ends at log offset {folder.end_offset}, but {start} was read before: is it another broker's?"
         return Ingested(folder.path, folder.log_partition, start, None, 0, problem)
     records = 0
+    tail = Tail(folder.active_base)
     try:
         with ExitStack() as open_files:
             writers = {name: open_files.enter_context(PartitionWriters(files, name, run_id)) for name in BASE}
             for name, batch in read_tables(folder, BASE, Wanted(from_offset=start)):
-                writers[name].write(folder.log_partition, batch)
                 if take is not None:
                     take(name, batch)
                 if name == LOG_BATCHES.name:
                     records += pc.sum(batch["record_count"]).as_py() or 0
+                    batch = tail.without_doubtful(batch)
+                writers[name].write(folder.log_partition, batch)
+            inside, behind = tail.inside_and_behind()
+            for batch in inside.to_batches():
+                writers[LOG_BATCHES.name].write(folder.log_partition, batch)
+            if len(behind):
+                files.write(behind, TAILS, run_id, folder.log_partition)
     except OSError as error:  # what is written of it must not count: the next run begins here again
-        for name in (*BASE, UNDECIDED, TOPIC_NAMES):
+        for name in (*BASE, *OWN):
             files.remove_file(name, run_id, folder.log_partition)
         return Ingested(folder.path, folder.log_partition, start, None, 0, str(error))
     return Ingested(folder.path, folder.log_partition, start, folder.end_offset, records, None)
@@ -110,7 +103,7 @@ def ingest_folder(
 
 def derive_files(spark: SparkSession, files: StoreFiles, runs: Sequence[str]) -> None:
     """Derived tables of the last of the runs, from the base tables of all of them."""
-    packs = pack(_sizes(files, runs).items(), task_count(spark))
+    packs = pack(_sizes(files, runs, NEEDED).items(), task_count(spark))
 
     def derive(number: int) -> Iterator[tuple[Any, ...]]:
         for log_partition in packs[number]:
@@ -122,12 +115,31 @@ def derive_files(spark: SparkSession, files: StoreFiles, runs: Sequence[str]) ->
     run_tasks(spark, len(packs), derive, {"done": "boolean"})
 
 
-def _sizes(files: StoreFiles, runs: Sequence[str]) -> dict[int, int]:
+def cut_files(spark: SparkSession, files: StoreFiles, runs: Sequence[str], until: datetime, cut_id: str) -> None:
+    """All tables of these runs as if the log had ended then, as those of a run of its own."""
+    packs = pack(_sizes(files, runs, BASE).items(), task_count(spark))
+
+    def cut(number: int) -> Iterator[tuple[Any, ...]]:
+        for log_partition in packs[number]:
+            base = {name: _before(until, name, files.read_rows(name, runs, log_partition)) for name in BASE}
+            for name, table in (base | derive_partition(log_partition, base)).items():
+                files.write(table, name, cut_id, log_partition)
+        return iter(())
+
+    run_tasks(spark, len(packs), cut, {"done": "boolean"})
+
+
+def _before(until: datetime, name: str, rows: pa.Table) -> pa.Table:
+    time = rows["max_time" if name == LOG_BATCHES.name else "record_time"]
+    return rows.filter(pc.less(time, pa.scalar(until, time.type)))
+
+
+def _sizes(files: StoreFiles, runs: Sequence[str], names: Sequence[str]) -> dict[int, int]:
     """How many bytes there are of each log partition."""
     of = pa.schema([schema(OFFSET_COMMITS.name).field("log_partition")])
     late = files.read_named(OFFSET_COMMITS.name, runs, [SETTLED], of=of)  # perhaps all that there is of one
     sizes: dict[int, int] = dict.fromkeys(late["log_partition"].unique().to_pylist(), 0)
-    for info in (info for name in NEEDED for run_id in runs for info in files.files_in(name, f"run={run_id}")):
+    for info in (info for name in names for run_id in runs for info in files.files_in(name, f"run={run_id}")):
         name = info.base_name.removesuffix(SUFFIX)
         if name != SETTLED:
             sizes[int(name)] = sizes.get(int(name), 0) + info.size

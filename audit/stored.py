@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -10,11 +10,10 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from audit.decode.schemas import schema
-from audit.report.source import ArrowSource
+from audit.report.source import Source
 from audit.result import Request
-from audit.store import BASE
 from audit.store_files import StoreFiles
-from audit.tables import AUDIT_RUNS, CHECK_RESULTS, COMMIT_STEPS, FINDINGS, LOG_BATCHES, REBALANCES, TABLES
+from audit.tables import CHECK_RESULTS, COMMIT_STEPS, FINDINGS, LOG_BATCHES, REBALANCES, TABLES
 
 TIMES = {
     LOG_BATCHES.name: pc.field("max_time"),
@@ -26,10 +25,10 @@ TIMES = {
 OF_THE_LOG_TOO = (FINDINGS.name, CHECK_RESULTS.name)  # rows without a group are about the log
 
 
-def report_source(files: StoreFiles, runs: Sequence[str], about_runs: pa.Table, request: Request) -> ArrowSource:
-    """`runs`: whose base tables count; the last one has the derived tables. `about_runs`: audit_runs."""
-    datasets = {name: narrowed(_dataset(files, name, runs), name, request) for name in TABLES}
-    return ArrowSource(datasets | {AUDIT_RUNS.name: ds.dataset(about_runs)})
+def report_source(files: StoreFiles, runs: Sequence[str], told: Mapping[str, pa.Table], request: Request) -> Source:
+    """`runs`: whose base tables count; the last one has the derived tables. `told`: tables that are not from there."""
+    datasets = {name: ds.dataset(told[name]) if name in told else _dataset(files, name, runs) for name in TABLES}
+    return Source({name: narrowed(dataset, name, request) for name, dataset in datasets.items()})
 
 
 def narrowed(dataset: ds.Dataset, name: str, request: Request) -> ds.Dataset:
@@ -45,8 +44,7 @@ def narrowed(dataset: ds.Dataset, name: str, request: Request) -> ds.Dataset:
 
 def _dataset(files: StoreFiles, name: str, runs: Sequence[str]) -> ds.Dataset:
     filesystem, _ = files.connect()
-    of_runs = runs if name in BASE else runs[-1:]
-    paths = [info.path for run_id in of_runs for info in files.files_in(name, f"run={run_id}")]
+    paths = files.files_of(name, runs)
     if not paths:
         return ds.dataset(schema(name).empty_table())
     return ds.dataset(paths, schema=schema(name), format="parquet", filesystem=filesystem, partitioning=None)

@@ -10,7 +10,6 @@ Spark runs them, a log partition at a time, where the tables lie: as one query o
 nearly all of it planning. What the tables cannot answer is said: "not evaluable", with the reason, never "clean".
 
     check_run(spark, files, ...)  of an audit's tables in their store, distributed
-    run_checks(tables, ...)       of any DataFrames, on the driver
     check_tables(tables, ...)     of Arrow tables, without Spark
 """
 
@@ -24,7 +23,7 @@ from audit.checks.kit.check import SEVERITIES, Check
 from audit.checks.settings import Settings, parse_settings
 
 __all__ = [
-    "ALL", "RULES", "SEVERITIES", "Check", "Settings", "check_run", "check_tables", "parse_settings", "run_checks",
+    "ALL", "RULES", "SEVERITIES", "Check", "Settings", "check_run", "check_tables", "parse_settings",
 ]  # fmt: skip
 
 RULES = (
@@ -46,4 +45,4 @@ MODULES: Mapping[str, ModuleType] = {name: import_module(f"audit.checks.{name}")
 ALL: Mapping[str, Check] = {name: module.CHECK for name, module in MODULES.items()}
 
 from audit.checks.run import check_tables  # noqa: E402  # these want the lists above
-from audit.checks.spark import check_run, run_checks  # noqa: E402
+from audit.checks.spark import check_run  # noqa: E402

@@ -9,33 +9,6 @@ steps.py      each beside the one before, the owner, the generation in force
 facts.py      what can be said of each partition
 partition.py  all of it for one partition of the log, in Arrow
 
-Spark runs partition.py for each partition of the log, on the files of a store (Run.derive in audit/store.py): in Arrow
+Spark runs partition.py for each partition of the log, on the files of a store (audit/store_tasks.py): in Arrow
 from file to file, 1,000,000 commits take seconds; as rows through the JVM they took minutes.
 """
-
-from __future__ import annotations
-
-import atexit
-import shutil
-import tempfile
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
-
-from audit.derive.partition import MADE, NEEDED, derive_partition
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-__all__ = ["MADE", "NEEDED", "derive", "derive_partition"]
-
-
-def derive(spark: SparkSession, base: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
-    """The tables of MADE, from any DataFrames of those of NEEDED, by way of a store on this machine."""
-    from audit.store import Store
-
-    folder = tempfile.mkdtemp(prefix="kohort-derive-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    run = Store(folder).begin("derive")
-    for name in NEEDED:
-        run.add(name, base[name])
-    return run.derive(spark)

@@ -1,6 +1,6 @@
 """Tables -> one HTML file that needs nothing else: no network, no library, light and dark.
 
-source.py   scans of the tables, by Arrow where they are files and else by Spark
+source.py   scans of the tables
 gather.py   which scans, in which order
 shrink.py   what they bring -> the few rows that are shown
 ranking.py  which groups come first, which part of a long history is drawn
@@ -15,26 +15,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from audit.report.gather import gather
 from audit.report.page import page
 from audit.report.payload import payload
-from audit.report.source import Source, source_of
+from audit.report.source import Source
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-__all__ = ["write", "write_from"]
+__all__ = ["write"]
 
 
-def write(tables: Mapping[str, DataFrame], path: str, about: Mapping[str, Any]) -> None:
+def write(source: Source, path: str, about: Mapping[str, Any]) -> None:
     """`about`: what a reader should know of this run, label by label; `title` names the report."""
-    write_from(source_of(tables), path, about)
-
-
-def write_from(source: Source, path: str, about: Mapping[str, Any]) -> None:
-    """The same from tables that need not be Spark's."""
     from audit.checks import ALL
 
     gathered = gather(source, {name: check.about for name, check in ALL.items()})

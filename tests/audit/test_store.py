@@ -6,15 +6,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
+from audit.checks import check_run
 from audit.decode.folders import find_logs
-from audit.derive import derive
-from audit.store import Run, Store
+from audit.decode.schemas import schema
+from audit.store import BASE, DERIVED, Run, Store
 from audit.store_files import StoreBusy
 from audit.store_tasks import pack
 from tests.audit.logs import Group, Logs
-from tests.audit.new_groups import new_epoch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,14 +23,16 @@ if TYPE_CHECKING:
 pytest.importorskip("pyspark")
 
 
-def audit(spark: SparkSession, store: Store, logs: Logs, run_id: str, *, is_finished: bool = True) -> Run:
-    """What an audit does with a store; the log may be written to again after it."""
-    folders, problems = find_logs([str(logs.close())])
+def audit(
+    spark: SparkSession, store: Store, logs: Logs, run_id: str, *, is_finished: bool = True, is_closed: bool = False
+) -> Run:
+    """What an audit does with a store; the log may be written to again after it, unless it was closed before."""
+    folders, problems = find_logs([str(logs.path if is_closed else logs.close())])
     assert problems == []
     started = datetime.now(UTC)
     run = store.begin(run_id)
     read = run.ingest(spark, folders)
-    run.derive(spark)
+    run.work_out(spark)
     if is_finished:
         about = {"run_id": run_id, "started": started, "finished": datetime.now(UTC)}
         run.finish([about | row._asdict() for row in read])
@@ -37,13 +40,26 @@ def audit(spark: SparkSession, store: Store, logs: Logs, run_id: str, *, is_fini
         with pytest.raises(StoreBusy, match="another audit is writing there"):
             store.begin("another")
         run.release()  # as the end of its process does
-    logs.reopen()
+    if not is_closed:
+        logs.reopen()
     return run
 
 
-def rows(spark: SparkSession, store: Store | Run, table: str, columns: str) -> list[tuple[Any, ...]]:
-    frame = store.table(spark, table)
-    return sorted(tuple(row) for row in frame.select(*columns.split()).collect())
+def checked(spark: SparkSession, store: Store, check: str) -> list[dict[str, Any]]:
+    """What a check finds in the tables."""
+    runs = store.files.read_runs().to_pylist()
+    about = pa.Table.from_pylist([row | {"cleaned_to": 0} for row in runs], schema("audit_runs"))
+    findings, _ = check_run(spark, store.files, store.files.finished_runs(), about)
+    return [row for row in findings if row["check"] == check]
+
+
+def rows(store: Store, table: str, columns: str, run: Run | None = None) -> list[tuple[Any, ...]]:
+    """As finished runs have left it, or as `run` sees it."""
+    files = store.files
+    runs = files.finished_runs() if run is None else run.runs
+    parts = [files.read(path, columns=columns.split()) for path in files.files_of(table, runs)]
+    found = pa.concat_tables(parts).to_pylist() if parts else []
+    return sorted((tuple(row.values()) for row in found), key=lambda row: [(value is None, value) for value in row])
 
 
 def a_group(logs: Logs) -> Group:
@@ -65,28 +81,25 @@ def test_history_survives_compaction(spark: SparkSession, tmp_path: Path) -> Non
     shop.commit({"orders-0": 12, "orders-1": 22}, by="m2")
     audit(spark, store, logs, "tuesday")
 
-    offsets = rows(spark, store, "offset_commits", "log_offset partition offset member_id")
+    offsets = rows(store, "offset_commits", "log_offset partition offset member_id")
     assert [row[2] for row in offsets] == [10, 20, 11, 21, 12, 22]
     assert offsets[0] == (1, 0, 10, "m1")
     assert len({row[0] for row in offsets}) == 6, "every record once"
-    intervals = rows(
-        spark, store, "ownership_intervals", "partition first_generation last_generation member_id ended_by"
-    )
+    intervals = rows(store, "ownership_intervals", "partition first_generation last_generation member_id ended_by")
     assert intervals == [
         (0, 1, 2, "m1", "left"),
         (0, 3, 3, "m2", None),
         (1, 1, 1, "m1", "moved"),
         (1, 2, 3, "m2", None),
     ]
-    assert [row[0] for row in rows(spark, store, "rebalances", "generation")] == [1, 2, 3]
-    assert store.next_offsets() == {shop.log_partition: 9}
-    assert [row[1:] for row in rows(spark, store, "audit_runs", "run_id from_log_offset end_log_offset records")] == [
-        (0, 6, 6), (6, 9, 3),
-    ]  # fmt: skip
+    assert [row[0] for row in rows(store, "rebalances", "generation")] == [1, 2, 3]
+    assert store.files.next_offsets() == {shop.log_partition: 9}
+    runs = store.files.read_runs().sort_by("run_id").select(["from_log_offset", "end_log_offset", "records"])
+    assert [tuple(row.values()) for row in runs.to_pylist()] == [(0, 6, 6), (6, 9, 3)]
 
     fresh = Store(str(tmp_path / "fresh"))
     audit(spark, fresh, logs, "wednesday")
-    assert [row[2] for row in rows(spark, fresh, "offset_commits", "log_offset partition offset")] == [11, 21, 12, 22]
+    assert [row[2] for row in rows(fresh, "offset_commits", "log_offset partition offset")] == [11, 21, 12, 22]
 
 
 def test_a_transaction_that_ends_later_is_judged_then(spark: SparkSession, tmp_path: Path) -> None:
@@ -100,44 +113,104 @@ def test_a_transaction_that_ends_later_is_judged_then(spark: SparkSession, tmp_p
     audit(spark, store, logs, "monday")
     state = "offset transaction"
     known = [(10, "none"), (20, "none")]
-    assert rows(spark, store, "offset_commits", state) == [*known, *((o, "open") for o in (30, 40, 50, 60))]
-    assert rows(spark, store, "commit_steps", "offset") == [(10,), (20,)]
+    assert rows(store, "offset_commits", state) == [*known, *((o, "open") for o in (30, 40, 50, 60))]
+    assert rows(store, "commit_steps", "offset") == [(10,), (20,)]
 
     shop.end_transaction(commit=True, producer_id=1)
     shop.end_transaction(commit=False, producer_id=2)
     shop.commit_in_transaction({"orders-1": 31}, producer_id=1)
     audit(spark, store, logs, "tuesday")
     judged = [*known, (30, "committed"), (31, "open"), (40, "aborted"), (50, "open"), (60, "open")]
-    assert rows(spark, store, "offset_commits", state) == judged
-    assert rows(spark, store, "commit_steps", "offset previous_offset") == [(10, None), (20, None), (30, 10)]
+    assert rows(store, "offset_commits", state) == judged
+    assert rows(store, "commit_steps", "offset previous_offset") == [(10, None), (20, None), (30, 10)]
 
     other.end_transaction(commit=True, producer_id=1)
     shop.end_transaction(commit=True, producer_id=3)
     shop.end_transaction(commit=True, producer_id=1)
     audit(spark, store, logs, "wednesday")
     judged = [*known, (30, "committed"), (31, "committed"), (40, "aborted"), (50, "committed"), (60, "committed")]
-    assert rows(spark, store, "offset_commits", state) == judged
-    assert rows(spark, store, "partition_facts", "partition last_offset") == [(0, 50), (0, 60), (1, 31)]
+    assert rows(store, "offset_commits", state) == judged
+    assert rows(store, "partition_facts", "partition last_offset") == [(0, 50), (0, 60), (1, 31)]
+
+
+def test_a_torn_tail_counts_as_long_as_it_is_there(spark: SparkSession, tmp_path: Path) -> None:
+    """In a copy of a running broker's files it is normal: the next copy has the whole batch there."""
+    logs, store = Logs(tmp_path / "data"), Store(str(tmp_path / "out"))
+    shop = a_group(logs)
+    (segment,) = logs.segments(shop.log_partition)
+    before = segment.read_bytes()
+    shop.commit({"orders-0": 11})
+    logs.close()
+    whole = segment.read_bytes()
+    torn, damaged = whole[:-20], whole[:-1] + bytes([whole[-1] ^ 0x55])
+    for number, copy in enumerate((torn, torn, damaged)):
+        segment.write_bytes(copy)
+        audit(spark, store, logs, f"night-{number}", is_closed=True)
+        problems = [row for row in rows(store, "log_batches", "problem size_bytes") if row[0]]
+        assert problems == [("torn" if copy is torn else "crc", len(copy) - len(before))], "once"
+        assert [row["value"] for row in checked(spark, store, "torn_tail")] == [len(copy) - len(before)] * (
+            copy is torn
+        )
+    segment.write_bytes(whole)
+    logs.reopen()
+    shop.commit({"orders-0": 12})
+    audit(spark, store, logs, "night-3")
+    assert {row[0] for row in rows(store, "log_batches", "problem")} == {None}
+    for check in ("torn_tail", "undecodable_record", "crc_mismatch", "offset_overlap_or_gap"):
+        assert not checked(spark, store, check), check
+    logs.close()
+    logs.flip_a_byte(shop.log_partition, log_offset=0)
+    fresh = Store(str(tmp_path / "fresh"))
+    for night in ("one", "two"):
+        audit(spark, fresh, logs, night, is_closed=True)
+        assert [row[0] for row in rows(fresh, "log_batches", "problem") if row[0]] == ["crc"], "inside the log it stays"
+
+
+def test_the_tables_can_be_cut_at_a_moment_without_a_trace(spark: SparkSession, tmp_path: Path) -> None:
+    logs, store = Logs(tmp_path / "data"), Store(str(tmp_path / "out"))
+    shop = a_group(logs)
+    shop.commit_in_transaction({"orders-0": 30}, producer_id=1)
+    audit(spark, store, logs, "monday")
+    until = datetime.fromtimestamp((shop.now + 500) / 1000, UTC)
+    shop.end_transaction(commit=True, producer_id=1)
+    shop.generation({"m2": ["orders-0", "orders-1"]})
+    folders, _ = find_logs([str(logs.close())])
+    run = store.begin("tuesday")
+    run.ingest(spark, folders)
+    run.work_out(spark)
+    cut = run.cut(spark, until)
+    offsets = [
+        row["offset"]
+        for path in store.files.files_of("commit_steps", [cut])
+        for row in store.files.read(path).to_pylist()
+    ]
+    assert sorted(offsets) == [10, 20, 30]
+    assert [store.files.read(path)["generation"].to_pylist() for path in store.files.files_of("rebalances", [cut])] == [
+        [1]
+    ]
+    assert rows(store, "rebalances", "generation", run) == [(1,), (2,)]
+    run.release()
+    assert [table for table in (*BASE, *DERIVED) if cut in store.files.runs_of(table)] == []
 
 
 def test_a_run_that_is_killed_leaves_what_was_there(spark: SparkSession, tmp_path: Path) -> None:
     logs, store = Logs(tmp_path / "data"), Store(str(tmp_path / "out"))
     shop = a_group(logs)
-    assert store.next_offsets() == {}
-    assert store.table(spark, "rebalances").count() == 0
+    assert store.files.next_offsets() == {}
+    assert rows(store, "rebalances", "generation") == []
     audit(spark, store, logs, "monday")
     shop.commit({"orders-0": 11})
     killed = audit(spark, store, logs, "tuesday", is_finished=False)
 
-    assert [row[0] for row in rows(spark, killed, "offset_commits", "offset")] == [10, 11, 20]
-    assert [row[0] for row in rows(spark, store, "offset_commits", "offset")] == [10, 20]
-    assert [row[0] for row in rows(spark, store, "commit_steps", "offset")] == [10, 20]
-    assert store.next_offsets() == {shop.log_partition: 3}
+    assert [row[0] for row in rows(store, "offset_commits", "offset", killed)] == [10, 11, 20]
+    assert [row[0] for row in rows(store, "offset_commits", "offset")] == [10, 20]
+    assert [row[0] for row in rows(store, "commit_steps", "offset")] == [10, 20]
+    assert store.files.next_offsets() == {shop.log_partition: 3}
 
     shop.commit({"orders-0": 12})
     audit(spark, store, logs, "wednesday")
-    assert [row[0] for row in rows(spark, store, "offset_commits", "offset")] == [10, 11, 12, 20]
-    assert [row[0] for row in rows(spark, store, "commit_steps", "offset")] == [10, 11, 12, 20]
+    assert [row[0] for row in rows(store, "offset_commits", "offset")] == [10, 11, 12, 20]
+    assert [row[0] for row in rows(store, "commit_steps", "offset")] == [10, 11, 12, 20]
     assert store.files.runs_of("offset_commits") == ["monday", "wednesday"], "what was killed is gone"
     assert store.files.runs_of("commit_steps") == ["wednesday"], "derived tables are those of the last run"
 
@@ -154,26 +227,6 @@ def test_a_log_that_ends_before_what_was_read_is_not_the_same_log(spark: SparkSe
     assert read.problem == "ends at log offset 3, but 4 was read before: is it another broker's?"
     with pytest.raises(ValueError, match="is there twice"):
         store.begin("wednesday").ingest(spark, folders * 2)
-
-
-def test_any_frames_of_the_base_tables_can_be_derived_from(spark: SparkSession, tmp_path: Path) -> None:
-    logs, store = Logs(tmp_path / "data"), Store(str(tmp_path / "out"))
-    a_group(logs).commit({"orders-0": 5}, by="m2")
-    new_epoch(logs.group("new"), {"n1": ["orders-3"]})  # has the topic's id only, and lies in another log partition
-    run = audit(spark, store, logs, "monday")
-    names = ("offset_commits", "group_generations", "member_assignments")
-    made = derive(spark, {name: run.table(spark, name) for name in names})
-    for name, frame in made.items():
-        assert sorted(frame.collect()) == sorted(run.table(spark, name).collect()), name
-    steps = (
-        made["commit_steps"]
-        .where("step < 0")
-        .select("offset", "step", "high", "member_id", "owner", "group_generation")
-    )
-    assert steps.collect() == [(5, -5, 10, "m2", "m1", 1)]
-    assert made["ownership_intervals"].where("member_id = 'n1'").select("topic", "partition").collect() == [
-        ("orders", 3)
-    ]
 
 
 def test_packs_are_of_about_the_same_size() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import audit.checks
-from audit.checks import ALL, RULES, Settings, check_run, check_tables, parse_settings, run_checks
+from audit.checks import ALL, RULES, Settings, check_run, check_tables, parse_settings
 from audit.checks.kit.check import SEVERITIES
 from audit.checks.kit.part import UNNAMED, UNREADABLE
 from audit.checks.kit.words import count, duration
@@ -171,7 +171,7 @@ def test_the_log_of_a_real_kafka_gives_only_what_can_be_explained(archive: str, 
 
 
 def test_spark_finds_the_same(spark: SparkSession, tmp_path: Path) -> None:
-    """From a store, distributed; and from DataFrames."""
+    """From a store, distributed."""
     logs = Logs(tmp_path / "data")
     for name in ("one", "two", "three"):
         group = logs.group(name)
@@ -188,14 +188,11 @@ def test_spark_finds_the_same(spark: SparkSession, tmp_path: Path) -> None:
     store = Store(str(tmp_path / "out"))
     run = store.begin("first")
     run.ingest(spark, folders)
-    run.derive(spark)
+    run.work_out(spark)
     runs = ["first"], tables[AUDIT_RUNS.name]
-    distributed = check_run(spark, store.files, *runs, settings=settings)
-    assert tuple(frame.toArrow().to_pylist() for frame in distributed) == expected
+    assert check_run(spark, store.files, *runs, settings=settings) == expected
     narrow, _ = check_run(spark, store.files, *runs, settings=settings, group="two")
-    assert narrow.toArrow().to_pylist() == [row for row in expected[0] if row["group_id"] == "two"]
-
-    frames = {name: spark.createDataFrame(table.combine_chunks()) for name, table in tables.items()}
-    some, results = run_checks(frames, settings, only=["offset_rewind", "stall"])
-    assert some.toArrow().to_pylist() == of_check(expected[0], "offset_rewind")
-    assert results.toArrow().to_pylist() == of_check(expected[1], "offset_rewind") + of_check(expected[1], "stall")
+    assert narrow == [row for row in expected[0] if row["group_id"] == "two"]
+    some, results = check_tables(tables, settings, only=["offset_rewind", "stall"])
+    assert some == of_check(expected[0], "offset_rewind")
+    assert results == of_check(expected[1], "offset_rewind") + of_check(expected[1], "stall")

@@ -1,4 +1,4 @@
-"""Rows of an example as tables: of Arrow behind the report's seam, or of Spark."""
+"""Rows of an example as tables of Arrow, behind the report's seam."""
 
 from __future__ import annotations
 
@@ -8,16 +8,10 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from audit.decode.schemas import schema
-from audit.report.source import ArrowSource
+from audit.report.source import Source
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
     from tests.audit.report.example import Example
-
-
-def tables_of(spark: SparkSession, example: Example) -> dict[str, DataFrame]:
-    return {name: spark.createDataFrame(_arrow(name, rows)) for name, rows in example.rows.items()}
 
 
 def _arrow(name: str, rows: list[dict[str, Any]]) -> pa.Table:
@@ -30,5 +24,5 @@ def _arrow(name: str, rows: list[dict[str, Any]]) -> pa.Table:
     return pa.table(columns, schema=wanted)
 
 
-def source_without_spark(example: Example) -> ArrowSource:
-    return ArrowSource({name: ds.dataset(_arrow(name, rows)) for name, rows in example.rows.items()})
+def source_without_spark(example: Example) -> Source:
+    return Source({name: ds.dataset(_arrow(name, rows)) for name, rows in example.rows.items()})
