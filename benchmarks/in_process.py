@@ -1,4 +1,4 @@
-"""What a request costs inside the process: from its bytes to the answer's, without sockets and without the kernel's TCP.
+"""What a request costs inside the process: from its bytes to the answer's, without sockets and the kernel's TCP.
 
     python -m benchmarks.in_process [--rounds 20] [--profile heartbeat]
 
@@ -150,7 +150,7 @@ async def play(members: list[Member], frames: list[list[bytes]]) -> float:
             member.connection.data_received(sent)
         await asyncio.sleep(0)
     for member in members:
-        while member.connection._parked is not None:  # noqa: SLF001
+        while member.connection._parked is not None:
             await asyncio.sleep(0)
     return process_time() - started
 
@@ -189,7 +189,7 @@ async def measure(folder: str, rounds: int, only: str | None, profile: str | Non
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--only", metavar="NAME", help="part of a scenario's name")
     parser.add_argument("--profile", metavar="NAME", help="of a scenario")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from broker.api_table import Route, UnsupportedRequest
 from broker.call import NO_ANSWER, PARKED, Call
 from broker.recurring import MAX_BYTES as MAX_RECURRING_BYTES
-from broker.recurring import Recurring, remember
+from broker.recurring import Recurring, RecurringHeartbeats, remember
 from broker.sending import MIN_BYTES, CutShort, FileSender, read_parts
 from protocol.api_keys import ApiKey
 from protocol.errors import MalformedMessage
@@ -45,6 +45,7 @@ _answer_header_tagged = Struct(">iix").pack
 
 class Connection(asyncio.Protocol):
     __slots__ = (
+        "_beat",
         "_choked",
         "_client_id",
         "_frame_started",
@@ -68,6 +69,7 @@ class Connection(asyncio.Protocol):
         self._server = server
         self._splitter = FrameSplitter(server.max_request_bytes)
         self._parked: Call | None = None
+        self._beat: RecurringHeartbeats | None = None  # what came last, if that was all that came
         self._recurring: dict[int, Recurring] = {}  # by api key << 16 | version
         self._pumping = False
         self._choked = False
@@ -106,6 +108,11 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         server = self._server
         self.last_active = server.time()
+        if (beat := self._beat) is not None:
+            if data[12:] == beat.rest and data[:8] == beat.start and server.goes_on(beat.request, int(time() * 1000)):
+                self._transport.write(beat.before + data[8:12] + beat.after)
+                return
+            self._beat = None
         try:
             if not (self._splitter.rest or self._parked or self._choked or self._sending) and len(data) >= 14:
                 length, kind, correlation_id = _framed_header(data)
@@ -134,6 +141,7 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._choked = True
+        self._beat = None
 
     def resume_writing(self) -> None:
         self._choked = False
@@ -204,6 +212,8 @@ class Connection(asyncio.Protocol):
         if response is not PARKED:
             self._parked = None
             self._answer(call, route, response)
+            if type(known) is RecurringHeartbeats and not (self._pumping or self._choked or server.metrics):
+                self._beat = known
 
     def _find_route(self, kind: int, correlation_id: int) -> Route | None:
         """The first request of its kind. None: it was an unknown ApiVersions, and is answered."""

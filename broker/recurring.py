@@ -6,8 +6,10 @@ offsets alone. A connection keeps the last request of each such kind.
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import TYPE_CHECKING, Any
 
+from coordinator.classic.heartbeat import GO_ON
 from coordinator.offsets.recurring_commit import RecurringCommit
 from protocol.api_keys import ApiKey
 from protocol.codec import request_encoder
@@ -17,6 +19,9 @@ from protocol.stencil import Stencil, places_of_change
 if TYPE_CHECKING:
     from broker.api_table import Route
     from broker.call import Call
+
+_int32 = Struct(">i").pack
+_start = Struct(">ihh").pack
 
 MAX_BYTES = 1024  # what a connection keeps of a request, to know it again
 
@@ -35,6 +40,19 @@ class Recurring:
     def reads(self, rest: bytes) -> bool:  # noqa: ARG002
         """Whether `rest`, which is not the same bytes, says what can be put into `request`; then it is there."""
         return False
+
+
+class RecurringHeartbeats(Recurring):
+    """Heartbeats. `start` precedes the correlation id; the answer "go on" is `before`, that id and `after`."""
+
+    __slots__ = ("after", "before", "start")
+
+    def __init__(self, route: Route, call: Call, rest: bytes, request: Any) -> None:
+        super().__init__(route, call, rest, request)
+        self.start = _start(8 + len(rest), route.api_key, route.version)
+        body = b"\0" * route.tagged + route.encode(GO_ON)
+        self.before = _int32(4 + len(body))
+        self.after = body
 
 
 class RecurringCommits(Recurring):
@@ -61,13 +79,13 @@ class RecurringCommits(Recurring):
         return True
 
 
-def remember(
-    known: Recurring | None, route: Route, call: Call, rest: bytes, request: Any
-) -> Recurring:
+def remember(known: Recurring | None, route: Route, call: Call, rest: bytes, request: Any) -> Recurring:
     """A request was read that no earlier one was like."""
     if route.api_key == ApiKey.OFFSET_COMMIT:
         assert known is None or isinstance(known, RecurringCommits)
         return RecurringCommits(route, call, rest, request, known)
+    if route.api_key == ApiKey.HEARTBEAT:
+        return RecurringHeartbeats(route, call, rest, request)
     return Recurring(route, call, rest, request)
 
 

@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 from collections import Counter
+from collections.abc import Callable
 from time import time
 from typing import Any
 
@@ -37,6 +38,7 @@ class Server:
         self.loop = asyncio.get_running_loop()
         self.time = self.loop.time
         self.routes = broker.apis.routes
+        self.goes_on: Callable[[Any, int], bool]  # of the coordinator: whether a heartbeat is the usual one
         self.max_request_bytes = broker.config.socket_request_max_bytes
         self.addresses: list[tuple[str, int]] = []
         self._connections: set[Connection] = set()
@@ -55,6 +57,7 @@ class Server:
         self.broker.call_soon = self.loop.call_soon
         self.broker.open(now_ms())
         self.broker.start_work(self.loop.call_soon_threadsafe)
+        self.goes_on = self.broker.coordinator.runtime.goes_on
         try:
             for index, listener in enumerate(parse_listeners("listeners", config.listeners)):
                 await self._listen(index, listener)

@@ -1,9 +1,9 @@
 """Records of the coordinator's log as Kafka's bytes: batches of them, ready to append.
 
-Every kind of record can be packed by its generated codec. Committed offsets are nearly all of them, and have two ways of
-their own here. In a commit that is new (CommitRecords) the key's first part is the same for every partition of a topic,
-and most metadata is empty. A commit that recurs (PlannedCommit) has a template, in which only offsets and the time are
-new. Tests compare all ways byte by byte.
+Every kind of record can be packed by its generated codec. Committed offsets are nearly all of them, and have two ways
+of their own here. In a commit that is new (CommitRecords) the key's first part is the same for every partition of a
+topic, and most metadata is empty. A commit that recurs (PlannedCommit) has a template, in which only offsets and the
+time are new. Tests compare all ways byte by byte.
 """
 
 from __future__ import annotations
@@ -37,9 +37,7 @@ def batch_bytes(record: Record) -> int:
     return len(batches([record], 0, 0)[0])
 
 
-def batches(
-    records: Sequence[LogEntry], first_offset: int, now: int, max_bytes: int = MAX_BATCH_BYTES
-) -> list[bytes]:
+def batches(records: Sequence[LogEntry], first_offset: int, now: int, max_bytes: int = MAX_BATCH_BYTES) -> list[bytes]:
     """More than one batch only if the records do not fit into one."""
     if len(records) == 1 and type(records[0]) is PlannedCommit:  # the usual write, without the ceremony
         template: CommitTemplate = records[0].plan.template
@@ -176,7 +174,7 @@ class TemplateRow(NamedTuple):
 
 
 class CommitTemplate:
-    """The records of a commit that recurs, in one piece: open are each record's offset delta, its offset and the time."""
+    """The records of a commit that recurs, in one piece: open are each record's offset delta, offset and time."""
 
     __slots__ = ("_pack", "_parts", "count", "size_bytes")
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from coordinator.classic.heartbeat import goes_on
 from coordinator.config import GroupConfig
 from coordinator.failures import failed_response, unavailable_response
 from coordinator.outcome import PARKED, Call, Outcome, PlannedCommit, Reply
@@ -22,6 +23,7 @@ from coordinator.record_codec import MAX_BATCH_BYTES, batches
 from coordinator.shard import Shard, Status, Write
 from coordinator.shard_state import ShardState, Topics
 from protocol.error_codes import ErrorCode
+from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest
 from protocol.record_batch import BATCH_HEADER_BYTES
 
@@ -79,6 +81,17 @@ class Runtime:
             # too hands out member ids without waiting.
             return self.answer_after_writes(shard, call, result)
         return result
+
+    def goes_on(self, request: HeartbeatRequest, now: int) -> bool:
+        """Whether this heartbeat is the usual one, and answered with "go on": its session has moved, that was all."""
+        shard = self._shard_of.get(request.group_id)
+        return (
+            shard is not None
+            and shard.status is ACTIVE
+            and not shard.unwritten
+            and not shard.in_flight
+            and goes_on(shard.state, request, now)
+        )
 
     def commit(self, shard: Shard, out: Outcome) -> None:
         self.replies += shard.commit(out)

@@ -94,7 +94,7 @@ class Shard:
             self.first_unwritten = log_offset
         for columns in plan.columns:
             self.state.offsets.replay_columns(plan.group_id, columns, offsets, commit.now, log_offset)
-            size = len(columns[2])
+            size = len(columns.indexes)
             log_offset += size
             offsets = offsets[size:]
         self.next_offset = log_offset

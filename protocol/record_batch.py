@@ -522,4 +522,6 @@ def _assemble(
         )
         + body
     )  # fmt: skip
-    return _OUTSIDE_CRC.pack(base_offset, len(covered) + _UNCOVERED_LENGTH, leader_epoch, MAGIC, crc32c(covered)) + covered
+    return (
+        _OUTSIDE_CRC.pack(base_offset, len(covered) + _UNCOVERED_LENGTH, leader_epoch, MAGIC, crc32c(covered)) + covered
+    )

@@ -119,7 +119,7 @@ class LogWriter:
         return info
 
     def append_placed(self, batch: bytes, now: int) -> None:
-        """Append one batch of our own, built a moment ago for the end of this log: there is nothing to check or number."""
+        """Append one batch of our own, built for the end of this log: there is nothing left to check or to number."""
         config = self.config
         header = parse_header(batch)
         if header[0] != self.log_end_offset:

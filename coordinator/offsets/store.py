@@ -2,13 +2,17 @@
 
 Changed by `replay` alone. A transactional commit is pending until its producer's marker comes: COMMIT makes it the
 committed one unless a later record in the log has overtaken it, ABORT drops it.
+
+Commits that recur overwrite each other far more often than anybody looks: they are kept as they come, and put in their
+places when somebody looks at their group (`_settle`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import count, repeat
+from itertools import count as counting
+from itertools import repeat
 from typing import Any, NamedTuple
 
 from protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
@@ -29,14 +33,27 @@ class CommittedOffset(NamedTuple):
     log_offset: int  # of the record, to tell which of two commits is the later
 
 
-class CommitColumns(NamedTuple):
+class CommitColumns:
     """What recurs of a commit to one topic; a value per partition in the last three."""
 
-    topic: str
-    topic_id: bytes
-    indexes: tuple[int, ...]
-    epochs: tuple[int, ...]
-    metadata: tuple[str, ...]
+    __slots__ = ("epochs", "indexes", "metadata", "topic", "topic_id")
+
+    def __init__(
+        self, topic: str, topic_id: bytes, indexes: tuple[int, ...], epochs: tuple[int, ...], metadata: tuple[str, ...]
+    ) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.indexes = indexes
+        self.epochs = epochs
+        self.metadata = metadata
+
+
+class Recent(NamedTuple):
+    """The last commit of some columns."""
+
+    log_offset: int  # of its first record
+    offsets: Sequence[int]
+    now: int
 
 
 _committed_row = partial(_new, CommittedOffset)  # CommittedOffset(...) itself takes longer than all the rest
@@ -49,15 +66,18 @@ class OffsetStore:
     def __init__(self) -> None:
         self._groups: dict[str, dict[str, ByPartition]] = {}
         self._pending: dict[int, dict[Place, CommittedOffset]] = {}  # by producer id
+        self._recent: dict[str, dict[CommitColumns, Recent]] = {}  # by group: what is not yet in its place
 
     # --- reading
 
     def topics(self, group_id: str) -> dict[str, ByPartition]:
+        if group_id in self._recent:
+            self._settle(group_id)
         return self._groups.get(group_id, {})
 
     def get(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
-        topics = self._groups.get(group_id)
-        partitions = topics.get(topic) if topics is not None else None
+        topics = self.topics(group_id)
+        partitions = topics.get(topic)
         return partitions.get(partition) if partitions is not None else None
 
     @property
@@ -74,6 +94,7 @@ class OffsetStore:
 
     def all_offsets(self) -> Iterator[tuple[Place, CommittedOffset]]:
         """Committed and pending."""
+        self._settle_all()
         for group_id, topics in self._groups.items():
             for topic, partitions in topics.items():
                 for partition, offset in partitions.items():
@@ -82,6 +103,7 @@ class OffsetStore:
             yield from pending.items()
 
     def count(self) -> int:
+        self._settle_all()
         return sum(len(p) for topics in self._groups.values() for p in topics.values())
 
     # --- replaying
@@ -112,17 +134,23 @@ class OffsetStore:
     def replay_columns(
         self, group_id: str, columns: CommitColumns, offsets: Sequence[int], now: int, log_offset: int
     ) -> None:
-        """A commit that recurs (see coordinator.offsets.recurring_commit): its first offsets are those of this topic."""
-        topic, topic_id, indexes, epochs, metadata = columns
-        partitions = self.partitions_of(group_id, topic)
-        if len(indexes) == 1:
-            partitions[indexes[0]] = _new(
-                CommittedOffset, (offsets[0], epochs[0], metadata[0], now, NO_EXPIRY, topic_id, log_offset)
-            )
-        else:
-            same = repeat(now), repeat(NO_EXPIRY), repeat(topic_id)
-            rows = zip(offsets, epochs, metadata, *same, count(log_offset), strict=False)
-            partitions.update(zip(indexes, map(_committed_row, rows), strict=False))
+        """A commit that recurs (see recurring_commit.py); `offsets` begins with those of these columns."""
+        recent = self._recent.get(group_id)
+        if recent is None:
+            recent = self._recent[group_id] = {}
+        recent[columns] = _new(Recent, (log_offset, offsets, now))
+
+    def _settle(self, group_id: str) -> None:
+        recent = self._recent.pop(group_id)
+        for columns, (log_offset, offsets, now) in sorted(recent.items(), key=_in_order_of_the_log):
+            same = repeat(now), repeat(NO_EXPIRY), repeat(columns.topic_id)
+            rows = zip(offsets, columns.epochs, columns.metadata, *same, counting(log_offset), strict=False)
+            partitions = self.partitions_of(group_id, columns.topic)
+            partitions.update(zip(columns.indexes, map(_committed_row, rows), strict=False))
+
+    def _settle_all(self) -> None:
+        for group_id in list(self._recent):
+            self._settle(group_id)
 
     def end_transaction(self, producer_id: int, commit: bool) -> list[str]:
         """The groups whose offsets changed."""
@@ -139,6 +167,8 @@ class OffsetStore:
         return changed
 
     def partitions_of(self, group_id: str, topic: str) -> ByPartition:
+        if group_id in self._recent:
+            self._settle(group_id)
         topics = self._groups.get(group_id)
         if topics is None:
             topics = self._groups[group_id] = {}
@@ -149,9 +179,9 @@ class OffsetStore:
 
     def _forget(self, key: OffsetCommitKey) -> None:
         """A tombstone: the committed offset and the pending ones of all producers."""
-        topics = self._groups.get(key.group)
-        partitions = topics.get(key.topic) if topics is not None else None
-        if topics is not None and partitions is not None:
+        topics = self.topics(key.group)
+        partitions = topics.get(key.topic)
+        if partitions is not None:
             partitions.pop(key.partition, None)
             if not partitions:
                 del topics[key.topic]
@@ -159,6 +189,10 @@ class OffsetStore:
                 del self._groups[key.group]
         for pending in self._pending.values():
             pending.pop((key.group, key.topic, key.partition), None)
+
+
+def _in_order_of_the_log(entry: tuple[CommitColumns, Recent]) -> int:
+    return entry[1].log_offset
 
 
 def _committed(value: OffsetCommitValue, log_offset: int) -> CommittedOffset:

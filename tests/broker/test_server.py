@@ -14,17 +14,10 @@ import pytest
 
 from broker.client import Client, ClientError
 from protocol.api_keys import APIS, ApiKey
-from protocol.error_codes import ErrorCode
 from protocol.headers import request_header
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.messages.heartbeat import HeartbeatRequest
-from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from protocol.messages.leave_group import LeaveGroupRequest
 from protocol.messages.metadata import MetadataRequest
-from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from protocol.wire import NO_UUID
 from tests.clients.kohort import KohortProcess
 
 
@@ -102,33 +95,6 @@ def test_a_request_in_single_bytes_is_served(broker: KohortProcess) -> None:
         for byte in pack(">i", len(header)) + header:
             client.send_raw(bytes([byte]))
         assert client.receive_frame()[:4] == pack(">i", 7)
-
-
-def test_a_request_that_comes_again_is_answered_by_what_is_true_then(broker: KohortProcess) -> None:
-    """The bytes of a heartbeat or an OffsetFetch that repeats the last one are not read anew; the group is asked."""
-    asked = OffsetFetchRequest(
-        groups=[OffsetFetchRequestGroup("again", None, -1, [OffsetFetchRequestTopics("again", NO_UUID, [0])])]
-    )
-
-    def committed(client: Client) -> int:
-        answer: int = client.send(ApiKey.OFFSET_FETCH, asked, 9).groups[0].topics[0].partitions[0].committed_offset
-        return answer
-
-    with Client(broker.address) as client, Client(broker.address) as other:
-        client.send(ApiKey.CREATE_TOPICS, CreateTopicsRequest([CreatableTopic("again", 1, 1)], 1000), 5)
-        assert [committed(client), committed(client)] == [-1, -1]
-        for offset in (7, 8):
-            rows = [OffsetCommitRequestPartition(0, offset, -1, "")]
-            topics = [OffsetCommitRequestTopic("again", partitions=rows)]
-            other.send(ApiKey.OFFSET_COMMIT, OffsetCommitRequest("again", -1, "", None, -1, topics), 9)
-            assert [committed(client), committed(client)] == [offset, offset]
-        joining = JoinGroupRequest("beats", 6000, 6000, "", None, "consumer", [JoinGroupRequestProtocol("range", b"")])
-        joined = other.send(ApiKey.JOIN_GROUP, joining, 3)
-        beat = HeartbeatRequest("beats", joined.generation_id, joined.member_id, None)
-        assert [client.send(ApiKey.HEARTBEAT, beat, 4).error_code for _ in range(3)] == [0, 0, 0]
-        other.send(ApiKey.LEAVE_GROUP, LeaveGroupRequest("beats", joined.member_id), 2)
-        unknown = ErrorCode.UNKNOWN_MEMBER_ID
-        assert [client.send(ApiKey.HEARTBEAT, beat, 4).error_code for _ in range(2)] == [unknown, unknown]
 
 
 def test_bytes_after_a_body_are_ignored(broker: KohortProcess) -> None:

@@ -1,4 +1,4 @@
-"""Commits that recur go by a plan. Whatever happens around them, what they leave and say is what `offset_commit` does."""
+"""Commits that recur go by a plan. Whatever happens around them, they leave and say what `offset_commit` does."""
 
 from __future__ import annotations
 

@@ -21,7 +21,9 @@ def message(constants: list[bytes], numbers: list[int]) -> bytes:
 
 
 @given(pieces, st.data())
-def test_the_numbers_are_read_where_encodings_of_0_and_minus_1_differ(constants: list[bytes], data: st.DataObject) -> None:
+def test_the_numbers_are_read_where_encodings_of_0_and_minus_1_differ(
+    constants: list[bytes], data: st.DataObject
+) -> None:
     count = len(constants) - 1
     numbers = [data.draw(st.lists(int64s, min_size=count, max_size=count)) for _ in range(2)]
     places = places_of_change(message(constants, [0] * count), message(constants, [-1] * count))
