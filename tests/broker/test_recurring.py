@@ -1,0 +1,123 @@
+"""Requests that come again and again are not read anew. What they are answered is what is true then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import pack
+
+import pytest
+
+from broker.client import Client
+from protocol.api_keys import ApiKey
+from protocol.codec import request_encoder
+from protocol.error_codes import ErrorCode
+from protocol.headers import request_header
+from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.messages.leave_group import LeaveGroupRequest
+from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from protocol.wire import NO_UUID
+from tests.clients.kohort import KohortProcess
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KohortProcess]:
+    with KohortProcess(tmp_path_factory.mktemp("broker")) as process:
+        yield process
+
+
+def test_a_request_that_comes_again_is_answered_by_what_is_true_then(broker: KohortProcess) -> None:
+    """The bytes of a heartbeat or an OffsetFetch that repeats the last one are not read anew; the group is asked."""
+    asked = OffsetFetchRequest(
+        groups=[OffsetFetchRequestGroup("again", None, -1, [OffsetFetchRequestTopics("again", NO_UUID, [0])])]
+    )
+
+    def committed(client: Client) -> int:
+        answer: int = client.send(ApiKey.OFFSET_FETCH, asked, 9).groups[0].topics[0].partitions[0].committed_offset
+        return answer
+
+    with Client(broker.address) as client, Client(broker.address) as other:
+        client.send(ApiKey.CREATE_TOPICS, CreateTopicsRequest([CreatableTopic("again", 1, 1)], 1000), 5)
+        assert [committed(client), committed(client)] == [-1, -1]
+        for offset in (7, 8):
+            rows = [OffsetCommitRequestPartition(0, offset, -1, "")]
+            topics = [OffsetCommitRequestTopic("again", partitions=rows)]
+            other.send(ApiKey.OFFSET_COMMIT, OffsetCommitRequest("again", -1, "", None, -1, topics), 9)
+            assert [committed(client), committed(client)] == [offset, offset]
+        joining = JoinGroupRequest("beats", 6000, 6000, "", None, "consumer", [JoinGroupRequestProtocol("range", b"")])
+        joined = other.send(ApiKey.JOIN_GROUP, joining, 3)
+        beat = HeartbeatRequest("beats", joined.generation_id, joined.member_id, None)
+        assert [client.send(ApiKey.HEARTBEAT, beat, 4).error_code for _ in range(3)] == [0, 0, 0]
+        other.send(ApiKey.LEAVE_GROUP, LeaveGroupRequest("beats", joined.member_id), 2)
+        unknown = ErrorCode.UNKNOWN_MEMBER_ID
+        assert [client.send(ApiKey.HEARTBEAT, beat, 4).error_code for _ in range(2)] == [unknown, unknown]
+
+
+def test_commits_that_differ_in_offsets_alone_are_all_kept(broker: KohortProcess) -> None:
+    """From the third on they are not read anew. In between come others, also of the same length and on one read."""
+
+    def request(*offsets: int, first: int = 0, epoch: int = -1) -> OffsetCommitRequest:
+        rows = [OffsetCommitRequestPartition(first + i, offset, epoch, "") for i, offset in enumerate(offsets)]
+        topics = [OffsetCommitRequestTopic("kept", partitions=rows)]
+        return OffsetCommitRequest("kept", -1, "", None, -1, topics)
+
+    def committed(client: Client) -> list[int]:
+        topics = [OffsetFetchRequestTopics("kept", NO_UUID, [0, 1, 2, 3])]
+        answer = client.send(
+            ApiKey.OFFSET_FETCH, OffsetFetchRequest(groups=[OffsetFetchRequestGroup("kept", None, -1, topics)]), 9
+        )
+        return [row.committed_offset for row in answer.groups[0].topics[0].partitions]
+
+    def commit(client: Client, asked: OffsetCommitRequest, version: int = 9) -> set[int]:
+        answer = client.send(ApiKey.OFFSET_COMMIT, asked, version)
+        return {row.error_code for topic in answer.topics for row in topic.partitions}
+
+    with Client(broker.address) as client:
+        client.send(ApiKey.CREATE_TOPICS, CreateTopicsRequest([CreatableTopic("kept", 4, 1)], 1000), 5)
+        for offset in range(1, 6):
+            assert commit(client, request(offset, offset + 10)) == {0}
+            assert committed(client) == [offset, offset + 10, -1, -1]
+        assert commit(client, request(100, 101, first=2)) == {0}  # as many bytes, other partitions
+        assert commit(client, request(6, 16, epoch=7)) == {0}
+        assert committed(client) == [6, 16, 100, 101]
+        for version in (7, 8, 7, 8, 7, 8):
+            assert commit(client, request(7 + version, 17), version) == {0}
+        sent = [client.post(ApiKey.OFFSET_COMMIT, request(i, -1 - i), 9) for i in range(30)]
+        for correlation_id in sent:
+            client.receive(ApiKey.OFFSET_COMMIT, 9, correlation_id)
+        assert committed(client) == [29, -30, 100, 101]
+        for first in (3, 3, 3):  # partition 4 does not exist, and fails alone
+            assert commit(client, request(9, 9, first=first)) == {0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        assert committed(client) == [29, -30, 100, 9]
+
+
+def test_heartbeats_in_pieces_and_among_others_are_answered(broker: KohortProcess) -> None:
+    with Client(broker.address) as client, Client(broker.address) as other:
+        joining = JoinGroupRequest("pieces", 6000, 6000, "", None, "consumer", [JoinGroupRequestProtocol("range", b"")])
+        joined = client.send(ApiKey.JOIN_GROUP, joining, 3)
+        mine = [SyncGroupRequestAssignment(joined.member_id, b"all")]
+        client.send(ApiKey.SYNC_GROUP, SyncGroupRequest("pieces", 1, joined.member_id, assignments=mine), 3)
+        beat = HeartbeatRequest("pieces", joined.generation_id, joined.member_id, None)
+        assert [client.send(ApiKey.HEARTBEAT, beat, 4).error_code for _ in range(4)] == [0] * 4
+        frame = request_header(ApiKey.HEARTBEAT, 4, 77, "kohort") + bytes(request_encoder(ApiKey.HEARTBEAT, 4)(beat))
+        whole = pack(">i", len(frame)) + frame
+        for cut in range(1, len(whole)):
+            client.send_raw(whole[:cut])
+            client.send_raw(whole[cut:])
+            assert client.receive_frame() == pack(">i", 77) + bytes(8)
+        client.send_raw(whole * 20)
+        assert [client.receive_frame() for _ in range(20)] == [pack(">i", 77) + bytes(8)] * 20
+        assert [client.send(ApiKey.HEARTBEAT, beat, version).error_code for version in (4, 3, 4, 4, 3, 4)] == [0] * 6
+        others = JoinGroupRequest("pieces", 6000, 6000, "", None, "consumer", [JoinGroupRequestProtocol("range", b"")])
+        waiting = other.post(ApiKey.JOIN_GROUP, others, 3)
+        rebalancing = ErrorCode.REBALANCE_IN_PROGRESS
+        while not (answer := client.send(ApiKey.HEARTBEAT, beat, 4).error_code):
+            pass  # until the newcomer's request has arrived
+        assert answer == rebalancing
+        assert [client.send(ApiKey.HEARTBEAT, beat, 4).error_code for _ in range(3)] == [rebalancing] * 3
+        client.send(ApiKey.LEAVE_GROUP, LeaveGroupRequest("pieces", joined.member_id), 2)
+        other.receive(ApiKey.JOIN_GROUP, 3, waiting)
+        assert client.send(ApiKey.HEARTBEAT, beat, 4).error_code == ErrorCode.UNKNOWN_MEMBER_ID
