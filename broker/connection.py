@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 READ_AHEAD_BYTES = 65_536
+MAX_RECURRING_KINDS = 6  # an API in one version is a kind; a client that does not play has three
 
 HEADER_BYTES = 10  # api key, version, correlation id, length of the client id
 
@@ -103,6 +104,8 @@ class Connection(asyncio.Protocol):
         self.is_closed = True
         if self._sender is not None:
             self._sender.close()
+        self._beat = None
+        self._recurring.clear()  # their calls know us: nobody should have to look for that circle
         self._server.disconnected(self)
 
     def data_received(self, data: bytes) -> None:
@@ -196,6 +199,8 @@ class Connection(asyncio.Protocol):
             route, request = found, self._read(found, frame, pos)
             call = Call(self, route, self._client_id)
             if route.recurs and len(frame) <= MAX_RECURRING_BYTES:
+                if len(self._recurring) >= MAX_RECURRING_KINDS:
+                    self._recurring.clear()
                 self._recurring[kind] = remember(known, route, call, frame[pos:], request)
         self._parked = call
         call.correlation_id = correlation_id
@@ -212,7 +217,7 @@ class Connection(asyncio.Protocol):
         if response is not PARKED:
             self._parked = None
             self._answer(call, route, response)
-            if type(known) is RecurringHeartbeats and not (self._pumping or self._choked or server.metrics):
+            if type(known) is RecurringHeartbeats and not (self._pumping or self._choked or server.metrics is not None):
                 self._beat = known
 
     def _find_route(self, kind: int, correlation_id: int) -> Route | None:
