@@ -25,7 +25,7 @@ from audit.result import SEVERITIES, AuditError
 if TYPE_CHECKING:
     from audit.checks import Settings
     from audit.decode.folders import LogFolder
-    from audit.follow import Finding
+    from audit.news import Finding
 
 WAIT_S = 1
 

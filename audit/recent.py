@@ -12,8 +12,9 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit.decode import read_table, schema
+from audit.decode import Wanted, schema, whole_tables
 from audit.decode.folders import LogFolder
+from audit.store_files import ABORTED, OPEN, decided, markers_in
 from audit.tables import (
     AUDIT_RUNS,
     BASE_TABLES,
@@ -34,18 +35,26 @@ class Recent:
         self.folder = folder
         self.next_offset = folder.first_offset or 0
         self._group = group
+        self._open = schema(OFFSET_COMMITS.name).empty_table()  # commits in transactions that have not ended
         self.tables: dict[str, pa.Table] = {table.name: schema(table.name).empty_table() for table in BASE_TABLES}
 
-    def read(self, folder: LogFolder, until_offset: int) -> None:
-        """Add what was appended up to `until_offset`."""
+    def read(self, folder: LogFolder) -> None:
+        """Add what was appended since."""
         self.folder = folder
-        for name, table in self.tables.items():
-            new = list(
-                read_table(folder, name, group=self._group, from_offset=self.next_offset, until_offset=until_offset)
-            )
-            if new:
-                self.tables[name] = pa.concat_tables([table, pa.Table.from_batches(new)])
-        self.next_offset = max(self.next_offset, until_offset)
+        wanted = Wanted(self._group, from_offset=self.next_offset, until_offset=folder.end_offset)
+        new = whole_tables(folder, list(self.tables), wanted)
+        new[OFFSET_COMMITS.name] = self._visible(new[OFFSET_COMMITS.name], new[LOG_BATCHES.name])
+        together = {name: pa.concat_tables([table, new[name]]) for name, table in self.tables.items()}
+        self.tables = {name: table.combine_chunks() for name, table in together.items()}  # of thousands all gets slow
+        self.next_offset = max(self.next_offset, folder.end_offset)
+
+    def _visible(self, commits: pa.Table, batches: pa.Table) -> pa.Table:
+        """New commits, and those that a marker has committed now. In an open transaction they wait for theirs."""
+        late, still_open = decided(self._open, markers_in(batches))
+        is_open = pc.equal(commits["transaction"], OPEN)
+        self._open = pa.concat_tables([still_open, commits.filter(is_open)])
+        found = pa.concat_tables([late, commits.filter(pc.invert(is_open))])
+        return found.filter(pc.not_equal(found["transaction"], ABORTED))
 
     def forget(self, before: pa.Scalar) -> None:
         """Let go of what is older, except what still stands."""

@@ -36,6 +36,8 @@ SETTLED, STILL_OPEN = "settled", "open"  # names of files that hold several log 
 SUFFIX = ".parquet"
 ABORTED, COMMITTED, OPEN = "aborted", "committed", "open"
 
+Markers = dict[tuple[int, int], list[tuple[int, str]]]  # by log partition and producer: log offset and marker, in order
+
 
 class StoreBusy(OSError):
     """Two runs at a time would take each other's files for those of one that was killed."""
@@ -293,27 +295,32 @@ def settle(files: StoreFiles, finished: Sequence[str], run_id: str) -> None:
     new = [files.read(info.path) for info in new_files]
     if not len(before) and not new:
         return
-    decided, still_open = _decided(before, _markers(files, run_id, before["log_partition"].unique().to_pylist()))
-    if len(decided):
-        files.write(decided, OFFSET_COMMITS.name, run_id, SETTLED)
+    late, still_open = decided(before, _markers(files, run_id, before["log_partition"].unique().to_pylist()))
+    if len(late):
+        files.write(late, OFFSET_COMMITS.name, run_id, SETTLED)
     still_open = pa.concat_tables([still_open, *new])
     if len(still_open):
         files.write(still_open, UNDECIDED, run_id, STILL_OPEN)
 
 
-def _markers(files: StoreFiles, run_id: str, log_partitions: Iterable[int]) -> dict[tuple[int, int], list[Any]]:
-    """By log partition and producer: (log offset, marker) in order, of those that the run has read."""
+def _markers(files: StoreFiles, run_id: str, log_partitions: Iterable[int]) -> Markers:
+    """Those that the run has read."""
     names = ["log_partition", "producer_id", "log_offset", "marker"]
     of = pa.schema([schema(LOG_BATCHES.name).field(name) for name in names])
     has_marker = pc.field("marker").is_valid()
-    found = files.read_named(LOG_BATCHES.name, [run_id], list(log_partitions), of=of, filters=has_marker)
-    markers: dict[tuple[int, int], list[Any]] = {}
-    for row in found.sort_by("log_offset").to_pylist():
+    return markers_in(files.read_named(LOG_BATCHES.name, [run_id], list(log_partitions), of=of, filters=has_marker))
+
+
+def markers_in(batches: pa.Table) -> Markers:
+    """From rows of log_batches."""
+    markers: Markers = {}
+    found = batches.select(["log_partition", "producer_id", "log_offset", "marker"])
+    for row in found.filter(found["marker"].is_valid()).sort_by("log_offset").to_pylist():
         markers.setdefault((row["log_partition"], row["producer_id"]), []).append((row["log_offset"], row["marker"]))
     return markers
 
 
-def _decided(rows: pa.Table, markers: dict[tuple[int, int], list[Any]]) -> tuple[pa.Table, pa.Table]:
+def decided(rows: pa.Table, markers: Markers) -> tuple[pa.Table, pa.Table]:
     """What the first marker after each says; and those for which there is none."""
     keys = zip(*(rows[name].to_pylist() for name in ("log_partition", "producer_id", "log_offset")), strict=True)
     states = [

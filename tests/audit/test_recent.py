@@ -35,7 +35,7 @@ def test_what_stood_before_the_window_is_kept_and_the_rest_forgotten(tmp_path: P
     shop.later(2 * HOUR_MS).commit({"orders-0": 5}, by="m1")
     (folder,), _ = find_logs([str(logs.close())])
     recent = Recent(folder, None)
-    recent.read(folder, folder.end_offset)
+    recent.read(folder)
     recent.forget(horizon(START + HOUR_MS))
     tables = recent.tables
     assert tables["offset_commits"]["offset"].to_pylist() == [420, 5]
@@ -61,12 +61,34 @@ def test_reading_on_adds_what_is_new(tmp_path: Path) -> None:
     shop.commits("orders-0", [1, 2], by="")
     (folder,), _ = find_logs([str(logs.close())])
     recent = Recent(folder, None)
-    recent.read(folder, folder.end_offset)
+    recent.read(folder)
     logs.reopen()
     shop.commits("orders-0", [3, 4], by="")
     (grown,), _ = find_logs([str(logs.close())])
-    recent.read(grown, 3)
-    assert recent.tables["offset_commits"]["offset"].to_pylist() == [1, 2, 3]
-    recent.read(grown, grown.end_offset)
-    recent.read(grown, grown.end_offset)
+    recent.read(grown)
+    recent.read(grown)
+    recent.read(folder)  # as it was before
     assert recent.tables["offset_commits"]["offset"].to_pylist() == [1, 2, 3, 4]
+    assert recent.tables["offset_commits"]["offset"].num_chunks == 1
+
+
+def test_commits_of_a_transaction_are_seen_when_it_has_ended(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    shop = logs.group("shop")
+    shop.commit({"orders-0": 1})
+    shop.commit_in_transaction({"orders-0": 2}, producer_id=1)
+    shop.commit_in_transaction({"orders-0": 3}, producer_id=2)
+    shop.commit_in_transaction({"orders-0": 4}, producer_id=3)
+    (folder,), _ = find_logs([str(logs.path)])
+    recent = Recent(folder, None)
+    recent.read(folder)
+    assert recent.tables["offset_commits"]["offset"].to_pylist() == [1]
+    shop.end_transaction(commit=True, producer_id=1)
+    shop.end_transaction(commit=False, producer_id=2)
+    recent.forget(horizon(START + HOUR_MS))  # how old it is does not matter while it is open
+    recent.read(find_logs([str(logs.path)])[0][0])
+    assert recent.tables["offset_commits"]["offset"].to_pylist() == [1, 2]
+    shop.end_transaction(commit=True, producer_id=3)
+    recent.read(find_logs([str(logs.close())])[0][0])
+    recent.forget(horizon(START + HOUR_MS))
+    assert recent.tables["offset_commits"]["offset"].to_pylist() == [4]
