@@ -25,8 +25,9 @@ from audit.checks.run import Seen, check_part, conclude
 from audit.decode.folders import LogFolder
 from audit.decode.schemas import schema
 from audit.derive.partition import derive_partition
+from audit.packing import pack, task_count
 from audit.store_files import BASE, StoreFiles
-from audit.store_tasks import Ingested, ingest_folder, pack, run_tasks, task_count
+from audit.store_tasks import Ingested, ingest_folder, run_tasks
 from audit.tables import GROUP_GENERATIONS, LOG_BATCHES, MEMBER_ASSIGNMENTS
 
 if TYPE_CHECKING:

@@ -38,6 +38,7 @@ from pyspark.sql.datasource import (
 from audit.decode import read_table
 from audit.decode.folders import LogFolder, find_logs
 from audit.decode.partition_count import guess_partition_count
+from audit.packing import TASKS_PER_CORE, pack, task_count
 from audit.tables import BASE_TABLES, TABLES
 from coordinator.partitioner import partition_of
 
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 FORMAT = "kohort_log"
-TASKS_PER_CORE = 2
 
 Range: TypeAlias = tuple[LogFolder, int | None, int | None]  # first offset to read, and the one to stop before
 
@@ -71,7 +71,7 @@ def read(
             table=table,
             folders=json.dumps([asdict(folder) for folder in folders]),
             offsets=json.dumps(offsets or {}),
-            tasks=str(spark.sparkContext.defaultParallelism * TASKS_PER_CORE),
+            tasks=str(task_count(spark)),
             **options,
         )
         .load()
@@ -156,7 +156,7 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         folders = self.query.folders_of_group(_folders(self._options))
-        return pack(
+        return pieces(
             [(folder, self.query.offsets.get(folder.log_partition), None) for folder in folders], self.query.tasks
         )
 
@@ -189,21 +189,15 @@ class StreamReader(DataSourceStreamReader):
             for key, until in end.items()
             if key in found and until > start.get(key, 0)
         ]
-        return pack(ranges, self.query.tasks)
+        return pieces(ranges, self.query.tasks)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return _read(self.query, partition)
 
 
-def pack(ranges: Sequence[Range], tasks: int) -> list[Piece]:
-    """The folders in at most `tasks` pieces of about the same size: the largest first, each to the smallest piece."""
-    pieces: list[list[Range]] = [[] for _ in range(min(tasks, len(ranges)))]
-    sizes = [0] * len(pieces)
-    for one in sorted(ranges, key=lambda range_: (-range_[0].size_bytes, range_[0].log_partition)):
-        smallest = sizes.index(min(sizes))
-        pieces[smallest].append(one)
-        sizes[smallest] += one[0].size_bytes + 1
-    return [Piece(piece) for piece in pieces]
+def pieces(ranges: Sequence[Range], tasks: int) -> list[Piece]:
+    """The folders in at most `tasks` pieces of about the same size."""
+    return [Piece(some) for some in pack([(one, one[0].size_bytes) for one in ranges], tasks)]
 
 
 def _read(query: Query, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -230,7 +224,7 @@ def _narrowed(query: Query, asked: Filter) -> Query:
     value = asked.value
     match asked.attribute:
         case ("group_id",) if isinstance(asked, EqualTo) and isinstance(value, str):
-            return replace(query, group=value)
+            return query if query.group else replace(query, group=value)  # of two groups Spark finds no row
         case ("record_time",) if isinstance(value, datetime):
             ms = int(value.timestamp() * 1000)
             since = query.since_ms if isinstance(asked, (LessThan, LessThanOrEqual)) else _later(query.since_ms, ms - 1)

@@ -5,7 +5,7 @@ Nothing but a few rows about it goes through Spark: rows of tables go from Arrow
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,13 +19,13 @@ from audit.decode.folders import LogFolder
 from audit.decode.schemas import arrow_type, schema
 from audit.decode.wanted import Wanted
 from audit.derive.partition import NEEDED, derive_partition
+from audit.packing import pack, task_count
 from audit.store_files import BASE, OWN, SETTLED, SUFFIX, TAILS, PartitionWriters, StoreFiles, Tail
 from audit.tables import LOG_BATCHES, OFFSET_COMMITS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TASKS_PER_CORE = 2
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -147,22 +147,6 @@ def _sizes(files: StoreFiles, runs: Sequence[str], names: Sequence[str]) -> dict
 
 
 # --- tasks ----------------------------------------------------------------------------------------
-
-
-def pack(work: Iterable[tuple[Any, int]], count: int) -> list[list[Any]]:
-    """In at most `count` packs of about the same size: the largest first, each to the smallest pack."""
-    ordered = sorted(work, key=lambda pair: -pair[1])
-    packs: list[list[Any]] = [[] for _ in range(min(count, len(ordered)))]
-    sizes = [0] * len(packs)
-    for each, size in ordered:
-        smallest = sizes.index(min(sizes))
-        packs[smallest].append(each)
-        sizes[smallest] += size + 1
-    return packs
-
-
-def task_count(spark: SparkSession) -> int:
-    return spark.sparkContext.defaultParallelism * TASKS_PER_CORE
 
 
 def run_tasks(

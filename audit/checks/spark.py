@@ -16,8 +16,9 @@ from audit.checks.kit.world import World, make_world
 from audit.checks.run import check_part, conclude
 from audit.checks.settings import Settings
 from audit.decode.schemas import schema
+from audit.packing import pack, task_count
 from audit.store_files import BASE, SUFFIX, TAILS, StoreFiles
-from audit.store_tasks import pack, run_tasks, task_count
+from audit.store_tasks import run_tasks
 from audit.tables import COMMIT_STEPS, GROUP_GENERATIONS, LOG_BATCHES
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from audit.sample.broker import BrokerProcess
 from audit.sample.incidents import Sample
 from audit.sample.member import Member
+from tests.audit.logs import Logs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,3 +75,32 @@ def test_a_rewind_and_a_storm_are_told_while_they_happen_and_once(spark: SparkSe
                 ]
                 assert len(places) == len(set(places))
         sample.close()
+
+
+def test_a_damaged_batch_is_told_and_what_comes_after_it_too(spark: SparkSession, tmp_path: Path) -> None:
+    from audit.decode.folders import find_logs
+    from audit.follow import Follower
+    from audit.source import read
+
+    logs = Logs(tmp_path, start=time.time_ns() // 1_000_000)
+    shop = logs.group("shop")
+    shop.commits("orders-0", [10, 20])
+    (segment,) = logs.segments(shop.log_partition)
+    ends = [segment.stat().st_size]
+    for offset in (30, 5):
+        shop.commit({"orders-0": offset})
+        ends.append(segment.stat().st_size)
+    logs.close()
+    whole = bytearray(segment.read_bytes())
+    whole[ends[0] + 23] ^= 0x55  # how many records the third batch claims to have, in its header
+    told: list[dict[str, Any]] = []
+    follower = Follower(spark, [str(tmp_path)], told.append)
+    for end in ends:
+        segment.write_bytes(whole[:end])
+        folders, _ = find_logs([str(tmp_path)])
+        if end == ends[0]:
+            follower.look_back(folders)
+        else:
+            follower._take(read(spark, "log_batches", folders), 0)
+    follower.close()
+    assert sorted(one["check"] for one in told) == ["crc_mismatch", "offset_rewind"]

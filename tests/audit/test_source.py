@@ -58,6 +58,8 @@ def test_what_a_query_asks_for_is_not_read_in_full(reader: SparkSession, archive
     assert group.rdd.getNumPartitions() == 1
     of_group = [row["log_offset"] for row in rows if row["group_id"] == group_id]
     assert sorted(row.log_offset for row in group.collect()) == of_group
+    another = source.read(reader, "offset_commits", archive, group="another")
+    assert another.where(another.group_id == group_id).collect() == [], "nothing is of two groups"
     moment = sorted(row["record_time"] for row in rows)[90]
     asked = frame.where(f"record_time >= '{moment.isoformat()}' and record_time <= '{moment.isoformat()}'")
     assert asked.count() == sum(row["record_time"] == moment for row in rows) > 0
@@ -77,10 +79,10 @@ def test_a_group_alone_is_read_from_its_folder_alone(archive: list[LogFolder]) -
 
 def test_folders_are_packed_into_pieces_of_about_the_same_size() -> None:
     folders = [LogFolder("", number, 0, 1, 0, 0, 0, size) for number, size in enumerate([9, 1, 1, 8, 5, 5, 1])]
-    pieces = source.pack([(folder, None, None) for folder in folders], 3)
+    pieces = source.pieces([(folder, None, None) for folder in folders], 3)
     assert sorted(sum(one[0].size_bytes for one in piece.ranges) for piece in pieces) == [10, 10, 10]
-    assert source.pack([], 3) == []
-    assert len(source.pack([(folders[0], None, None)], 3)) == 1
+    assert source.pieces([], 3) == []
+    assert len(source.pieces([(folders[0], None, None)], 3)) == 1
 
 
 def test_bad_options_are_said_in_words(reader: SparkSession, tmp_path: Path) -> None:

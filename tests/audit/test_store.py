@@ -12,9 +12,9 @@ import pytest
 from audit.checks import check_run
 from audit.decode.folders import find_logs
 from audit.decode.schemas import schema
+from audit.packing import pack
 from audit.store import BASE, DERIVED, Run, Store
 from audit.store_files import StoreBusy
-from audit.store_tasks import pack
 from tests.audit.logs import Group, Logs
 
 if TYPE_CHECKING:

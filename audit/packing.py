@@ -1,0 +1,27 @@
+"""Work of different sizes, packed for tasks of about the same length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TASKS_PER_CORE = 2
+
+
+def task_count(spark: SparkSession) -> int:
+    return spark.sparkContext.defaultParallelism * TASKS_PER_CORE
+
+
+def pack(work: Iterable[tuple[Any, int]], count: int) -> list[list[Any]]:
+    """In at most `count` packs of about the same size: the largest first, each to the smallest pack."""
+    ordered = sorted(work, key=lambda pair: -pair[1])
+    packs: list[list[Any]] = [[] for _ in range(min(count, len(ordered)))]
+    sizes = [0] * len(packs)
+    for each, size in ordered:
+        smallest = sizes.index(min(sizes))
+        packs[smallest].append(each)
+        sizes[smallest] += size + 1
+    return packs
