@@ -52,10 +52,10 @@ class OnePass(NamedTuple):
 
 def one_pass(
     spark: SparkSession, files: StoreFiles, run_id: str, folders: Sequence[LogFolder], settings: Settings, *,
-    log_partition_count: int | None, group: str | None = None,
+    log_partition_count: int | None, group: str | None = None, since: datetime | None = None,
 ) -> OnePass:  # fmt: skip
     """Base and derived tables of a run that is the first in its store, and what the checks say of them."""
-    world = _guessed(folders, log_partition_count)
+    world = _guessed(folders, log_partition_count, since)
     packs = pack([(folder, folder.size_bytes) for folder in folders], task_count(spark))
 
     def task(number: int) -> Iterator[tuple[bytes]]:
@@ -98,7 +98,7 @@ def _of_group(table: pa.Table, group: str | None) -> pa.Table:
     return table.filter(pc.equal(table["group_id"], group)) if is_narrow else table
 
 
-def _guessed(folders: Sequence[LogFolder], log_partition_count: int | None) -> World:
+def _guessed(folders: Sequence[LogFolder], log_partition_count: int | None, since: datetime | None) -> World:
     """As the ends of the folders tell."""
     times = [folder.end_time_ms for folder in folders if folder.end_time_ms is not None]
     runs = [
@@ -109,7 +109,7 @@ def _guessed(folders: Sequence[LogFolder], log_partition_count: int | None) -> W
         for folder in folders
     ]  # fmt: skip
     end_times = [datetime.fromtimestamp(max(times) / 1000, UTC)] if times else []
-    return make_world(end_times, runs, [], None, log_partition_count)
+    return make_world(end_times, runs, [], None, log_partition_count, since)
 
 
 def _found(passed: Sequence[Passed], guessed: World) -> World:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,14 @@ class Request:
     baseline: str | None = None  # HOST:PORT of a broker to compare with
     settings: tuple[str, ...] = ()  # check.threshold=value
     report: str | None = None
+
+    @property
+    def since(self) -> datetime | None:
+        return None if self.since_ms is None else datetime.fromtimestamp(self.since_ms / 1000, UTC)
+
+    @property
+    def until(self) -> datetime | None:
+        return None if self.until_ms is None else datetime.fromtimestamp(self.until_ms / 1000, UTC)
 
     def report_path(self) -> str:
         """Beside the tables if they are on this machine."""

@@ -11,12 +11,13 @@ import tempfile
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.dataset as ds
+import pyarrow.compute as pc
 
 from audit import baseline, report
 from audit.checks import Settings, check_run, parse_settings
@@ -32,13 +33,14 @@ from audit.result import AuditError, Request, Result
 from audit.store import Run, Store
 from audit.store_files import StoreFiles
 from audit.store_tasks import Ingested
-from audit.stored import narrowed, report_source
-from audit.tables import AUDIT_RUNS, CHECK_RESULTS, FINDINGS
+from audit.stored import report_source
+from audit.tables import AUDIT_RUNS, CHECK_RESULTS, FINDINGS, GROUP_GENERATIONS, OTHER_RECORDS, PARTITION_FACTS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Rows = list[dict[str, Any]]
+ABOUT_GROUPS = (PARTITION_FACTS.name, GROUP_GENERATIONS.name, OTHER_RECORDS.name)  # one has a row of each group
 Judged = tuple[pa.Table, pa.Table]  # findings and check_results
 
 
@@ -107,38 +109,41 @@ class _Audit:
 
     def run(self) -> Result:
         request = self._request
+        _check_report(request.report_path())
         before = None
-        if request.baseline and request.until_ms is None:  # a broker knows of now, not of then
+        if request.baseline and request.until is None:  # a broker knows of now, not of then
             before = baseline.ask(request.baseline, group=request.group)
         folders, problems = find_folders(request.paths, request.group if request.out is None else None)
         size = sum(folder.size_bytes for folder in folders)
         self._progress.step(f"reading {len(folders)} log folders, {size / 1e6:,.0f} MB")
         read, judged = self._read(folders, may_judge=before is None)
         problems += [files.shown(f"{one.path}: {one.problem}") for one in read if one.problem]
-        this_run = _run_rows(self._run.run_id, self._started, folders, read)
-        about_runs = pa.concat_tables([self._files.read_runs(), this_run])
+        earlier = self._files.read_runs()
+        this_run = _run_rows(self._run.run_id, self._started, _later_than(earlier), folders, read)
+        about_runs = pa.concat_tables([earlier, this_run])
         findings, results = judged or self._judge(about_runs, before)
         self._progress.step("writing the report")
-        findings = narrowed(ds.dataset(findings), FINDINGS.name, request).to_table()
         for name, rows in ((FINDINGS.name, findings), (CHECK_RESULTS.name, results)):
             self._files.write(rows, name, self._run.run_id, "all")
+        told = {FINDINGS.name: findings, CHECK_RESULTS.name: results, AUDIT_RUNS.name: about_runs}
+        source = report_source(self._files, self._runs, told, request)
+        if request.group is not None and not any(len(source.table(name, ["group_id"])) for name in ABOUT_GROUPS):
+            problems.append(f"group {request.group}: nothing about it in these logs")
         result = Result(
             self._run.run_id, findings.to_pylist(), results.to_pylist(), len(folders),
             sum(one.records for one in read), problems, request.report_path(),
         )  # fmt: skip
-        told = {FINDINGS.name: findings, CHECK_RESULTS.name: results, AUDIT_RUNS.name: about_runs}
-        source = report_source(self._files, self._runs, told, request)
         report.write(source, result.report, _about(request, result, self._started))
         self._run.finish(this_run.to_pylist())
         return result
 
     def _read(self, folders: Sequence[LogFolder], *, may_judge: bool) -> tuple[list[Ingested], Judged | None]:
         """The base tables; and, if nothing stands against it, all the rest in the same pass."""
-        if len(self._runs) > 1 or self._request.until_ms is not None or not may_judge:
+        if len(self._runs) > 1 or self._request.until is not None or not may_judge:
             return self._run.ingest(self._spark, folders), None
         ingested, judged = one_pass(
             self._spark, self._files, self._run.run_id, folders, self._settings, group=self._request.group,
-            log_partition_count=guess_partition_count(folders),
+            since=self._request.since, log_partition_count=guess_partition_count(folders),
         )  # fmt: skip
         return ingested, judged and _arrow(judged)
 
@@ -147,14 +152,15 @@ class _Audit:
         self._progress.step("working out who owned what")
         self._run.work_out(spark)
         answers = None
-        if request.until_ms is not None:
-            self._runs = [self._run.cut(spark, datetime.fromtimestamp(request.until_ms / 1000, UTC))]
+        if request.until is not None:
+            self._runs = [self._run.cut(spark, request.until)]
         elif before is not None and request.baseline:
             answers = baseline.agreed(before, baseline.ask(request.baseline, group=request.group))
         self._progress.step("checking")
         judged = check_run(
-            spark, self._files, self._runs, about_runs, settings=self._settings, baseline=answers, group=request.group
-        )
+            spark, self._files, self._runs, about_runs, settings=self._settings, baseline=answers, group=request.group,
+            since=request.since,
+        )  # fmt: skip
         return _arrow(judged)
 
 
@@ -166,14 +172,29 @@ def _arrow(judged: tuple[Rows, Rows]) -> Judged:
     )
 
 
-def _run_rows(run_id: str, started: datetime, folders: Sequence[LogFolder], read: Sequence[Ingested]) -> pa.Table:
+def _check_report(path: str) -> None:
+    """That there is a place for it: to find out after an hour of work is too late."""
+    if not Path(path).absolute().parent.is_dir():
+        raise AuditError(f"{path}: No such file or directory")
+
+
+def _later_than(runs: pa.Table) -> datetime:
+    """Now, also by the clock of a machine that is slow: the order in which runs have finished goes by this."""
+    latest = pc.max(runs["finished"]).as_py()
+    now = datetime.now(UTC)
+    return now if latest is None or now > latest else latest + timedelta(microseconds=1)
+
+
+def _run_rows(
+    run_id: str, started: datetime, finished: datetime, folders: Sequence[LogFolder], read: Sequence[Ingested]
+) -> pa.Table:
     """For the table audit_runs."""
     by_number = {folder.log_partition: folder for folder in folders}
     rows = [
         {
             "run_id": run_id,
             "started": started,
-            "finished": datetime.now(UTC),
+            "finished": finished,
             "path": files.shown(one.path),
             "log_partition": one.log_partition,
             "first_log_offset": by_number[one.log_partition].first_offset,
@@ -195,9 +216,9 @@ def _about(request: Request, result: Result, started: datetime) -> Mapping[str, 
         "log folders": [files.shown(path) for path in request.paths],
         "new records": f"{result.records:,}",
         "only group": request.group,
-        "since": in_words(request.since_ms) if request.since_ms is not None else None,
-        "until": in_words(request.until_ms) if request.until_ms is not None else None,
-        "compared with": request.baseline if request.until_ms is None else None,
+        "since": request.since and in_words(request.since),
+        "until": request.until and in_words(request.until),
+        "compared with": request.baseline if request.until is None else None,
         "thresholds": list(request.settings) or None,
         "could not be read": result.problems or None,
         "tables": request.out and files.shown(request.out),

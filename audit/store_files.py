@@ -17,6 +17,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -152,10 +153,11 @@ class StoreFiles:
         if table == LOG_BATCHES.name:
             return pa.concat_tables([rows, self.read_named(TAILS, runs[-1:], [log_partition], of=rows.schema)])
         if table == MEMBER_ASSIGNMENTS.name and topic_names.has_nameless(rows):
-            return topic_names.named(rows, self._topic_names(runs))
+            return topic_names.named(rows, self._topic_names(tuple(runs)))
         return rows
 
-    def _topic_names(self, runs: Sequence[str]) -> dict[str, str]:
+    @lru_cache(maxsize=1)  # noqa: B019 - all log partitions that a task reads need the same, from very many files
+    def _topic_names(self, runs: tuple[str, ...]) -> dict[str, str]:
         paths = [info.path for run_id in runs for info in self.files_in(TOPIC_NAMES, f"run={run_id}")]
         known = pa.concat_tables([topic_names.SCHEMA.empty_table(), *map(self.read, paths)])
         return dict(zip(*(known[name].to_pylist() for name in topic_names.SCHEMA.names), strict=True))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,7 +18,6 @@ TIMES = {
     LOG_BATCHES.name: pc.field("max_time"),
     COMMIT_STEPS.name: pc.field("time"),
     REBALANCES.name: pc.field("time"),
-    FINDINGS.name: pc.coalesce(pc.field("until"), pc.field("time")),
 }
 
 OF_THE_LOG_TOO = (FINDINGS.name, CHECK_RESULTS.name)  # rows without a group are about the log
@@ -28,16 +26,16 @@ OF_THE_LOG_TOO = (FINDINGS.name, CHECK_RESULTS.name)  # rows without a group are
 def report_source(files: StoreFiles, runs: Sequence[str], told: Mapping[str, pa.Table], request: Request) -> Source:
     """`runs`: whose base tables count; the last one has the derived tables. `told`: tables that are not from there."""
     datasets = {name: ds.dataset(told[name]) if name in told else _dataset(files, name, runs) for name in TABLES}
-    return Source({name: narrowed(dataset, name, request) for name, dataset in datasets.items()})
+    return Source({name: _narrowed(dataset, name, request) for name, dataset in datasets.items()})
 
 
-def narrowed(dataset: ds.Dataset, name: str, request: Request) -> ds.Dataset:
+def _narrowed(dataset: ds.Dataset, name: str, request: Request) -> ds.Dataset:
     """One group's rows, if one was asked for, and nothing that was over before the time from which on was asked."""
     if request.group is not None and "group_id" in dataset.schema.names:
         mine = pc.field("group_id") == request.group
         dataset = dataset.filter(mine | pc.field("group_id").is_null() if name in OF_THE_LOG_TOO else mine)
-    if request.since_ms is not None and name in TIMES:
-        since = pa.scalar(datetime.fromtimestamp(request.since_ms / 1000, UTC), pa.timestamp("us", "UTC"))
+    if request.since is not None and name in TIMES:
+        since = pa.scalar(request.since, pa.timestamp("us", "UTC"))
         dataset = dataset.filter(TIMES[name].is_null() | (TIMES[name] >= since))
     return dataset
 

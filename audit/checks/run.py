@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -35,7 +36,7 @@ def check_part(part: Part, settings: Settings, only: Collection[str] | None = No
     found: list[Row] = []
     for check in wanted(only):
         if find := getattr(MODULES[check.name], "find", None):
-            rows = list(find(part, settings.of(check)))
+            rows = [row for row in find(part, settings.of(check)) if part.world.is_told(row)]
             for row in rows:
                 row["log_partition"] = part.log_partition
             found += _capped(rows)
@@ -63,7 +64,7 @@ def conclude(
 
 def check_tables(
     tables: Mapping[str, pa.Table], settings: Settings | None = None, *, only: Collection[str] | None = None,
-    baseline: Answers | None = None,
+    baseline: Answers | None = None, since: datetime | None = None,
 ) -> tuple[list[Row], list[Row]]:  # fmt: skip
     """The same for Arrow tables with any number of log partitions; they need not have more columns than COLUMNS."""
     settings = settings or Settings()
@@ -71,8 +72,9 @@ def check_tables(
     times = tables[LOG_BATCHES.name]["max_time"]
     groups = tables[GROUP_GENERATIONS.name].group_by(["group_id", "log_partition"]).aggregate([])
     world = make_world(
-        [pc.max(times).as_py()], runs, zip(*(column.to_pylist() for column in groups.columns), strict=True), baseline
-    )
+        [pc.max(times).as_py()], runs, zip(*(column.to_pylist() for column in groups.columns), strict=True), baseline,
+        since=since,
+    )  # fmt: skip
     numbers = sorted({number for name in COLUMNS for number in tables[name]["log_partition"].unique().to_pylist()})
     parts = (Part(number, {name: _of_partition(tables[name], number) for name in COLUMNS}, world) for number in numbers)
     return conclude((check_part(part, settings, only) for part in parts), world, settings, only)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -30,6 +31,7 @@ GROUPS_SAMPLED = 20  # log partitions whose groups tell how many log partitions 
 def check_run(
     spark: SparkSession, files: StoreFiles, runs: Sequence[str], about_runs: pa.Table, *,
     settings: Settings | None = None, baseline: Answers | None = None, group: str | None = None,
+    since: datetime | None = None,
 ) -> tuple[list[Row], list[Row]]:  # fmt: skip
     """Rows of findings and check_results, from an audit's tables in their store, worked out by Spark's tasks.
 
@@ -37,10 +39,11 @@ def check_run(
         runs: of which the base tables are read; the last one has the derived tables.
         about_runs: audit_runs, this run included.
         group: look at this one only.
+        since: leave out what was over before.
     """
     settings = settings or Settings()
     sizes = _sizes(files, runs)
-    world = _world(files, runs, sorted(sizes), about_runs, baseline)
+    world = _world(files, runs, sorted(sizes), about_runs, baseline, since)
     packs = pack(sizes.items(), task_count(spark))
 
     def check(number: int) -> Iterator[tuple[bytes]]:
@@ -69,6 +72,7 @@ def _world(
     log_partitions: Sequence[int],
     about_runs: pa.Table,
     baseline: Answers | None,
+    since: datetime | None,
 ) -> World:
     times, groups = schema(LOG_BATCHES.name).field("max_time"), schema(GROUP_GENERATIONS.name).field("group_id")
     ends = [
@@ -82,7 +86,7 @@ def _world(
         .unique()
         .to_pylist()
     ]
-    return make_world(ends, about_runs.to_pylist(), some, baseline)
+    return make_world(ends, about_runs.to_pylist(), some, baseline, since=since)
 
 
 def _read(files: StoreFiles, runs: Sequence[str], log_partition: int, group: str | None) -> dict[str, pa.Table]:

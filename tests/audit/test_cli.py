@@ -6,15 +6,18 @@ import json
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from audit.decode import files
 from audit.jvm import java_version, spark_home
 from audit.jvm_cache import JvmCache
+from audit.run import _later_than
 from broker.cli import main
 from tests.audit.decode.object_store import object_store
 from tests.audit.logs import START, Logs
@@ -77,8 +80,16 @@ def test_a_group_and_a_time_narrow_what_is_looked_at(
     report = ["--report", str(tmp_path / "r.html")]
     assert main(["audit", str(data), "--group", "till", *report]) == 0
     assert main(["audit", str(data), "--until", str(START + HOUR_MS + 2_500), *report]) == 0
+    capsys.readouterr()
     assert main(["audit", str(data), "--since", str(START + 2 * HOUR_MS), *report]) == 0
-    assert "Findings: none" in capsys.readouterr().out
+    told = capsys.readouterr()
+    assert "Findings: none. Checks: " in told.out
+    assert " found, " not in told.out
+    out = ["--out", str(tmp_path / "out")]
+    for place in ([], out, out):
+        assert main(["audit", str(data), "--group", "shopp", *report, *place]) == 2
+        assert capsys.readouterr().err == "kohort audit: group shopp: nothing about it in these logs\n"
+    assert main(["audit", str(data), "--group", "shop", *report, *out]) == 1
 
 
 def test_what_cannot_be_read_gets_a_line_and_the_rest_is_audited(
@@ -112,6 +123,13 @@ def test_the_key_of_an_address_is_shown_nowhere(
     assert paths[0].startswith("s3://backup/data/__consumer_offsets-")
     for text in (report.read_text(), told.out, told.err, *paths):
         assert "key:secret" not in text
+
+
+def test_runs_are_in_order_although_the_clock_was_set_back() -> None:
+    future = datetime.now(UTC) + timedelta(days=1)
+    earlier = pa.table({"finished": pa.array([future, None], pa.timestamp("us", "UTC"))})
+    assert _later_than(earlier) > future
+    assert _later_than(earlier.slice(1)) <= datetime.now(UTC)
 
 
 def test_mistakes_in_the_options_are_told_in_one_line(

@@ -24,11 +24,16 @@ class World:
     log_partition_count: int = KAFKAS_PARTITIONS
     baseline: Answers | None = None
     topic_partitions: Mapping[str, int] = field(default_factory=dict)  # how many each topic has, by the baseline
+    since: datetime | None = None  # what was over before is not told
+
+    def is_told(self, finding: Mapping[str, Any]) -> bool:
+        ended = finding["until"] or finding["time"]
+        return self.since is None or ended is None or ended >= self.since
 
 
 def make_world(
     end_times: Iterable[datetime | None], runs: Iterable[Mapping[str, Any]], groups: Iterable[tuple[str, int]],
-    baseline: Answers | None = None, log_partition_count: int | None = None,
+    baseline: Answers | None = None, log_partition_count: int | None = None, since: datetime | None = None,
 ) -> World:  # fmt: skip
     """`groups`: some group ids and the log partitions where they are."""
     counts: dict[str, int] = {}
@@ -38,7 +43,7 @@ def make_world(
     if log_partition_count is None:
         log_partition_count = counts.get(OFFSETS_TOPIC) or _guess_count(list(groups))
     end_time = max((time for time in end_times if time is not None), default=None)
-    return World(end_time, [dict(run) for run in runs], log_partition_count, baseline, counts)
+    return World(end_time, [dict(run) for run in runs], log_partition_count, baseline, counts, since)
 
 
 def _guess_count(groups: Sequence[tuple[str, int]]) -> int:

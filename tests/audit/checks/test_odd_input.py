@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from audit.checks import ALL, Settings, check_tables
+from audit.checks.run import MAX_PER_GROUP
 from protocol.messages.consumer_protocol import ConsumerProtocolAssignment, TopicPartition
 from protocol.record_batch import build_batch
 from protocol.subscription import pack_assignment
@@ -43,6 +45,19 @@ def test_a_partition_that_an_assignor_gave_twice_has_one_owner(tmp_path: Path, m
     assert owned == [("orders", 0, "m1"), ("orders", -1, "m1")]
     findings, _ = check_tables(tables)
     assert [row["partition"] for row in of_check(findings, "offset_rewind")] == [0]
+
+
+def test_what_was_over_before_a_time_does_not_stand_in_the_way_of_what_came_after(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    shop = logs.group("shop", at=START)
+    for number in range(MAX_PER_GROUP + 5):
+        shop.commits(f"orders-{number}", [1000, 5])
+    late = shop.later(3_600_000).commits("late-0", [2, 1])[1]
+    logs.close()
+    since = datetime.fromtimestamp((shop.now - 1_800_000) / 1000, UTC)
+    findings, results = check_tables(tables_of(tmp_path), since=since)
+    assert [row["log_offset"] for row in of_check(findings, "offset_rewind")] == [late]
+    assert of_check(results, "offset_rewind")[0]["findings"] == 1
 
 
 def test_every_threshold_can_be_none_at_all_and_makes_a_difference(tmp_path: Path) -> None:
