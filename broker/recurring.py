@@ -94,7 +94,7 @@ def _places(request: OffsetCommitRequest) -> list[Any]:
 
 
 def _stencil(rest: bytes, request: OffsetCommitRequest, version: int) -> Stencil | None:
-    """Over the offsets of a commit. None if its bytes are not the ones that we would write: we look there for places."""
+    """Over the offsets of a commit. None if its bytes are not those that we would write, where places are known."""
     rows = [row for topic in request.topics for row in topic.partitions]
     offsets = [row.committed_offset for row in rows]
     encode = request_encoder(ApiKey.OFFSET_COMMIT, version)
