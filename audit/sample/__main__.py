@@ -15,6 +15,7 @@ from audit.sample.broker import BrokerProcess
 from audit.sample.incidents import INCIDENTS, Sample, damage, run_all
 
 COULD_NOT_RUN = 2
+TABLES = "tables"
 
 
 def make_sample(folder: Path) -> Path:
@@ -30,13 +31,19 @@ def make_sample(folder: Path) -> Path:
     return broker.data
 
 
+def clear(folder: Path) -> None:
+    """What an earlier sample has left; nothing else, as the folder may be anybody's."""
+    for name in ("data", TABLES):
+        shutil.rmtree(folder / name, ignore_errors=True)
+
+
 def main() -> int:
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "kohort-audit").absolute()
     if not is_installed():
         return COULD_NOT_RUN
-    shutil.rmtree(folder, ignore_errors=True)
+    clear(folder)
     data = make_sample(folder)
-    command = [str(Path(sys.executable).with_name("kohort")), "audit", str(data), "--out", str(folder / "tables")]
+    command = [str(Path(sys.executable).with_name("kohort")), "audit", str(data), "--out", str(folder / TABLES)]
     command += ["--set", "idle_members.seconds=0"]  # a minute is too long for a sample
     print("\n$", "kohort", *command[1:], flush=True)
     status = subprocess.run([*command, "--report", str(folder / "report.html")]).returncode
