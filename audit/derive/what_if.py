@@ -9,7 +9,7 @@ rows; those of the second say what the assignors would have done with the group 
 cooperative-sticky itself is judged by what it has reached when it has handed everything over.
 
 The partitions that there were are known from the generation itself: those that were assigned, and any with a lower
-number. Where a subscription or an assignment is not readable, there are no rows.
+number. Where a subscription or an assignment is not readable, or names a partition that cannot be, there are no rows.
 
 Cost: what range and roundrobin do depends on the order of the members only, not on their names, so one answer serves
 all groups of that shape. What sticky keeps is a sum over loads if all want the same topics.
@@ -28,6 +28,8 @@ from audit.assignors.cooperative_sticky import settled
 from audit.derive.records import CLASSIC_GENERATION, GroupLog, GroupRecord, Member, MemberRecord, Place
 
 Counts = tuple[tuple[str, int], ...]  # topics in order, each with its number of partitions
+
+MAX_PARTITIONS = 200_000  # of a group; an assignment is bytes from a client, which may name partition 2,147,483,647
 
 RANGE, ROUNDROBIN, STICKY, COOPERATIVE_STICKY = ASSIGNORS
 
@@ -72,10 +74,12 @@ def what_if_rows(log: GroupLog) -> Iterator[WhatIf]:
             owners.clear()
         elif _is_known(record) and not _repeats(record, last) and not _takes_away(record, last):
             now = _owners(record.members)
-            counts = _counts(now, record.members, counts)
-            for assignor, outcome in _outcomes(record.members, counts, owners):
-                own = assignor == record.protocol
-                yield WhatIf(record.generation, record.log_offset, assignor, *outcome, own)
+            found = _counts(now, record.members, counts)
+            if sum(count for _, count in found) <= MAX_PARTITIONS:
+                counts = found
+                for assignor, outcome in _outcomes(record.members, counts, owners):
+                    own = assignor == record.protocol
+                    yield WhatIf(record.generation, record.log_offset, assignor, *outcome, own)
             owners.update(now)
         last = record
 

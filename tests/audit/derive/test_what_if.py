@@ -39,6 +39,11 @@ def test_the_first_generation_moves_nothing_and_shows_the_balance() -> None:
     }  # fmt: skip
 
 
+def test_a_partition_that_cannot_be_is_not_dealt_with_all_before_it() -> None:
+    story = Story().generation_of(m1="a0 a9000000").generation_of(m1="a0", m2="a1")
+    assert {row.generation for row in what_if_rows(story.log)} == {2}
+
+
 def test_the_groups_own_assignor_is_marked_and_its_moves_are_those_of_the_log() -> None:
     story = Story()
     story.generation(member("m1", "a0 a1 a2"), member("m2", "a3 a4"), protocol="range")
