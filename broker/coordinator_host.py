@@ -38,29 +38,6 @@ LOAD_STEP_S = 0.01
 RELOAD_DELAY_S = 1.0
 
 
-class CatalogTopics:
-    """The broker's topics, as the coordinator wants to see them."""
-
-    def __init__(self, broker: Broker) -> None:
-        self._catalog = broker.catalog
-
-    @property
-    def version(self) -> int:
-        return self._catalog.version
-
-    def topic_id(self, name: str) -> bytes | None:
-        topic = self._catalog.get(name)
-        return None if topic is None else topic.id
-
-    def name_of(self, topic_id: bytes) -> str | None:
-        topic = self._catalog.by_id(topic_id)
-        return None if topic is None else topic.name
-
-    def partition_count(self, name: str) -> int:
-        topic = self._catalog.get(name)
-        return 0 if topic is None else len(topic.partitions)
-
-
 class CoordinatorHost:
     def __init__(self, broker: Broker) -> None:
         config = broker.config
@@ -79,7 +56,7 @@ class CoordinatorHost:
             audit_headers=config.kohort_audit_headers,
             max_message_bytes=topic.config.log.max_message_bytes if topic is not None else config.message_max_bytes,
         )
-        self.runtime = Runtime(settings, CatalogTopics(broker), Random(randbits(128)), count)
+        self.runtime = Runtime(settings, broker.catalog, Random(randbits(128)), count)
         self.rebalances = 0
         self._turn_is_due = False
         self._delivering = False
@@ -138,8 +115,9 @@ class CoordinatorHost:
     # --- requests
 
     def submit(self, group_id: str, handler: Handler, request: Any, call: Call) -> Any:
-        answer = self.runtime.submit(group_id, handler, request, call)
-        if answer is PARKED or self.runtime.changed:
+        runtime = self.runtime
+        answer = runtime.submit(group_id, handler, request, call)
+        if (answer is PARKED and not self._turn_is_due) or runtime.changed or runtime.replies or runtime.events:
             self._after()
         return answer
 

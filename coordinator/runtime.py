@@ -14,7 +14,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from coordinator.classic.heartbeat import goes_on
+from coordinator.classic.session import is_usual
 from coordinator.config import GroupConfig
 from coordinator.failures import failed_response, unavailable_response
 from coordinator.outcome import PARKED, Call, Outcome, PlannedCommit, Reply
@@ -84,14 +84,11 @@ class Runtime:
 
     def goes_on(self, request: HeartbeatRequest, now: int) -> bool:
         """Whether this heartbeat is the usual one, and answered with "go on": its session has moved, that was all."""
-        shard = self._shard_of.get(request.group_id)
-        return (
-            shard is not None
-            and shard.status is ACTIVE
-            and not shard.unwritten
-            and not shard.in_flight
-            and goes_on(shard.state, request, now)
-        )
+        group_id = request.group_id
+        shard = self._shard_of.get(group_id)
+        if shard is None or shard.status is not ACTIVE or shard.unwritten or shard.in_flight:
+            return False
+        return is_usual(shard.state, group_id, request.member_id, request.group_instance_id, request.generation_id, now)
 
     def commit(self, shard: Shard, out: Outcome) -> None:
         self.replies += shard.commit(out)

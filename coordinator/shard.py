@@ -98,7 +98,8 @@ class Shard:
             log_offset += size
             offsets = offsets[size:]
         self.next_offset = log_offset
-        self._group_of_offsets(plan.group_id)
+        if plan.group_id not in self.state.groups:
+            self._group_of_offsets(plan.group_id)
         self.unwritten.append(commit)
         self.waiting.append(_new(Reply, (commit.call, plan.answer)))
 

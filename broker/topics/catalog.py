@@ -37,18 +37,19 @@ LEADER_EPOCH = 0
 class Partition:
     """One partition. Its log appears on disk with the first record."""
 
-    __slots__ = ("_logs", "extra", "index", "topic")
+    __slots__ = ("_key", "_logs", "extra", "index", "topic")
 
     def __init__(self, topic: Topic, index: int, logs: LogDirectory) -> None:
         self.topic = topic
         self.index = index
+        self._key = (topic.name, index)
         self._logs = logs
         self.extra: dict[str, Any] = {}  # what other parts keep by partition: producers, waiting fetches
 
     @property
     def log(self) -> PartitionLog:
         """LogFailed if it could not be opened."""
-        return self._logs.log(self.topic.name, self.index, topic_id=self.topic.id)
+        return self._logs.logs.get(self._key) or self._logs.log(*self._key, topic_id=self.topic.id)
 
     @property
     def high_watermark(self) -> int:
@@ -98,6 +99,20 @@ class Catalog:
 
     def by_id(self, topic_id: bytes) -> Topic | None:
         return self._by_id.get(topic_id)
+
+    # What the coordinator asks (coordinator.shard_state.Topics).
+
+    def topic_id(self, name: str) -> bytes | None:
+        topic = self._topics.get(name)
+        return None if topic is None else topic.id
+
+    def name_of(self, topic_id: bytes) -> str | None:
+        topic = self._by_id.get(topic_id)
+        return None if topic is None else topic.name
+
+    def partition_count(self, name: str) -> int:
+        topic = self._topics.get(name)
+        return 0 if topic is None else len(topic.partitions)
 
     def partition(self, name: str, index: int) -> Partition | None:
         topic = self._topics.get(name)

@@ -6,7 +6,7 @@ v1 adds the throttle time; v3 static members (KIP-345); v4 is flexible.
 from __future__ import annotations
 
 from coordinator.classic import session
-from coordinator.classic.state import EMPTY, PREPARING_REBALANCE, STABLE
+from coordinator.classic.state import EMPTY, PREPARING_REBALANCE
 from coordinator.outcome import Call
 from coordinator.shard_state import ShardState
 from protocol.error_codes import ErrorCode
@@ -31,18 +31,3 @@ def heartbeat(shard: ShardState, request: HeartbeatRequest, call: Call) -> Heart
     if group.state is PREPARING_REBALANCE:
         return HeartbeatResponse(0, ErrorCode.REBALANCE_IN_PROGRESS)
     return GO_ON
-
-
-def goes_on(shard: ShardState, request: HeartbeatRequest, now: int) -> bool:
-    """The usual heartbeat in short: of a member of a stable group, whose session moves. Otherwise nothing was done."""
-    group = shard.groups.get(request.group_id)
-    if group is None or group.state is not STABLE or request.generation_id != group.generation:
-        return False
-    member = group.members.get(request.member_id)
-    if member is None or request.group_instance_id != member.instance_id:
-        return False
-    deadline = now + member.session_timeout_ms
-    if not 0 < member.watched_until <= deadline:
-        return False
-    member.session_deadline = deadline
-    return True

@@ -10,6 +10,7 @@ from __future__ import annotations
 from coordinator.classic import delayed_join  # which needs us as well: the end of a session begins a join phase
 from coordinator.classic.group import ClassicGroup
 from coordinator.classic.member import Member
+from coordinator.classic.state import STABLE
 from coordinator.config import NEW_MEMBER_JOIN_TIMEOUT_MS
 from coordinator.outcome import Outcome
 from coordinator.purgatory import Key
@@ -27,6 +28,26 @@ def heard_from(shard: ShardState, group: ClassicGroup, member: Member, now: int)
         member.session_deadline = deadline  # as nearly always: its watcher fires earlier, and will see this
     else:
         _watch_until(shard, group, member, deadline)
+
+
+def is_usual(
+    shard: ShardState, group_id: str, member_id: str, instance_id: str | None, generation: int, now: int
+) -> bool:
+    """A sign of life as nearly all are: of a member of a stable group, in its generation. Its session starts anew.
+
+    False says nothing: then it is for the handler to look closely, and nothing was done.
+    """
+    group = shard.groups.get(group_id)
+    if group is None or group.state is not STABLE or generation != group.generation:
+        return False
+    member = group.members.get(member_id)
+    if member is None or instance_id != member.instance_id:
+        return False
+    deadline = now + member.session_timeout_ms
+    if not 0 < member.watched_until <= deadline:
+        return False
+    member.session_deadline = deadline
+    return True
 
 
 def expect_first_join(shard: ShardState, group: ClassicGroup, member: Member, now: int) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from coordinator.classic.session import is_usual
 from coordinator.offsets.offset_commit import (
     NO_RETENTION,
     OFFSET_COMMIT,
@@ -62,10 +63,16 @@ def commit_again(shard: ShardState, request: RecurringCommit, call: Call) -> Any
     plan = request.plan
     if plan is None or plan.topics_version != shard.topics.version:
         plan = request.plan = make_plan(shard, request, call.version)
-    if plan.template is None or verdict(shard, request, call) is not None:
-        request.spread()
-        return offset_commit(shard, request, call)
-    return PlannedCommit(plan, request.offsets, call)
+    if plan.template is not None and (
+        is_usual(
+            shard, request.group_id, request.member_id, request.group_instance_id,
+            request.generation_id_or_member_epoch, call.now,
+        )
+        or verdict(shard, request, call) is None
+    ):  # fmt: skip
+        return PlannedCommit(plan, request.offsets, call)
+    request.spread()
+    return offset_commit(shard, request, call)
 
 
 def make_plan(shard: ShardState, request: RecurringCommit, version: int) -> CommitPlan:
