@@ -13,7 +13,7 @@ store.py    the tables as Parquet, which remember what compaction has removed
 owners.py   who owned each partition at a moment
 session.py  Spark, in a JVM of our own launch (jvm.py)
 one_pass.py a log folder -> tables and findings, as Spark's tasks do it; run.py: an audit from the paths to the report
-follow.py   the same as a stream, beside a running broker
+follow.py   the same as a stream, beside a running broker, with what recent.py remembers; news.py: what to tell of it
 cli*.py     `kohort audit`, `kohort audit owners`, `kohort audit follow`
 sample/     what `make audit` has to show
 

@@ -9,6 +9,8 @@ from typing import Any
 
 from audit import cli
 
+INTERRUPTED = 130
+
 
 def main() -> int:
     words, given = ["kohort", "audit"], sys.argv[1:]
@@ -18,7 +20,10 @@ def main() -> int:
         module = import_module(cli.ACTIONS[words[-1]])
     parser = argparse.ArgumentParser(prog=" ".join(words), description=module.__doc__.partition("\n")[0])
     module.add_arguments(parser)
-    return int(module.run(parser.parse_args(given)))
+    try:
+        return int(module.run(parser.parse_args(given)))
+    except KeyboardInterrupt:
+        return INTERRUPTED
 
 
 if __name__ == "__main__":

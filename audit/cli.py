@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import sys
 from importlib.util import find_spec
@@ -99,6 +100,7 @@ def spark_session(options: argparse.Namespace) -> Any:
     """For `with`."""
     from audit.session import session
 
+    logging.getLogger().addHandler(logging.NullHandler())  # py4j would print a trace of each call that Ctrl-C ends
     return session(dict(setting.partition("=")[::2] for setting in options.spark), jvm_cache=options.jvm_cache)
 
 

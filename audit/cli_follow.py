@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
 import signal
 import time
 from collections.abc import Callable
@@ -76,7 +75,6 @@ def _follow(
 
     with spark_session(options) as spark:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark's would cancel what is running, with noise
-        logging.getLogger("py4j").setLevel(logging.CRITICAL)
         follower = Follower(
             spark, options.path, tell, group=options.group, settings=settings, window_s=round(options.window * 60)
         )

@@ -126,7 +126,12 @@ def start_gateway(options: Sequence[str] = (), *, silent: bool = False) -> Any:
             env=java_environment() | {"_PYSPARK_DRIVER_CONN_INFO_PATH": str(told)},
             preexec_fn=_ignore_interrupts,
         )
-        port, secret = _read_connection(process, told)
+        try:
+            port, secret = _read_connection(process, told)
+        except BaseException:  # Ctrl-C too: without the file that it shall write, the JVM would never end by itself
+            process.kill()
+            process.wait()
+            raise
     os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = port, secret
     try:
         gateway: Any = launch_gateway()  # type: ignore[no-untyped-call]  # sees these two and starts nothing
@@ -146,7 +151,6 @@ def _read_connection(process: subprocess.Popen[bytes], told: Path) -> tuple[str,
     deadline = time.monotonic() + START_TIMEOUT_S
     while not told.is_file():
         if process.poll() is not None or time.monotonic() > deadline:
-            process.kill()
             raise NoJava(f"{find_java()} did not start Spark")
         time.sleep(0.005)
     data = told.read_bytes()

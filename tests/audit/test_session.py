@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,3 +34,16 @@ def test_a_setting_that_spark_does_not_take_is_told(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].startswith("kohort audit: Spark did not start: ")
     assert "Traceback" not in done.stderr
+
+
+def test_who_interrupts_a_start_is_left_with_nothing(tmp_path: Path) -> None:
+    """No trace on the screen, and no JVM that goes on: it would keep the output open."""
+    logs = Logs(tmp_path / "data")
+    logs.group("shop").commit({"orders-0": 1})
+    command = [sys.executable, "-m", "audit", str(logs.close()), "--report", str(tmp_path / "r.html")]
+    for seconds in (1, 3):
+        audit = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT)
+        time.sleep(seconds)  # anywhere in the start of a JVM, or of Spark
+        audit.send_signal(signal.SIGINT)
+        told, _ = audit.communicate(timeout=60)
+        assert (audit.returncode, told) in ((130, ""), (0, told))
