@@ -10,6 +10,7 @@ import argparse
 import json
 import logging
 import os
+import signal
 import sys
 from importlib.util import find_spec
 from typing import Any
@@ -100,6 +101,7 @@ def spark_session(options: argparse.Namespace) -> Any:
     """For `with`."""
     from audit.session import session
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: temporary tables go, the JVM ends
     logging.getLogger().addHandler(logging.NullHandler())  # py4j would print a trace of each call that Ctrl-C ends
     return session(dict(setting.partition("=")[::2] for setting in options.spark), jvm_cache=options.jvm_cache)
 

@@ -50,6 +50,7 @@ class Follower:
         self._window = timedelta(seconds=window_s)
         self._recent: dict[int, Recent] = {}
         self._news = News(2 * self._window)
+        self._query: StreamingQuery | None = None
         self._scratch = tempfile.TemporaryDirectory(prefix="kohort-follow-")
 
     def look_back(self, folders: list[LogFolder]) -> int:
@@ -60,7 +61,7 @@ class Follower:
         return len(self._new_findings(list(self._recent)))
 
     def start(self) -> StreamingQuery:
-        """From where look_back ended. Stop what is returned to stop.
+        """From where look_back ended, until `close`.
 
         The stream begins one batch earlier, where there is one: the first micro-batch takes Spark seconds of getting
         ready, which are better spent before anybody waits for a finding.
@@ -76,16 +77,18 @@ class Follower:
             .options(**({"group": self._group} if self._group else {}))
             .load()
         )
-        query = (
+        self._query = (
             stream.writeStream.foreachBatch(self._take)
             .option("checkpointLocation", f"{self._scratch.name}/{time.time_ns()}")
             .trigger(processingTime=INTERVAL)
             .start()
         )
-        query.processAllAvailable()
-        return query
+        self._query.processAllAvailable()
+        return self._query
 
     def close(self) -> None:
+        if self._query is not None:
+            self._query.stop()  # before its checkpoints go
         self._scratch.cleanup()
 
     def _take(self, batches: DataFrame, number: int) -> None:  # noqa: ARG002 - Spark's signature

@@ -30,11 +30,10 @@ def following(spark: SparkSession, data: Path) -> Iterator[tuple[Findings, int]]
     told: Findings = queue.SimpleQueue()
     follower = Follower(spark, [str(data)], told.put)
     earlier = follower.look_back(find_logs([str(data)])[0])
-    query = follower.start()
+    follower.start()
     try:
         yield told, earlier
     finally:
-        query.stop()
         follower.close()
 
 
