@@ -69,6 +69,7 @@ class StoreFiles:
 
     out: str  # a folder, or an address of pyarrow.fs
 
+    @lru_cache  # noqa: B019 - few of them, and to connect may take a question to the other side
     def connect(self) -> tuple[FileSystem, str]:
         if "://" in self.out:
             filesystem, path = FileSystem.from_uri(self.out)
@@ -77,10 +78,11 @@ class StoreFiles:
 
     def lock(self) -> Lock | None:
         """That nobody else writes. On other machines' file systems there is none."""
-        if "://" in self.out:
+        filesystem, root = self.connect()
+        if not isinstance(filesystem, LocalFileSystem):
             return None
-        os.makedirs(self.out, exist_ok=True)
-        return Lock(os.path.abspath(self.out))
+        os.makedirs(root, exist_ok=True)
+        return Lock(root)
 
     # --- runs
 
@@ -219,41 +221,43 @@ def _texts(path: str, kind: pa.DataType) -> Iterator[str]:
 # --- base tables ----------------------------------------------------------------------------------
 
 
-class PartitionWriters:
-    """Files of one table in one run, opened when the first row comes; one per log partition."""
+class FolderWriters:
+    """Files of one log partition in one run, opened when the first row of a table comes."""
 
-    def __init__(self, files: StoreFiles, table: str, run_id: str) -> None:
-        self._files, self._table, self._run_id = files, table, run_id
-        self._writers: dict[tuple[str, int], pq.ParquetWriter] = {}
-        self._topics: dict[int, list[pa.Table]] = {}
+    def __init__(self, files: StoreFiles, run_id: str, log_partition: int) -> None:
+        self._files, self._run_id, self._log_partition = files, run_id, log_partition
+        self._writers: dict[str, pq.ParquetWriter] = {}
+        self._topics = [topic_names.SCHEMA.empty_table()]
         self._open_files = ExitStack()
 
-    def __enter__(self) -> PartitionWriters:
+    def __enter__(self) -> FolderWriters:
         return self
 
     def __exit__(self, *problem: object) -> None:
         self._open_files.close()
-        for log_partition, pairs in self._topics.items():
-            once = pa.concat_tables(pairs).group_by(topic_names.SCHEMA.names).aggregate([])
-            self._files.write(once, TOPIC_NAMES, self._run_id, log_partition)
 
-    def write(self, log_partition: int, batch: pa.RecordBatch) -> None:
-        if self._table == OFFSET_COMMITS.name:
-            self._topics.setdefault(log_partition, []).append(topic_names.names_in(batch))
+    def write(self, table: str, batch: pa.RecordBatch) -> None:
+        if table == OFFSET_COMMITS.name:
+            self._topics.append(topic_names.names_in(batch))
             is_open = pc.equal(batch["transaction"], OPEN)
             if is_open.true_count:
-                self._append(UNDECIDED, log_partition, batch.filter(is_open))
+                self._append(UNDECIDED, batch.filter(is_open))
                 batch = batch.filter(pc.invert(is_open))
-        self._append(self._table, log_partition, batch)
+        self._append(table, batch)
 
-    def _append(self, table: str, log_partition: int, batch: pa.RecordBatch) -> None:
+    def write_topics(self) -> None:
+        """When all commits are written."""
+        once = pa.concat_tables(self._topics).group_by(topic_names.SCHEMA.names).aggregate([])
+        if len(once):
+            self._files.write(once, TOPIC_NAMES, self._run_id, self._log_partition)
+
+    def _append(self, table: str, batch: pa.RecordBatch) -> None:
         if not batch.num_rows:
             return
-        writer = self._writers.get((table, log_partition))
-        if writer is None:
-            writer = self._files.writer(table, self._run_id, log_partition, schema(self._table))
-            self._writers[table, log_partition] = self._open_files.enter_context(writer)
-        writer.write_batch(batch)
+        if table not in self._writers:
+            writer = self._files.writer(table, self._run_id, self._log_partition, batch.schema)
+            self._writers[table] = self._open_files.enter_context(writer)
+        self._writers[table].write_batch(batch)
 
 
 class Tail:
@@ -268,12 +272,13 @@ class Tail:
         """What surely belongs to the log, of rows of log_batches from one segment."""
         if not len(batches) or batches["segment"][0].as_py() != self._active_base:
             return batches
-        doubtful = pc.is_in(batches["problem"], pa.array([CRC, TORN, GARBAGE]))
-        sound = batches.filter(pc.invert(doubtful))
+        sound = batches
+        if batches["problem"].null_count < len(batches):
+            doubtful = pc.is_in(batches["problem"], pa.array([CRC, TORN, GARBAGE]))
+            self._doubtful.append(batches.filter(doubtful))
+            sound = batches.filter(pc.invert(doubtful))
         if len(sound):
             self._end = sound["position"][-1].as_py()
-        if len(sound) < len(batches):
-            self._doubtful.append(batches.filter(doubtful))
         return sound
 
     def inside_and_behind(self) -> tuple[pa.Table, pa.Table]:

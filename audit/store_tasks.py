@@ -6,7 +6,6 @@ Nothing but a few rows about it goes through Spark: rows of tables go from Arrow
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +19,7 @@ from audit.decode.schemas import arrow_type, schema
 from audit.decode.wanted import Wanted
 from audit.derive.partition import NEEDED, derive_partition
 from audit.packing import pack, task_count
-from audit.store_files import BASE, OWN, SETTLED, SUFFIX, TAILS, PartitionWriters, StoreFiles, Tail
+from audit.store_files import BASE, OWN, SETTLED, SUFFIX, TAILS, FolderWriters, StoreFiles, Tail
 from audit.tables import LOG_BATCHES, OFFSET_COMMITS
 
 if TYPE_CHECKING:
@@ -77,24 +76,24 @@ def ingest_folder(
     records = 0
     tail = Tail(folder.active_base)
     try:
-        with ExitStack() as open_files:
-            writers = {name: open_files.enter_context(PartitionWriters(files, name, run_id)) for name in BASE}
+        with FolderWriters(files, run_id, folder.log_partition) as writers:
             for name, batch in read_tables(folder, BASE, Wanted(from_offset=start)):
                 if take is not None:
                     take(name, batch)
                 if name == LOG_BATCHES.name:
                     records += pc.sum(batch["record_count"]).as_py() or 0
                     batch = tail.without_doubtful(batch)
-                writers[name].write(folder.log_partition, batch)
+                writers.write(name, batch)
             inside, behind = tail.inside_and_behind()
             for batch in inside.to_batches():
-                writers[LOG_BATCHES.name].write(folder.log_partition, batch)
-            if len(behind):
-                files.write(behind, TAILS, run_id, folder.log_partition)
+                writers.write(LOG_BATCHES.name, batch)
+            for batch in behind.to_batches():
+                writers.write(TAILS, batch)
+            writers.write_topics()
     except OSError as error:  # what is written of it must not count: the next run begins here again
         for name in (*BASE, *OWN):
             files.remove_file(name, run_id, folder.log_partition)
-        return Ingested(folder.path, folder.log_partition, start, None, 0, str(error))
+        return Ingested(folder.path, folder.log_partition, start, None, 0, error.strerror or str(error))
     return Ingested(folder.path, folder.log_partition, start, folder.end_offset, records, None)
 
 

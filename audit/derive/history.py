@@ -136,8 +136,9 @@ class _Holdings:
         """From this record on the member holds these too, and what it holds already is confirmed."""
         held = self._held.setdefault(member.member_id, {})
         self._confirmed[member.member_id] = by.generation
-        new = [place for place in dict.fromkeys(places) if place not in held]  # an assignor may give one twice
+        new = [place for place in places if place not in held]
         if new:
+            new = list(dict.fromkeys(new))  # an assignor may give one twice
             who = (kind, member.member_id, member.instance_id, member.client_id, member.client_host)
             when = (by.generation, by.time_ms, by.log_offset)
             held.update(zip(new, count(len(self._begun)), strict=False))

@@ -229,6 +229,14 @@ def test_a_log_that_ends_before_what_was_read_is_not_the_same_log(spark: SparkSe
         store.begin("wednesday").ingest(spark, folders * 2)
 
 
+def test_a_store_is_locked_however_its_folder_is_named(tmp_path: Path) -> None:
+    first = Store(str(tmp_path / "out")).begin("monday")
+    with pytest.raises(StoreBusy):
+        Store((tmp_path / "out").as_uri()).begin("tuesday")
+    first.release()
+    Store((tmp_path / "out").as_uri()).begin("tuesday").release()
+
+
 def test_packs_are_of_about_the_same_size() -> None:
     assert pack([("a", 1), ("b", 9), ("c", 3), ("d", 3)], 2) == [["b"], ["c", "d", "a"]]
     assert pack([("a", 1)], 4) == [["a"]]
