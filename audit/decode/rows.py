@@ -24,7 +24,6 @@ Row: TypeAlias = tuple[Any, ...]
 COMMIT_TYPES = (0, 1)
 GENERATION_TYPES = {2: "classic", 3: "consumer", 6: "consumer", 11: "share", 12: "share"}
 MEMBER_TYPES = {5: "consumer", 7: "consumer", 8: "consumer", 10: "share", 13: "share", 14: "share"}
-LAST_OF_A_GROUP = (2, 3, 11)  # their tombstones say that the group is gone
 
 
 class RawRecord(NamedTuple):

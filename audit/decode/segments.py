@@ -61,7 +61,8 @@ def load_segments(folder: LogFolder, from_offset: int, until_offset: int | None)
         covers_from = max(reached, file.base_offset) if failures else file.base_offset
         known_bytes = folder.active_bytes if file.base_offset == folder.active_base else len(data)
         known = data if len(data) <= known_bytes else data[:known_bytes]
-        yield Segment(file.base_offset, covers_from, known, _walk(known, has_grown=known is not data))
+        found = _walk(known, has_grown=known is not data)
+        yield Segment(file.base_offset, covers_from, known, found if rest else _up_to(folder.end_offset, found))
         reached = rest[0].base_offset if rest else file.base_offset
         pending = rest
 
@@ -74,6 +75,23 @@ def _holding(found: list[SegmentFile], start: int, end: int | None) -> list[Segm
         for segment, next_base in zip(found, following, strict=True)
         if next_base > start and (end is None or segment.base_offset < end)
     ]
+
+
+def _up_to(end_offset: int, found: Walk) -> Walk:
+    """The last sound batch of a log ends at its end, unless its file was compacted since, with what came after."""
+    sound = next((number for number in reversed(range(len(found.headers))) if number not in found.damaged), None)
+    if sound is None or _end(found.headers[sound]) <= end_offset:
+        return found
+    count = int(np.searchsorted(found.headers["base_offset"], end_offset))
+    return Walk(
+        found.positions[:count], found.sizes[:count], found.headers[:count],
+        {number: why for number, why in found.damaged.items() if number < count},
+        [stretch for stretch in found.stretches if stretch.before < count],
+    )  # fmt: skip
+
+
+def _end(header: Array) -> int:
+    return int(header["base_offset"]) + int(header["last_offset_delta"]) + 1
 
 
 def _walk(data: bytes, *, has_grown: bool) -> Walk:

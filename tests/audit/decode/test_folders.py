@@ -279,3 +279,18 @@ def test_logs_are_read_from_an_object_store(logs: Logs) -> None:
         assert problem.path.startswith("s3://backup/nowhere?")
         assert "secret" not in str(problem)
         assert "\n" not in str(problem)
+
+
+def test_a_log_ends_where_it_ended_although_its_last_file_was_compacted_since(logs: Logs) -> None:
+    """What was appended meanwhile is for the next audit, and would be read twice."""
+    (folder,), _ = find_logs([str(logs.path)])
+    logs.reopen()
+    group = logs.group("orders")
+    group.commits("t-0", range(20, 22), by="m1")
+    group.commits("t-1", range(3), by="m1")
+    logs.roll(ORDERS)
+    logs.compact(ORDERS)
+    logs.close()
+    assert offsets(find_logs([str(logs.path)])[0][0]) == [21, 24]
+    assert offsets(folder) == []
+    assert read(folder, "log_batches") == []
