@@ -64,6 +64,32 @@ def members_commit_in_each_state(s: Story) -> None:
 
 
 @story(ApiKey.OFFSET_COMMIT)
+def commits_of_the_same_partitions_come_again_and_again_whatever_happens(s: Story) -> None:
+    topic, other = s.peer.create(partitions=3), s.peer.create("-other")
+    a, b = s.stable(2)
+
+    def commit_often() -> None:
+        for offset in (4, 9, 2, 7):
+            a.commit({(topic, 0): offset, (topic, 2): offset + 1, (other, 0): offset + 2}, leader_epoch=0)
+            b.commit({(topic, 1): offset})
+        s.fetch({topic: [0, 1, 2], other: [0]})
+
+    commit_often()
+    a.send_join()
+    s.until("PreparingRebalance", 2)
+    for offset in (1, 2, 3, 4):
+        b.commit({(topic, 1): offset})
+    b.join()
+    a.take()
+    for offset in (1, 2, 3, 4):
+        b.commit({(topic, 1): offset})
+        a.commit({(topic, 0): offset}, generation=a.generation - 1)
+    s.fetch({topic: [0, 1, 2], other: [0]})
+    b.leave()
+    commit_often()
+
+
+@story(ApiKey.OFFSET_COMMIT)
 def a_commit_of_another_generation_is_refused(s: Story) -> None:
     topic = s.peer.create()
     a, _ = s.stable(2)

@@ -29,6 +29,30 @@ def heartbeats_in_each_state(s: Story) -> None:
 
 
 @story(ApiKey.HEARTBEAT)
+def heartbeats_come_again_and_again_whatever_happens(s: Story) -> None:
+    a, b = s.stable(2)
+
+    def beat_often() -> None:
+        for member in (a, b, a, b, a, a, a, b, b, b):
+            member.heartbeat()
+
+    beat_often()
+    old = b.generation
+    a.send_join()
+    s.until("PreparingRebalance", 2)
+    for _ in range(4):
+        b.heartbeat()
+    b.join()
+    a.take()
+    for generation in (old, None, old, None, None, None):
+        b.heartbeat(generation=generation)
+    b.leave()
+    a.heartbeat()
+    for _ in range(4):
+        b.heartbeat()
+
+
+@story(ApiKey.HEARTBEAT)
 def a_heartbeat_needs_a_group_and_a_member(s: Story) -> None:
     stranger = s.member()
     stranger.heartbeat(member_id="stranger", generation=1)
