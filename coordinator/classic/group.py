@@ -105,7 +105,8 @@ class ClassicGroup:
         return sum(1 for member in self.members.values() if member.awaiting_join is not None)
 
     def all_have_joined(self) -> bool:
-        return not self.pending_joins and all(m.awaiting_join is not None for m in self.members.values())
+        # From the last one on: they mostly come back in the order in which they came, and then the first look decides.
+        return not self.pending_joins and all(m.awaiting_join is not None for m in reversed(self.members.values()))
 
     def max_rebalance_timeout_ms(self) -> int:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
@@ -122,14 +123,17 @@ class ClassicGroup:
 
     # --- protocols
 
-    def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a newcomer with these protocols can be a member."""
+    def supports(self, member_id: str, protocol_type: str, protocols: Protocols) -> bool:
+        """Whether somebody with these protocols can be a member, or remain one."""
         if self.state is EMPTY:
             return bool(protocol_type) and bool(protocols)
         if protocol_type != (self.protocol_type or ""):
             return False
         if not self.members:
             return bool(protocols)  # all of nobody agree to anything
+        member = self.members.get(member_id)
+        if member is not None and [name for name, _ in protocols] == [name for name, _ in member.protocols]:
+            return True  # as before; looking at everybody each time somebody rejoins takes long in a large group
         known = candidates(self.members.values())
         return any(name in known for name, _ in protocols)
 

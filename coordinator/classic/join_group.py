@@ -82,7 +82,7 @@ def _join(
             session.stop_watching(shard, group, member)
         group.pending_joins.pop(request.member_id, None)
         return join_error(call.version, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
-    if not group.supports(request.protocol_type, protocols):
+    if not group.supports(request.member_id, request.protocol_type, protocols):
         return join_error(call.version, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
     if not request.member_id:
         return _join_as_new(shard, group, request, protocols, call, out)
@@ -94,10 +94,11 @@ def _has_room(shard: ShardState, group: ClassicGroup, member_id: str) -> bool:
     if group.state is EMPTY:
         return True
     member = group.members.get(member_id)
+    has_room = len(group.members) < shard.config.max_size
     if group.state is PREPARING_REBALANCE:
         parked = member is not None and member.awaiting_join is not None
-        return parked or group.awaiting_join_count() < shard.config.max_size
-    return member is not None or len(group.members) < shard.config.max_size
+        return parked or has_room or group.awaiting_join_count() < shard.config.max_size
+    return member is not None or has_room
 
 
 def _join_as_new(
