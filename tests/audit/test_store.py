@@ -13,8 +13,8 @@ from audit.checks import check_run
 from audit.decode.folders import find_logs
 from audit.decode.schemas import schema
 from audit.packing import pack
-from audit.store import BASE, DERIVED, Run, Store
-from audit.store_files import StoreBusy
+from audit.store import DERIVED, Run, Store
+from audit.store_files import BASE, StoreBusy
 from tests.audit.logs import Group, Logs
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 from audit.checks import ALL, Settings, check_tables
 from audit.checks.run import MAX_PER_GROUP
 from protocol.messages.consumer_protocol import ConsumerProtocolAssignment, TopicPartition
-from protocol.record_batch import build_batch
+from protocol.record_batch import NewRecord, build_batch
 from protocol.subscription import pack_assignment
 from tests.audit.checks.audited import of_check, tables_of
 from tests.audit.decode import random_logs
@@ -23,7 +23,7 @@ def test_random_logs_are_judged(tmp_path: Path, seed: int, monkeypatch: pytest.M
     """With negative partitions, partitions that are assigned twice, and records without a time or beyond all times."""
     rng = random.Random(seed)
 
-    def at_any_time(records: list[random_logs.NewRecord], *, timestamp: int, **how: int) -> bytes:
+    def at_any_time(records: list[NewRecord], *, timestamp: int, **how: int) -> bytes:
         return build_batch(records, timestamp=rng.choice((timestamp, timestamp, -1, 2**61)), **how)  # type: ignore[arg-type]
 
     monkeypatch.setattr(random_logs, "build_batch", at_any_time)
