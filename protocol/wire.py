@@ -23,6 +23,7 @@ import sys
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
+from itertools import starmap as starmap  # for the generated modules, which take all they need from here
 from struct import Struct, error, pack
 from typing import Any, TypeVar
 

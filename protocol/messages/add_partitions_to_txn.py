@@ -20,6 +20,7 @@ from protocol.wire import (
     read_ints,
     read_many,
     skip_tags,
+    starmap,
     start_large_request,
     unreadable,
     unusual_length,
@@ -28,7 +29,7 @@ from protocol.wire import (
 )
 
 _iter_unpack_ih = Struct(">ih").iter_unpack
-_iter_unpack_ihB = Struct(">ihB").iter_unpack
+_iter_unpack_ihx = Struct(">ihx").iter_unpack
 _pack_h = Struct(">h").pack
 _pack_i = Struct(">i").pack
 _pack_iB = Struct(">iB").pack
@@ -446,7 +447,7 @@ def _read_add_partitions_to_txn_topic_result_v0(data: bytes, pos: int) -> tuple[
     if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 6
         if n > 2 and end <= len(data):
-            o.results_by_partition = [AddPartitionsToTxnPartitionResult(v0, v1) for v0, v1 in _iter_unpack_ih(data[pos:end])]
+            o.results_by_partition = list(starmap(AddPartitionsToTxnPartitionResult, _iter_unpack_ih(data[pos:end])))
             pos = end
         else:
             o.results_by_partition = items = []
@@ -511,7 +512,7 @@ def _read_add_partitions_to_txn_topic_result_v3(data: bytes, pos: int) -> tuple[
     if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 7
         if n > 2 and data[pos + 6 : end : 7].count(0) == n:
-            o.results_by_partition = [AddPartitionsToTxnPartitionResult(v0, v1) for v0, v1, _ in _iter_unpack_ihB(data[pos:end])]
+            o.results_by_partition = list(starmap(AddPartitionsToTxnPartitionResult, _iter_unpack_ihx(data[pos:end])))
             pos = end
         else:
             o.results_by_partition = items = []

@@ -18,6 +18,7 @@ from protocol.wire import (
     read_tag,
     read_tags,
     skip_tags,
+    starmap,
     start_large_request,
     unreadable,
     unusual_length,
@@ -26,7 +27,7 @@ from protocol.wire import (
 )
 
 _iter_unpack_hhh = Struct(">hhh").iter_unpack
-_iter_unpack_hhhB = Struct(">hhhB").iter_unpack
+_iter_unpack_hhhx = Struct(">hhhx").iter_unpack
 _pack_h = Struct(">h").pack
 _pack_hB = Struct(">hB").pack
 _pack_hhh = Struct(">hhh").pack
@@ -203,7 +204,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> ApiVersionsResponse:
         if len(data) <= SMALL_FRAME_BYTES or not n:
             end = pos + n * 6
             if n > 2 and end <= len(data):
-                o.api_keys = [ApiVersion(v0, v1, v2) for v0, v1, v2 in _iter_unpack_hhh(data[pos:end])]
+                o.api_keys = list(starmap(ApiVersion, _iter_unpack_hhh(data[pos:end])))
                 pos = end
             else:
                 o.api_keys = items = []
@@ -237,7 +238,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> ApiVersionsResponse:
         if len(data) <= SMALL_FRAME_BYTES or not n:
             end = pos + n * 6
             if n > 2 and end <= len(data):
-                o.api_keys = [ApiVersion(v0, v1, v2) for v0, v1, v2 in _iter_unpack_hhh(data[pos:end])]
+                o.api_keys = list(starmap(ApiVersion, _iter_unpack_hhh(data[pos:end])))
                 pos = end
             else:
                 o.api_keys = items = []
@@ -377,7 +378,7 @@ def decode_response_v3(data: bytes, pos: int = 0) -> ApiVersionsResponse:
         if len(data) <= SMALL_FRAME_BYTES or not n:
             end = pos + n * 7
             if n > 2 and data[pos + 6 : end : 7].count(0) == n:
-                o.api_keys = [ApiVersion(v0, v1, v2) for v0, v1, v2, _ in _iter_unpack_hhhB(data[pos:end])]
+                o.api_keys = list(starmap(ApiVersion, _iter_unpack_hhhx(data[pos:end])))
                 pos = end
             else:
                 o.api_keys = items = []

@@ -15,6 +15,7 @@ from protocol.wire import (
     past_end_error,
     read_many,
     skip_tags,
+    starmap,
     start_large_request,
     unreadable,
     unusual_length,
@@ -23,9 +24,9 @@ from protocol.wire import (
 )
 
 _iter_unpack_iq = Struct(">iq").iter_unpack
-_iter_unpack_iqB = Struct(">iqB").iter_unpack
 _iter_unpack_iqh = Struct(">iqh").iter_unpack
-_iter_unpack_iqhB = Struct(">iqhB").iter_unpack
+_iter_unpack_iqhx = Struct(">iqhx").iter_unpack
+_iter_unpack_iqx = Struct(">iqx").iter_unpack
 _pack_h = Struct(">h").pack
 _pack_i = Struct(">i").pack
 _pack_iB = Struct(">iB").pack
@@ -142,7 +143,7 @@ def _read_delete_records_topic_v0(data: bytes, pos: int) -> tuple[DeleteRecordsT
     if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 12
         if n > 2 and end <= len(data):
-            o.partitions = [DeleteRecordsPartition(v0, v1) for v0, v1 in _iter_unpack_iq(data[pos:end])]
+            o.partitions = list(starmap(DeleteRecordsPartition, _iter_unpack_iq(data[pos:end])))
             pos = end
         else:
             o.partitions = items = []
@@ -207,7 +208,7 @@ def _read_delete_records_topic_v2(data: bytes, pos: int) -> tuple[DeleteRecordsT
     if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 13
         if n > 2 and data[pos + 12 : end : 13].count(0) == n:
-            o.partitions = [DeleteRecordsPartition(v0, v1) for v0, v1, _ in _iter_unpack_iqB(data[pos:end])]
+            o.partitions = list(starmap(DeleteRecordsPartition, _iter_unpack_iqx(data[pos:end])))
             pos = end
         else:
             o.partitions = items = []
@@ -313,7 +314,7 @@ def _read_delete_records_topic_result_v0(data: bytes, pos: int) -> tuple[DeleteR
     if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 14
         if n > 2 and end <= len(data):
-            o.partitions = [DeleteRecordsPartitionResult(v0, v1, v2) for v0, v1, v2 in _iter_unpack_iqh(data[pos:end])]
+            o.partitions = list(starmap(DeleteRecordsPartitionResult, _iter_unpack_iqh(data[pos:end])))
             pos = end
         else:
             o.partitions = items = []
@@ -376,7 +377,7 @@ def _read_delete_records_topic_result_v2(data: bytes, pos: int) -> tuple[DeleteR
     if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 15
         if n > 2 and data[pos + 14 : end : 15].count(0) == n:
-            o.partitions = [DeleteRecordsPartitionResult(v0, v1, v2) for v0, v1, v2, _ in _iter_unpack_iqhB(data[pos:end])]
+            o.partitions = list(starmap(DeleteRecordsPartitionResult, _iter_unpack_iqhx(data[pos:end])))
             pos = end
         else:
             o.partitions = items = []

@@ -22,6 +22,7 @@ from protocol.wire import (
     read_ints,
     read_many,
     skip_tags,
+    starmap,
     start_large_request,
     unreadable,
     unusual_length,
@@ -30,7 +31,7 @@ from protocol.wire import (
 )
 
 _iter_unpack_iqqo = Struct(">iqq?").iter_unpack
-_iter_unpack_iqqoB = Struct(">iqq?B").iter_unpack
+_iter_unpack_iqqox = Struct(">iqq?x").iter_unpack
 _pack_h = Struct(">h").pack
 _pack_hB = Struct(">hB").pack
 _pack_hh = Struct(">hh").pack
@@ -323,7 +324,7 @@ def _read_describe_log_dirs_topic_v1(data: bytes, pos: int) -> tuple[DescribeLog
     if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 21
         if n > 2 and end <= len(data):
-            o.partitions = [DescribeLogDirsPartition(v0, v1, v2, v3) for v0, v1, v2, v3 in _iter_unpack_iqqo(data[pos:end])]
+            o.partitions = list(starmap(DescribeLogDirsPartition, _iter_unpack_iqqo(data[pos:end])))
             pos = end
         else:
             o.partitions = items = []
@@ -413,7 +414,7 @@ def _read_describe_log_dirs_topic_v2(data: bytes, pos: int) -> tuple[DescribeLog
     if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 22
         if n > 2 and data[pos + 21 : end : 22].count(0) == n:
-            o.partitions = [DescribeLogDirsPartition(v0, v1, v2, v3) for v0, v1, v2, v3, _ in _iter_unpack_iqqoB(data[pos:end])]
+            o.partitions = list(starmap(DescribeLogDirsPartition, _iter_unpack_iqqox(data[pos:end])))
             pos = end
         else:
             o.partitions = items = []

@@ -17,6 +17,7 @@ from protocol.wire import (
     read_ints,
     read_many,
     skip_tags,
+    starmap,
     start_large_request,
     unreadable,
     unusual_length,
@@ -24,7 +25,7 @@ from protocol.wire import (
     uvarint,
 )
 
-_iter_unpack_qiiqiqB = Struct(">qiiqiqB").iter_unpack
+_iter_unpack_qiiqiqx = Struct(">qiiqiqx").iter_unpack
 _pack_i = Struct(">i").pack
 _pack_iB = Struct(">iB").pack
 _pack_ih = Struct(">ih").pack
@@ -227,7 +228,7 @@ def _read_partition_response_v0(data: bytes, pos: int) -> tuple[PartitionRespons
     if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 37
         if n > 2 and data[pos + 36 : end : 37].count(0) == n:
-            o.active_producers = [ProducerState(v0, v1, v2, v3, v4, v5) for v0, v1, v2, v3, v4, v5, _ in _iter_unpack_qiiqiqB(data[pos:end])]
+            o.active_producers = list(starmap(ProducerState, _iter_unpack_qiiqiqx(data[pos:end])))
             pos = end
         else:
             o.active_producers = items = []

@@ -28,6 +28,7 @@ from protocol.wire import (
     read_tag,
     read_tags,
     skip_tags,
+    starmap,
     start_large_request,
     unreadable,
     unusual_length,
@@ -35,12 +36,12 @@ from protocol.wire import (
     uvarint,
 )
 
-_iter_unpack_iiqiqiB = Struct(">iiqiqiB").iter_unpack
+_iter_unpack_iiqiqix = Struct(">iiqiqix").iter_unpack
 _iter_unpack_iiqqi = Struct(">iiqqi").iter_unpack
 _iter_unpack_iqi = Struct(">iqi").iter_unpack
 _iter_unpack_iqqi = Struct(">iqqi").iter_unpack
 _iter_unpack_qq = Struct(">qq").iter_unpack
-_iter_unpack_qqB = Struct(">qqB").iter_unpack
+_iter_unpack_qqx = Struct(">qqx").iter_unpack
 _pack_h = Struct(">h").pack
 _pack_i = Struct(">i").pack
 _pack_iB = Struct(">iB").pack
@@ -719,7 +720,7 @@ def _read_fetch_topic_v12(data: bytes, pos: int) -> tuple[FetchTopic, int]:
     if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 33
         if n > 2 and data[pos + 32 : end : 33].count(0) == n:
-            o.partitions = [FetchPartition(v0, v1, v2, v3, v4, v5, NO_UUID, 9223372036854775807) for v0, v1, v2, v3, v4, v5, _ in _iter_unpack_iiqiqiB(data[pos:end])]
+            o.partitions = list(starmap(FetchPartition, _iter_unpack_iiqiqix(data[pos:end])))
             pos = end
         else:
             o.partitions = items = []
@@ -854,7 +855,7 @@ def _read_fetch_topic_v13(data: bytes, pos: int) -> tuple[FetchTopic, int]:
     if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 33
         if n > 2 and data[pos + 32 : end : 33].count(0) == n:
-            o.partitions = [FetchPartition(v0, v1, v2, v3, v4, v5, NO_UUID, 9223372036854775807) for v0, v1, v2, v3, v4, v5, _ in _iter_unpack_iiqiqiB(data[pos:end])]
+            o.partitions = list(starmap(FetchPartition, _iter_unpack_iiqiqix(data[pos:end])))
             pos = end
         else:
             o.partitions = items = []
@@ -1084,7 +1085,7 @@ def _read_fetch_topic_v17(data: bytes, pos: int) -> tuple[FetchTopic, int]:
     if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 33
         if n > 2 and data[pos + 32 : end : 33].count(0) == n:
-            o.partitions = [FetchPartition(v0, v1, v2, v3, v4, v5, NO_UUID, 9223372036854775807) for v0, v1, v2, v3, v4, v5, _ in _iter_unpack_iiqiqiB(data[pos:end])]
+            o.partitions = list(starmap(FetchPartition, _iter_unpack_iiqiqix(data[pos:end])))
             pos = end
         else:
             o.partitions = items = []
@@ -1227,7 +1228,7 @@ def _read_fetch_topic_v18(data: bytes, pos: int) -> tuple[FetchTopic, int]:
     if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 33
         if n > 2 and data[pos + 32 : end : 33].count(0) == n:
-            o.partitions = [FetchPartition(v0, v1, v2, v3, v4, v5, NO_UUID, 9223372036854775807) for v0, v1, v2, v3, v4, v5, _ in _iter_unpack_iiqiqiB(data[pos:end])]
+            o.partitions = list(starmap(FetchPartition, _iter_unpack_iiqiqix(data[pos:end])))
             pos = end
         else:
             o.partitions = items = []
@@ -1760,7 +1761,7 @@ def _read_partition_data_v4(data: bytes, pos: int) -> tuple[PartitionData, int]:
         if len(data) <= SMALL_FRAME_BYTES or not n:
             end = pos + n * 16
             if n > 2 and end <= len(data):
-                o.aborted_transactions = [AbortedTransaction(v0, v1) for v0, v1 in _iter_unpack_qq(data[pos:end])]
+                o.aborted_transactions = list(starmap(AbortedTransaction, _iter_unpack_qq(data[pos:end])))
                 pos = end
             else:
                 o.aborted_transactions = items = []
@@ -1848,7 +1849,7 @@ def _read_partition_data_v5(data: bytes, pos: int) -> tuple[PartitionData, int]:
         if len(data) <= SMALL_FRAME_BYTES or not n:
             end = pos + n * 16
             if n > 2 and end <= len(data):
-                o.aborted_transactions = [AbortedTransaction(v0, v1) for v0, v1 in _iter_unpack_qq(data[pos:end])]
+                o.aborted_transactions = list(starmap(AbortedTransaction, _iter_unpack_qq(data[pos:end])))
                 pos = end
             else:
                 o.aborted_transactions = items = []
@@ -1959,7 +1960,7 @@ def _read_partition_data_v11(data: bytes, pos: int) -> tuple[PartitionData, int]
         if len(data) <= SMALL_FRAME_BYTES or not n:
             end = pos + n * 16
             if n > 2 and end <= len(data):
-                o.aborted_transactions = [AbortedTransaction(v0, v1) for v0, v1 in _iter_unpack_qq(data[pos:end])]
+                o.aborted_transactions = list(starmap(AbortedTransaction, _iter_unpack_qq(data[pos:end])))
                 pos = end
             else:
                 o.aborted_transactions = items = []
@@ -2095,7 +2096,7 @@ def _read_partition_data_v12(data: bytes, pos: int) -> tuple[PartitionData, int]
         if len(data) <= SMALL_FRAME_BYTES or not n:
             end = pos + n * 17
             if n > 2 and data[pos + 16 : end : 17].count(0) == n:
-                o.aborted_transactions = [AbortedTransaction(v0, v1) for v0, v1, _ in _iter_unpack_qqB(data[pos:end])]
+                o.aborted_transactions = list(starmap(AbortedTransaction, _iter_unpack_qqx(data[pos:end])))
                 pos = end
             else:
                 o.aborted_transactions = items = []

@@ -15,6 +15,7 @@ from protocol.wire import (
     past_end_error,
     read_many,
     skip_tags,
+    starmap,
     start_large_request,
     unreadable,
     unusual_length,
@@ -24,9 +25,9 @@ from protocol.wire import (
 
 _iter_unpack_ihqq = Struct(">ihqq").iter_unpack
 _iter_unpack_ihqqi = Struct(">ihqqi").iter_unpack
-_iter_unpack_ihqqiB = Struct(">ihqqiB").iter_unpack
+_iter_unpack_ihqqix = Struct(">ihqqix").iter_unpack
 _iter_unpack_iiq = Struct(">iiq").iter_unpack
-_iter_unpack_iiqB = Struct(">iiqB").iter_unpack
+_iter_unpack_iiqx = Struct(">iiqx").iter_unpack
 _iter_unpack_iq = Struct(">iq").iter_unpack
 _pack_h = Struct(">h").pack
 _pack_i = Struct(">i").pack
@@ -251,7 +252,7 @@ def _read_list_offsets_topic_v4(data: bytes, pos: int) -> tuple[ListOffsetsTopic
     if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 16
         if n > 2 and end <= len(data):
-            o.partitions = [ListOffsetsPartition(v0, v1, v2) for v0, v1, v2 in _iter_unpack_iiq(data[pos:end])]
+            o.partitions = list(starmap(ListOffsetsPartition, _iter_unpack_iiq(data[pos:end])))
             pos = end
         else:
             o.partitions = items = []
@@ -315,7 +316,7 @@ def _read_list_offsets_topic_v6(data: bytes, pos: int) -> tuple[ListOffsetsTopic
     if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 17
         if n > 2 and data[pos + 16 : end : 17].count(0) == n:
-            o.partitions = [ListOffsetsPartition(v0, v1, v2) for v0, v1, v2, _ in _iter_unpack_iiqB(data[pos:end])]
+            o.partitions = list(starmap(ListOffsetsPartition, _iter_unpack_iiqx(data[pos:end])))
             pos = end
         else:
             o.partitions = items = []
@@ -501,7 +502,7 @@ def _read_list_offsets_topic_response_v1(data: bytes, pos: int) -> tuple[ListOff
     if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 22
         if n > 2 and end <= len(data):
-            o.partitions = [ListOffsetsPartitionResponse(v0, v1, v2, v3, -1) for v0, v1, v2, v3 in _iter_unpack_ihqq(data[pos:end])]
+            o.partitions = list(starmap(ListOffsetsPartitionResponse, _iter_unpack_ihqq(data[pos:end])))
             pos = end
         else:
             o.partitions = items = []
@@ -586,7 +587,7 @@ def _read_list_offsets_topic_response_v4(data: bytes, pos: int) -> tuple[ListOff
     if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 26
         if n > 2 and end <= len(data):
-            o.partitions = [ListOffsetsPartitionResponse(v0, v1, v2, v3, v4) for v0, v1, v2, v3, v4 in _iter_unpack_ihqqi(data[pos:end])]
+            o.partitions = list(starmap(ListOffsetsPartitionResponse, _iter_unpack_ihqqi(data[pos:end])))
             pos = end
         else:
             o.partitions = items = []
@@ -649,7 +650,7 @@ def _read_list_offsets_topic_response_v6(data: bytes, pos: int) -> tuple[ListOff
     if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 27
         if n > 2 and data[pos + 26 : end : 27].count(0) == n:
-            o.partitions = [ListOffsetsPartitionResponse(v0, v1, v2, v3, v4) for v0, v1, v2, v3, v4, _ in _iter_unpack_ihqqiB(data[pos:end])]
+            o.partitions = list(starmap(ListOffsetsPartitionResponse, _iter_unpack_ihqqix(data[pos:end])))
             pos = end
         else:
             o.partitions = items = []

@@ -18,6 +18,7 @@ from protocol.wire import (
     past_end_error,
     read_many,
     skip_tags,
+    starmap,
     start_large_request,
     unreadable,
     unusual_length,
@@ -26,7 +27,7 @@ from protocol.wire import (
 )
 
 _iter_unpack_ih = Struct(">ih").iter_unpack
-_iter_unpack_ihB = Struct(">ihB").iter_unpack
+_iter_unpack_ihx = Struct(">ihx").iter_unpack
 _iter_unpack_iqixx = Struct(">iqixx").iter_unpack
 _iter_unpack_iqxx = Struct(">iqxx").iter_unpack
 _pack_h = Struct(">h").pack
@@ -178,7 +179,7 @@ def _read_offset_commit_request_topic_v2(data: bytes, pos: int) -> tuple[OffsetC
     if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 14
         if n > 2 and data[pos + 12 : end : 14].count(0) == n and data[pos + 13 : end : 14].count(0) == n:
-            o.partitions = [OffsetCommitRequestPartition(v0, v1, -1, "") for v0, v1 in _iter_unpack_iqxx(data[pos:end])]
+            o.partitions = list(starmap(OffsetCommitRequestPartition, _iter_unpack_iqxx(data[pos:end])))
             pos = end
         else:
             o.partitions = items = []
@@ -308,7 +309,7 @@ def _read_offset_commit_request_topic_v6(data: bytes, pos: int) -> tuple[OffsetC
     if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 18
         if n > 2 and data[pos + 16 : end : 18].count(0) == n and data[pos + 17 : end : 18].count(0) == n:
-            o.partitions = [OffsetCommitRequestPartition(v0, v1, v2, "") for v0, v1, v2 in _iter_unpack_iqixx(data[pos:end])]
+            o.partitions = list(starmap(OffsetCommitRequestPartition, _iter_unpack_iqixx(data[pos:end])))
             pos = end
         else:
             o.partitions = items = []
@@ -452,7 +453,7 @@ def _read_offset_commit_request_topic_v8(data: bytes, pos: int) -> tuple[OffsetC
     if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 18
         if n > 2 and data[pos + 16 : end : 18].count(1) == n and data[pos + 17 : end : 18].count(0) == n:
-            o.partitions = [OffsetCommitRequestPartition(v0, v1, v2, "") for v0, v1, v2 in _iter_unpack_iqixx(data[pos:end])]
+            o.partitions = list(starmap(OffsetCommitRequestPartition, _iter_unpack_iqixx(data[pos:end])))
             pos = end
         else:
             o.partitions = items = []
@@ -544,7 +545,7 @@ def _read_offset_commit_request_topic_v10(data: bytes, pos: int) -> tuple[Offset
     if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 18
         if n > 2 and data[pos + 16 : end : 18].count(1) == n and data[pos + 17 : end : 18].count(0) == n:
-            o.partitions = [OffsetCommitRequestPartition(v0, v1, v2, "") for v0, v1, v2 in _iter_unpack_iqixx(data[pos:end])]
+            o.partitions = list(starmap(OffsetCommitRequestPartition, _iter_unpack_iqixx(data[pos:end])))
             pos = end
         else:
             o.partitions = items = []
@@ -871,7 +872,7 @@ def _read_offset_commit_response_topic_v2(data: bytes, pos: int) -> tuple[Offset
     if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 6
         if n > 2 and end <= len(data):
-            o.partitions = [OffsetCommitResponsePartition(v0, v1) for v0, v1 in _iter_unpack_ih(data[pos:end])]
+            o.partitions = list(starmap(OffsetCommitResponsePartition, _iter_unpack_ih(data[pos:end])))
             pos = end
         else:
             o.partitions = items = []
@@ -959,7 +960,7 @@ def _read_offset_commit_response_topic_v8(data: bytes, pos: int) -> tuple[Offset
     if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 7
         if n > 2 and data[pos + 6 : end : 7].count(0) == n:
-            o.partitions = [OffsetCommitResponsePartition(v0, v1) for v0, v1, _ in _iter_unpack_ihB(data[pos:end])]
+            o.partitions = list(starmap(OffsetCommitResponsePartition, _iter_unpack_ihx(data[pos:end])))
             pos = end
         else:
             o.partitions = items = []
@@ -1016,7 +1017,7 @@ def _read_offset_commit_response_topic_v10(data: bytes, pos: int) -> tuple[Offse
     if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 7
         if n > 2 and data[pos + 6 : end : 7].count(0) == n:
-            o.partitions = [OffsetCommitResponsePartition(v0, v1) for v0, v1, _ in _iter_unpack_ihB(data[pos:end])]
+            o.partitions = list(starmap(OffsetCommitResponsePartition, _iter_unpack_ihx(data[pos:end])))
             pos = end
         else:
             o.partitions = items = []

@@ -14,6 +14,7 @@ from protocol.wire import (
     null_error,
     past_end_error,
     read_many,
+    starmap,
     start_large_request,
     unreadable,
 )
@@ -125,7 +126,7 @@ def _read_offset_delete_request_topic_v0(data: bytes, pos: int) -> tuple[OffsetD
     if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 4
         if n > 2 and end <= len(data):
-            o.partitions = [OffsetDeleteRequestPartition(v0) for v0, in _iter_unpack_i(data[pos:end])]
+            o.partitions = list(starmap(OffsetDeleteRequestPartition, _iter_unpack_i(data[pos:end])))
             pos = end
         else:
             o.partitions = items = []
@@ -212,7 +213,7 @@ def _read_offset_delete_response_topic_v0(data: bytes, pos: int) -> tuple[Offset
     if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 6
         if n > 2 and end <= len(data):
-            o.partitions = [OffsetDeleteResponsePartition(v0, v1) for v0, v1 in _iter_unpack_ih(data[pos:end])]
+            o.partitions = list(starmap(OffsetDeleteResponsePartition, _iter_unpack_ih(data[pos:end])))
             pos = end
         else:
             o.partitions = items = []

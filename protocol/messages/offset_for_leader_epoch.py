@@ -15,6 +15,7 @@ from protocol.wire import (
     past_end_error,
     read_many,
     skip_tags,
+    starmap,
     start_large_request,
     unreadable,
     unusual_length,
@@ -23,9 +24,9 @@ from protocol.wire import (
 )
 
 _iter_unpack_hiiq = Struct(">hiiq").iter_unpack
-_iter_unpack_hiiqB = Struct(">hiiqB").iter_unpack
+_iter_unpack_hiiqx = Struct(">hiiqx").iter_unpack
 _iter_unpack_iii = Struct(">iii").iter_unpack
-_iter_unpack_iiiB = Struct(">iiiB").iter_unpack
+_iter_unpack_iiix = Struct(">iiix").iter_unpack
 _pack_h = Struct(">h").pack
 _pack_hiiq = Struct(">hiiq").pack
 _pack_hiiqx = Struct(">hiiqx").pack
@@ -145,7 +146,7 @@ def _read_offset_for_leader_topic_v2(data: bytes, pos: int) -> tuple[OffsetForLe
     if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 12
         if n > 2 and end <= len(data):
-            o.partitions = [OffsetForLeaderPartition(v0, v1, v2) for v0, v1, v2 in _iter_unpack_iii(data[pos:end])]
+            o.partitions = list(starmap(OffsetForLeaderPartition, _iter_unpack_iii(data[pos:end])))
             pos = end
         else:
             o.partitions = items = []
@@ -232,7 +233,7 @@ def _read_offset_for_leader_topic_v4(data: bytes, pos: int) -> tuple[OffsetForLe
     if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 13
         if n > 2 and data[pos + 12 : end : 13].count(0) == n:
-            o.partitions = [OffsetForLeaderPartition(v0, v1, v2) for v0, v1, v2, _ in _iter_unpack_iiiB(data[pos:end])]
+            o.partitions = list(starmap(OffsetForLeaderPartition, _iter_unpack_iiix(data[pos:end])))
             pos = end
         else:
             o.partitions = items = []
@@ -354,7 +355,7 @@ def _read_offset_for_leader_topic_result_v2(data: bytes, pos: int) -> tuple[Offs
     if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 18
         if n > 2 and end <= len(data):
-            o.partitions = [EpochEndOffset(v0, v1, v2, v3) for v0, v1, v2, v3 in _iter_unpack_hiiq(data[pos:end])]
+            o.partitions = list(starmap(EpochEndOffset, _iter_unpack_hiiq(data[pos:end])))
             pos = end
         else:
             o.partitions = items = []
@@ -417,7 +418,7 @@ def _read_offset_for_leader_topic_result_v4(data: bytes, pos: int) -> tuple[Offs
     if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 19
         if n > 2 and data[pos + 18 : end : 19].count(0) == n:
-            o.partitions = [EpochEndOffset(v0, v1, v2, v3) for v0, v1, v2, v3, _ in _iter_unpack_hiiqB(data[pos:end])]
+            o.partitions = list(starmap(EpochEndOffset, _iter_unpack_hiiqx(data[pos:end])))
             pos = end
         else:
             o.partitions = items = []

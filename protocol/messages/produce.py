@@ -23,6 +23,7 @@ from protocol.wire import (
     read_tag,
     read_tags,
     skip_tags,
+    starmap,
     start_large_request,
     unreadable,
     unusual_length,
@@ -570,7 +571,7 @@ def _read_topic_produce_response_v3(data: bytes, pos: int) -> tuple[TopicProduce
     if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 22
         if n > 2 and end <= len(data):
-            o.partition_responses = [PartitionProduceResponse(v0, v1, v2, v3, -1, (), None, None) for v0, v1, v2, v3 in _iter_unpack_ihqq(data[pos:end])]
+            o.partition_responses = list(starmap(PartitionProduceResponse, _iter_unpack_ihqq(data[pos:end])))
             pos = end
         else:
             o.partition_responses = items = []
@@ -641,7 +642,7 @@ def _read_topic_produce_response_v5(data: bytes, pos: int) -> tuple[TopicProduce
     if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 30
         if n > 2 and end <= len(data):
-            o.partition_responses = [PartitionProduceResponse(v0, v1, v2, v3, v4, (), None, None) for v0, v1, v2, v3, v4 in _iter_unpack_ihqqq(data[pos:end])]
+            o.partition_responses = list(starmap(PartitionProduceResponse, _iter_unpack_ihqqq(data[pos:end])))
             pos = end
         else:
             o.partition_responses = items = []

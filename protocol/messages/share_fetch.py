@@ -19,6 +19,7 @@ from protocol.wire import (
     read_ints,
     read_many,
     skip_tags,
+    starmap,
     start_large_request,
     unreadable,
     unusual_length,
@@ -26,7 +27,7 @@ from protocol.wire import (
     uvarint,
 )
 
-_iter_unpack_qqhB = Struct(">qqhB").iter_unpack
+_iter_unpack_qqhx = Struct(">qqhx").iter_unpack
 _pack_h = Struct(">h").pack
 _pack_hB = Struct(">hB").pack
 _pack_i = Struct(">i").pack
@@ -601,7 +602,7 @@ def _read_partition_data_v1(data: bytes, pos: int) -> tuple[PartitionData, int]:
     if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 19
         if n > 2 and data[pos + 18 : end : 19].count(0) == n:
-            o.acquired_records = [AcquiredRecords(v0, v1, v2) for v0, v1, v2, _ in _iter_unpack_qqhB(data[pos:end])]
+            o.acquired_records = list(starmap(AcquiredRecords, _iter_unpack_qqhx(data[pos:end])))
             pos = end
         else:
             o.acquired_records = items = []

@@ -17,6 +17,7 @@ from protocol.wire import (
     past_end_error,
     read_many,
     skip_tags,
+    starmap,
     start_large_request,
     unreadable,
     unusual_length,
@@ -25,7 +26,7 @@ from protocol.wire import (
 )
 
 _iter_unpack_ih = Struct(">ih").iter_unpack
-_iter_unpack_ihB = Struct(">ihB").iter_unpack
+_iter_unpack_ihx = Struct(">ihx").iter_unpack
 _iter_unpack_iqixx = Struct(">iqixx").iter_unpack
 _iter_unpack_iqxx = Struct(">iqxx").iter_unpack
 _pack_h = Struct(">h").pack
@@ -175,7 +176,7 @@ def _read_txn_offset_commit_request_topic_v0(data: bytes, pos: int) -> tuple[Txn
     if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 14
         if n > 2 and data[pos + 12 : end : 14].count(0) == n and data[pos + 13 : end : 14].count(0) == n:
-            o.partitions = [TxnOffsetCommitRequestPartition(v0, v1, -1, "") for v0, v1 in _iter_unpack_iqxx(data[pos:end])]
+            o.partitions = list(starmap(TxnOffsetCommitRequestPartition, _iter_unpack_iqxx(data[pos:end])))
             pos = end
         else:
             o.partitions = items = []
@@ -267,7 +268,7 @@ def _read_txn_offset_commit_request_topic_v2(data: bytes, pos: int) -> tuple[Txn
     if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 18
         if n > 2 and data[pos + 16 : end : 18].count(0) == n and data[pos + 17 : end : 18].count(0) == n:
-            o.partitions = [TxnOffsetCommitRequestPartition(v0, v1, v2, "") for v0, v1, v2 in _iter_unpack_iqixx(data[pos:end])]
+            o.partitions = list(starmap(TxnOffsetCommitRequestPartition, _iter_unpack_iqixx(data[pos:end])))
             pos = end
         else:
             o.partitions = items = []
@@ -364,7 +365,7 @@ def _read_txn_offset_commit_request_topic_v3(data: bytes, pos: int) -> tuple[Txn
     if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 18
         if n > 2 and data[pos + 16 : end : 18].count(1) == n and data[pos + 17 : end : 18].count(0) == n:
-            o.partitions = [TxnOffsetCommitRequestPartition(v0, v1, v2, "") for v0, v1, v2 in _iter_unpack_iqixx(data[pos:end])]
+            o.partitions = list(starmap(TxnOffsetCommitRequestPartition, _iter_unpack_iqixx(data[pos:end])))
             pos = end
         else:
             o.partitions = items = []
@@ -586,7 +587,7 @@ def _read_txn_offset_commit_response_topic_v0(data: bytes, pos: int) -> tuple[Tx
     if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 6
         if n > 2 and end <= len(data):
-            o.partitions = [TxnOffsetCommitResponsePartition(v0, v1) for v0, v1 in _iter_unpack_ih(data[pos:end])]
+            o.partitions = list(starmap(TxnOffsetCommitResponsePartition, _iter_unpack_ih(data[pos:end])))
             pos = end
         else:
             o.partitions = items = []
@@ -649,7 +650,7 @@ def _read_txn_offset_commit_response_topic_v3(data: bytes, pos: int) -> tuple[Tx
     if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 7
         if n > 2 and data[pos + 6 : end : 7].count(0) == n:
-            o.partitions = [TxnOffsetCommitResponsePartition(v0, v1) for v0, v1, _ in _iter_unpack_ihB(data[pos:end])]
+            o.partitions = list(starmap(TxnOffsetCommitResponsePartition, _iter_unpack_ihx(data[pos:end])))
             pos = end
         else:
             o.partitions = items = []

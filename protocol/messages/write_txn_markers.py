@@ -16,6 +16,7 @@ from protocol.wire import (
     read_ints,
     read_many,
     skip_tags,
+    starmap,
     start_large_request,
     unreadable,
     unusual_length,
@@ -23,7 +24,7 @@ from protocol.wire import (
     uvarint,
 )
 
-_iter_unpack_ihB = Struct(">ihB").iter_unpack
+_iter_unpack_ihx = Struct(">ihx").iter_unpack
 _pack_ibx = Struct(">ibx").pack
 _pack_ihx = Struct(">ihx").pack
 _pack_ix = Struct(">ix").pack
@@ -346,7 +347,7 @@ def _read_writable_txn_marker_topic_result_v1(data: bytes, pos: int) -> tuple[Wr
     if len(data) <= SMALL_FRAME_BYTES or not n:
         end = pos + n * 7
         if n > 2 and data[pos + 6 : end : 7].count(0) == n:
-            o.partitions = [WritableTxnMarkerPartitionResult(v0, v1) for v0, v1, _ in _iter_unpack_ihB(data[pos:end])]
+            o.partitions = list(starmap(WritableTxnMarkerPartitionResult, _iter_unpack_ihx(data[pos:end])))
             pos = end
         else:
             o.partitions = items = []
