@@ -10,18 +10,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import cycle
 from struct import Struct
 from typing import Any, NamedTuple
 
 from coordinator.outcome import CommitRecords, LogEntry, PlannedCommit, Record
 from protocol.log_records import encode_key, encode_value
 from protocol.messages.log_offset_commit import OffsetCommitKey
-from protocol.record_batch import build_encoded, encode_headers, encode_record
+from protocol.record_batch import (
+    COVERED_FORMAT,
+    build_encoded,
+    covered_fields,
+    encode_headers,
+    encode_record,
+    with_crc,
+)
 from protocol.varint import SMALL_VARINTS, encode_varint
 from protocol.wire import NO_UUID, uvarint
 
 OFFSET_COMMIT = 1
 MAX_BATCH_BYTES = 900_000  # a batch must stay below max.message.bytes
+BASE_SEQUENCE = 0  # not -1: that is what Kafka's coordinator writes
 ONE_BYTE_DELTAS = 64  # offset deltas below this are one byte
 
 _int32 = Struct(">i").pack
@@ -40,9 +49,8 @@ def batch_bytes(record: Record) -> int:
 def batches(records: Sequence[LogEntry], first_offset: int, now: int, max_bytes: int = MAX_BATCH_BYTES) -> list[bytes]:
     """More than one batch only if the records do not fit into one."""
     if len(records) == 1 and type(records[0]) is PlannedCommit:  # the usual write, without the ceremony
-        template: CommitTemplate = records[0].plan.template
-        packed = template.pack(0, records[0].offsets, records[0].now)
-        return [build_encoded(packed, template.count, now, first_offset, 0)]
+        commit = records[0]
+        return [commit.plan.template.batch(first_offset, commit.offsets, commit.now, now)]
     made = Batches(first_offset, now, max_bytes)
     for record in records:
         if type(record) is PlannedCommit:
@@ -174,38 +182,58 @@ class TemplateRow(NamedTuple):
 
 
 class CommitTemplate:
-    """The records of a commit that recurs, in one piece: open are each record's offset delta, offset and time."""
+    """The records of a commit that recurs, in one piece: open are their offsets, the time, and where they stand.
 
-    __slots__ = ("_pack", "_parts", "count", "size_bytes")
+    Mostly they stand alone in a batch, and then its header is part of that piece.
+    """
+
+    __slots__ = ("_alone", "_among", "_pack_alone", "_pack_among", "count", "size_bytes")
 
     def __init__(self, rows: Sequence[TemplateRow], headers: bytes) -> None:
-        self._parts: list[Any] = [b""]
-        for row in rows:
+        self.count = len(rows)
+        self._among: list[Any] = [b""]  # bytes, delta, bytes, offset, bytes, time, bytes, delta, ...
+        self._alone: list[Any] = [*covered_fields(self.count, 0, BASE_SEQUENCE), b""]  # ..., bytes, offset, bytes, time
+        for delta, row in enumerate(rows):
             after_offset = _int32(row.leader_epoch) + _packed_text(row.metadata)
             after_time = _packed_tags(row.topic_id)
             value_bytes = 2 + 8 + len(after_offset) + 8 + len(after_time)
             before_offset = encode_varint(len(row.key)) + row.key + encode_varint(value_bytes) + b"\x00\x04"
-            length = 3 + len(before_offset) + value_bytes - 2 + len(headers)
-            self._parts[-1] += encode_varint(length) + b"\0\0"
-            self._parts += [0, before_offset, 0, after_offset, 0, after_time + headers]
-        form = Struct(">" + "".join("sBsqsq"[i % 6] if i % 2 else f"{len(p)}s" for i, p in enumerate(self._parts)))
-        self._pack = form.pack
-        self.count = len(rows)
-        self.size_bytes = form.size
+            start = encode_varint(3 + len(before_offset) + value_bytes - 2 + len(headers)) + b"\0\0"
+            self._among[-1] += start
+            self._among += [0, before_offset, 0, after_offset, 0, after_time + headers]
+            self._alone[-1] += start + SMALL_VARINTS[delta] + before_offset
+            self._alone += [0, after_offset, 0, after_time + headers]
+        among = Struct(">" + _form(self._among, "Bqq"))
+        self.size_bytes = among.size
+        self._pack_among = among.pack
+        self._pack_alone = Struct(f">{COVERED_FORMAT}" + _form(self._alone[8:], "q")).pack
 
-    def pack(self, first_delta: int, offsets: tuple[int, ...], now: int) -> bytes:
-        """All deltas must be below ONE_BYTE_DELTAS."""
-        parts, count = self._parts, self.count
+    def pack(self, first_delta: int, offsets: tuple[int, ...], time: int) -> bytes:
+        """Among other records; the last delta must be below ONE_BYTE_DELTAS."""
+        parts, count = self._among, self.count
         parts[1::6] = range(2 * first_delta, 2 * (first_delta + count), 2)  # what a small varint looks like
         parts[3::6] = offsets
-        parts[5::6] = (now,) * count
-        return self._pack(*parts)
+        parts[5::6] = (time,) * count
+        return self._pack_among(*parts)
+
+    def batch(self, base_offset: int, offsets: tuple[int, ...], time: int, now: int) -> bytes:
+        """Alone."""
+        parts = self._alone
+        parts[2] = parts[3] = now
+        parts[9::4] = offsets
+        parts[11::4] = (time,) * self.count
+        return with_crc(self._pack_alone(*parts), base_offset)
+
+
+def _form(parts: list[Any], numbers: str) -> str:
+    """The struct format of bytes with numbers of these kinds between them, in turns."""
+    kinds = cycle(numbers)
+    return "".join(f"{len(part)}s" if type(part) is bytes else next(kinds) for part in parts)
 
 
 def _build(body: list[bytes], count: int, base_offset: int, now: int) -> bytes:
-    # Base sequence 0, not -1, is what Kafka's coordinator writes.
     packed = body[0] if len(body) == 1 else b"".join(body)
-    return build_encoded(packed, count, now, base_offset, 0)
+    return build_encoded(packed, count, now, base_offset, BASE_SEQUENCE)
 
 
 def _key_and_value(record: Record) -> tuple[bytes, bytes | None]:

@@ -58,7 +58,8 @@ MIN_HEADER_BYTES: Final = 2  # an empty key and a null value
 _HEADER: Final = Struct(">qiibIhiqqqhii")
 _unpack_header = _HEADER.unpack_from
 _UNCOVERED_LENGTH: Final = CRC_START - LOG_OVERHEAD_BYTES  # what a batch's length counts of the bytes before the CRC's
-_CRC_COVERED_HEADER: Final = Struct(">hiqqqhii")
+COVERED_FORMAT: Final = "hiqqqhii"  # of the header's part that the CRC covers, as `covered_fields` fills it
+_CRC_COVERED_HEADER: Final = Struct(f">{COVERED_FORMAT}")
 _OUTSIDE_CRC: Final = Struct(">qiibI")
 _LEADER_EPOCH: Final = Struct(">i")
 _BASE_OFFSET: Final = Struct(">q")
@@ -474,9 +475,16 @@ def encode_record(offset_delta: int, key: bytes, value: bytes | None, headers: b
 
 def build_encoded(body: bytes, count: int, timestamp: int, base_offset: int, base_sequence: int) -> bytes:
     """A batch of `count` records that `encode_record` has packed."""
-    covered = _CRC_COVERED_HEADER.pack(
-        0, count - 1, timestamp, timestamp, NO_PRODUCER_ID, NO_PRODUCER_EPOCH, base_sequence, count
-    ) + body  # fmt: skip
+    return with_crc(_CRC_COVERED_HEADER.pack(*covered_fields(count, timestamp, base_sequence)) + body, base_offset)
+
+
+def covered_fields(count: int, timestamp: int, base_sequence: int) -> list[int]:
+    """Of a batch without producer id: attributes, last offset delta, first and last timestamp (2, 3), ..."""
+    return [0, count - 1, timestamp, timestamp, NO_PRODUCER_ID, NO_PRODUCER_EPOCH, base_sequence, count]
+
+
+def with_crc(covered: bytes, base_offset: int) -> bytes:
+    """The whole batch around what the CRC covers, which is the header's second part and the records."""
     return _OUTSIDE_CRC.pack(base_offset, len(covered) + _UNCOVERED_LENGTH, 0, MAGIC, crc32c(covered)) + covered
 
 
