@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 READ_AHEAD_BYTES = 65_536
+MAX_GATHERED_BYTES = 65_536
 MAX_RECURRING_KINDS = 6  # an API in one version is a kind; a client that does not play has three
 
 HEADER_BYTES = 10  # api key, version, correlation id, length of the client id
@@ -50,6 +51,8 @@ class Connection(asyncio.Protocol):
         "_choked",
         "_client_id",
         "_frame_started",
+        "_gathered",
+        "_gathered_bytes",
         "_parked",
         "_peer",
         "_pumping",
@@ -73,6 +76,8 @@ class Connection(asyncio.Protocol):
         self._beat: RecurringHeartbeats | None = None  # what came last, if that was all that came
         self._recurring: dict[int, Recurring] = {}  # by api key << 16 | version
         self._pumping = False
+        self._gathered: list[bytes] = []  # answers, while pumping
+        self._gathered_bytes = 0
         self._choked = False
         self._reading = True
         self._sender: FileSender | None = None  # for answers with records, from the first large one on
@@ -175,6 +180,7 @@ class Connection(asyncio.Protocol):
             self.close("a bug in reading its request")
         finally:
             self._pumping = False
+            self._write_gathered()
 
     def _refuse(self, problem: Exception) -> None:
         if self._server.metrics is not None:
@@ -274,9 +280,26 @@ class Connection(asyncio.Protocol):
                     return
                 body = read_parts(body)
         if route.tagged:
-            self._transport.write(_answer_header_tagged(len(body) + 5, call.correlation_id) + body)
+            self._write(_answer_header_tagged(len(body) + 5, call.correlation_id) + body)
         else:
-            self._transport.write(_answer_header(len(body) + 4, call.correlation_id) + body)
+            self._write(_answer_header(len(body) + 4, call.correlation_id) + body)
+
+    def _write(self, data: bytes) -> None:
+        if not self._pumping:
+            self._transport.write(data)
+            return
+        self._gathered.append(data)
+        self._gathered_bytes += len(data)
+        if self._gathered_bytes >= MAX_GATHERED_BYTES:
+            self._write_gathered()
+
+    def _write_gathered(self) -> None:
+        """Answers to requests that came together leave together: for the kernel that is one packet, not many."""
+        if self._gathered:
+            data = b"".join(self._gathered)
+            self._gathered.clear()
+            self._gathered_bytes = 0
+            self._transport.write(data)
 
     def _measure(self, call: Call, route: Route, response: Any) -> None:
         from broker.metrics import holds_error
@@ -289,6 +312,7 @@ class Connection(asyncio.Protocol):
         pack, header_bytes = (_answer_header_tagged, 5) if tagged else (_answer_header, 4)
         if self._sender is None:
             self._sender = FileSender(self._server.loop, self._transport, self._sent)
+        self._write_gathered()
         try:
             self._sending = not self._sender.send([pack(size + header_bytes, correlation_id), *parts])
         except CutShort as problem:
@@ -306,7 +330,7 @@ class Connection(asyncio.Protocol):
         from broker.cluster.api_versions import fallback_answer
 
         body = fallback_answer()
-        self._transport.write(_answer_header(len(body) + 4, correlation_id) + body)
+        self._write(_answer_header(len(body) + 4, correlation_id) + body)
 
     def _answer_failure(self, call: Call, route: Route) -> None:
         """UNKNOWN_SERVER_ERROR where the answer has a place for it, as Kafka does; otherwise hang up."""
@@ -327,6 +351,7 @@ class Connection(asyncio.Protocol):
         """Hang up, with one line that says who and why."""
         if not self.is_closed:
             logger.info("closed %s: %s", self, reason)
+            self._write_gathered()
             self.is_closed = True
             self._transport.abort()
 

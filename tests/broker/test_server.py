@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from struct import pack
+from threading import Thread
 
 import pytest
 
@@ -87,6 +88,25 @@ def test_pipelined_requests_are_answered_in_order(broker: KohortProcess) -> None
         sent = [client.post(ApiKey.API_VERSIONS, ApiVersionsRequest("a", "1"), i % 5) for i in range(200)]
         for i, correlation_id in enumerate(sent):
             client.receive(ApiKey.API_VERSIONS, i % 5, correlation_id)
+
+
+def test_what_was_answered_before_a_bad_request_is_sent_before_the_connection_closes(broker: KohortProcess) -> None:
+    with Client(broker.address) as client:
+        header = request_header(ApiKey.API_VERSIONS, 0, 7, "c")
+        client.send_raw((pack(">i", len(header)) + header) * 5 + pack(">i", -1))
+        assert [client.receive_frame()[:4] for _ in range(5)] == [pack(">i", 7)] * 5
+        with pytest.raises(ClientError, match="closed the connection"):
+            client.receive_frame()
+
+
+def test_many_large_answers_to_requests_that_came_together_wait_for_a_client_that_reads(broker: KohortProcess) -> None:
+    """More than the socket holds: the connection is choked in the middle of them, and goes on."""
+    header = request_header(ApiKey.API_VERSIONS, 0, 7, "c")
+    with Client(broker.address) as client:
+        sender = Thread(target=client.send_raw, args=((pack(">i", len(header)) + header) * 40_000,))
+        sender.start()
+        assert all(client.receive_frame()[:4] == pack(">i", 7) for _ in range(40_000))
+        sender.join()
 
 
 def test_a_request_in_single_bytes_is_served(broker: KohortProcess) -> None:
