@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 READ_AHEAD_BYTES = 65_536
 MAX_GATHERED_BYTES = 65_536
-MAX_RECURRING_KINDS = 6  # an API in one version is a kind; a client that does not play has three
+MAX_RECURRING_KINDS = 4  # an API in one version is a kind; a client that does not play has three
 
 HEADER_BYTES = 10  # api key, version, correlation id, length of the client id
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _int32 = Struct(">i").pack
 _start = Struct(">ihh").pack
 
-MAX_BYTES = 1024  # what a connection keeps of a request, to know it again
+MAX_BYTES = 2048  # what a connection keeps of a request, to know it again: a commit of 100 partitions
 
 
 class Recurring:

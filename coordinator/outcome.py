@@ -49,6 +49,21 @@ class CommitRecords:
         self.headers = headers  # packed: a member's commits in one generation share theirs
 
 
+class CommitColumns:
+    """What recurs of a commit to one topic; a value per partition in the last three."""
+
+    __slots__ = ("epochs", "indexes", "metadata", "topic", "topic_id")
+
+    def __init__(
+        self, topic: str, topic_id: bytes, indexes: tuple[int, ...], epochs: tuple[int, ...], metadata: tuple[str, ...]
+    ) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.indexes = indexes
+        self.epochs = epochs
+        self.metadata = metadata
+
+
 class PlannedCommit:
     """The OffsetCommit records of a commit that recurs, and its reply: all that is new are its offsets and the time.
 

@@ -10,23 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import cycle
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from coordinator.outcome import CommitRecords, LogEntry, PlannedCommit, Record
 from protocol.log_records import encode_key, encode_value
 from protocol.messages.log_offset_commit import OffsetCommitKey
-from protocol.record_batch import (
-    COVERED_FORMAT,
-    build_encoded,
-    covered_fields,
-    encode_headers,
-    encode_record,
-    with_crc,
-)
+from protocol.record_batch import build_encoded, encode_headers, encode_record
 from protocol.varint import SMALL_VARINTS, encode_varint
 from protocol.wire import NO_UUID, uvarint
+
+if TYPE_CHECKING:
+    from coordinator.commit_template import CommitTemplate
 
 OFFSET_COMMIT = 1
 MAX_BATCH_BYTES = 900_000  # a batch must stay below max.message.bytes
@@ -37,7 +32,8 @@ _int32 = Struct(">i").pack
 _int64 = Struct(">q").pack
 _version_offset_epoch = Struct(">hqi").pack  # version 4
 _PLAIN_VALUE_BYTES = 42  # version, offset, epoch, empty metadata, time, and one tagged field: 16 bytes of topic id
-_VALUE_START = encode_varint(_PLAIN_VALUE_BYTES) + b"\x00\x04"
+V4 = b"\x00\x04"  # what a value begins with
+_VALUE_START = encode_varint(_PLAIN_VALUE_BYTES) + V4
 _TOPIC_ID_TAG = b"\x01\x00\x10"  # one tagged field, number 0, 16 bytes
 
 
@@ -89,10 +85,12 @@ class Batches:
 
     def add_planned(self, commit: PlannedCommit) -> None:
         template: CommitTemplate = commit.plan.template
-        if self._body and (
-            self._count + template.count > ONE_BYTE_DELTAS or self._size + template.size_bytes > self._max_bytes
-        ):
+        if self._count + template.count > ONE_BYTE_DELTAS or self._size + template.size_bytes > self._max_bytes:
             self.finish()
+        if template.count > ONE_BYTE_DELTAS:
+            self.done.append(template.batch(self._first_offset, commit.offsets, commit.now, self._now))
+            self._first_offset += template.count
+            return
         self._body.append(template.pack(self._count, commit.offsets, commit.now))
         self._count += template.count
         self._size += template.size_bytes
@@ -174,63 +172,6 @@ def _layout(group: str, topic: str, topic_id: bytes, headers: bytes) -> Layout:
     return Layout(encode_key(OFFSET_COMMIT, OffsetCommitKey(group, topic, 0))[:-4], topic_id, headers)
 
 
-class TemplateRow(NamedTuple):
-    key: bytes
-    leader_epoch: int
-    metadata: str
-    topic_id: bytes
-
-
-class CommitTemplate:
-    """The records of a commit that recurs, in one piece: open are their offsets, the time, and where they stand.
-
-    Mostly they stand alone in a batch, and then its header is part of that piece.
-    """
-
-    __slots__ = ("_alone", "_among", "_pack_alone", "_pack_among", "count", "size_bytes")
-
-    def __init__(self, rows: Sequence[TemplateRow], headers: bytes) -> None:
-        self.count = len(rows)
-        self._among: list[Any] = [b""]  # bytes, delta, bytes, offset, bytes, time, bytes, delta, ...
-        self._alone: list[Any] = [*covered_fields(self.count, 0, BASE_SEQUENCE), b""]  # ..., bytes, offset, bytes, time
-        for delta, row in enumerate(rows):
-            after_offset = _int32(row.leader_epoch) + _packed_text(row.metadata)
-            after_time = _packed_tags(row.topic_id)
-            value_bytes = 2 + 8 + len(after_offset) + 8 + len(after_time)
-            before_offset = encode_varint(len(row.key)) + row.key + encode_varint(value_bytes) + b"\x00\x04"
-            start = encode_varint(3 + len(before_offset) + value_bytes - 2 + len(headers)) + b"\0\0"
-            self._among[-1] += start
-            self._among += [0, before_offset, 0, after_offset, 0, after_time + headers]
-            self._alone[-1] += start + SMALL_VARINTS[delta] + before_offset
-            self._alone += [0, after_offset, 0, after_time + headers]
-        among = Struct(">" + _form(self._among, "Bqq"))
-        self.size_bytes = among.size
-        self._pack_among = among.pack
-        self._pack_alone = Struct(f">{COVERED_FORMAT}" + _form(self._alone[8:], "q")).pack
-
-    def pack(self, first_delta: int, offsets: tuple[int, ...], time: int) -> bytes:
-        """Among other records; the last delta must be below ONE_BYTE_DELTAS."""
-        parts, count = self._among, self.count
-        parts[1::6] = range(2 * first_delta, 2 * (first_delta + count), 2)  # what a small varint looks like
-        parts[3::6] = offsets
-        parts[5::6] = (time,) * count
-        return self._pack_among(*parts)
-
-    def batch(self, base_offset: int, offsets: tuple[int, ...], time: int, now: int) -> bytes:
-        """Alone."""
-        parts = self._alone
-        parts[2] = parts[3] = now
-        parts[9::4] = offsets
-        parts[11::4] = (time,) * self.count
-        return with_crc(self._pack_alone(*parts), base_offset)
-
-
-def _form(parts: list[Any], numbers: str) -> str:
-    """The struct format of bytes with numbers of these kinds between them, in turns."""
-    kinds = cycle(numbers)
-    return "".join(f"{len(part)}s" if type(part) is bytes else next(kinds) for part in parts)
-
-
 def _build(body: list[bytes], count: int, base_offset: int, now: int) -> bytes:
     packed = body[0] if len(body) == 1 else b"".join(body)
     return build_encoded(packed, count, now, base_offset, BASE_SEQUENCE)
@@ -243,13 +184,13 @@ def _key_and_value(record: Record) -> tuple[bytes, bytes | None]:
 
 def _pack_committed(commit: CommitRecords, row: Any) -> bytes:
     start = _version_offset_epoch(4, row.committed_offset, row.committed_leader_epoch)
-    return start + _packed_text(row.committed_metadata or "") + _int64(commit.now) + _packed_tags(commit.topic_id)
+    return start + packed_text(row.committed_metadata or "") + _int64(commit.now) + packed_tags(commit.topic_id)
 
 
-def _packed_text(text: str) -> bytes:
+def packed_text(text: str) -> bytes:
     encoded = text.encode()
     return uvarint(len(encoded) + 1) + encoded
 
 
-def _packed_tags(topic_id: bytes) -> bytes:
+def packed_tags(topic_id: bytes) -> bytes:
     return _TOPIC_ID_TAG + topic_id if topic_id != NO_UUID else b"\0"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from struct import Struct
 
 _changed_int64 = re.compile(rb"\xff{8}").finditer
@@ -23,7 +24,7 @@ class Stencil:
             form += f"{place - position}sq"
             position = place + 8
         form += f"{len(data) - position}s"
-        self._unpack = Struct(form).unpack
+        self._unpack = _struct(form).unpack
         self._size = len(data)
         self._covered = self._unpack(data)[::2]
 
@@ -39,3 +40,9 @@ def places_of_change(low: bytes, high: bytes) -> list[int]:
     """Where the int64 fields begin that are 0 in one encoding of a message and -1 in the other."""
     difference = int.from_bytes(low, "big") ^ int.from_bytes(high, "big")
     return [found.start() for found in _changed_int64(difference.to_bytes(len(low), "big"))]
+
+
+@lru_cache(maxsize=1000)
+def _struct(form: str) -> Struct:
+    """One for all messages of the same shape."""
+    return Struct(form)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from coordinator.classic.session import is_usual
+from coordinator.commit_template import CommitTemplate
 from coordinator.offsets.offset_commit import (
     NO_RETENTION,
-    OFFSET_COMMIT,
     Asked,
     headers_of,
     look_up,
@@ -21,12 +21,8 @@ from coordinator.offsets.offset_commit import (
     respond,
     verdict,
 )
-from coordinator.offsets.store import CommitColumns
-from coordinator.outcome import Call, PlannedCommit
-from coordinator.record_codec import ONE_BYTE_DELTAS, CommitTemplate, TemplateRow
+from coordinator.outcome import Call, CommitColumns, PlannedCommit
 from coordinator.shard_state import ShardState
-from protocol.log_records import encode_key
-from protocol.messages.log_offset_commit import OffsetCommitKey
 from protocol.messages.offset_commit import OffsetCommitRequest, encode_response
 from protocol.record_batch import BATCH_HEADER_BYTES
 
@@ -82,13 +78,12 @@ def make_plan(shard: ShardState, request: RecurringCommit, version: int) -> Comm
     if (
         found.refused
         or request.retention_time_ms != NO_RETENTION
-        or not 0 < len(request.rows) <= ONE_BYTE_DELTAS
+        or not request.rows
         or any(metadata_length(row.committed_metadata) > too_long for row in request.rows)
     ):
         return plan
     plan.columns = [_columns(asked) for asked in found.asked]
-    rows = [row for asked in found.asked for row in _template_rows(request.group_id, asked)]
-    template = CommitTemplate(rows, headers_of(shard, request).packed)
+    template = CommitTemplate(request.group_id, plan.columns, headers_of(shard, request).packed)
     if template.size_bytes + BATCH_HEADER_BYTES <= shard.config.max_message_bytes:
         plan.template = template
         plan.answer = bytes(encode_response[version](respond(found, 0)))
@@ -103,15 +98,3 @@ def _columns(asked: Asked) -> CommitColumns:
         tuple(row.committed_leader_epoch for row in asked.rows),
         tuple(row.committed_metadata or "" for row in asked.rows),
     )
-
-
-def _template_rows(group_id: str, asked: Asked) -> list[TemplateRow]:
-    return [
-        TemplateRow(
-            encode_key(OFFSET_COMMIT, OffsetCommitKey(group_id, asked.name, row.partition_index)),
-            row.committed_leader_epoch,
-            row.committed_metadata or "",
-            asked.topic_id,
-        )
-        for row in asked.rows
-    ]

@@ -15,6 +15,7 @@ from itertools import count as counting
 from itertools import repeat
 from typing import Any, NamedTuple
 
+from coordinator.outcome import CommitColumns
 from protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
 from protocol.wire import NO_UUID
 
@@ -31,21 +32,6 @@ class CommittedOffset(NamedTuple):
     expire_timestamp: int
     topic_id: bytes
     log_offset: int  # of the record, to tell which of two commits is the later
-
-
-class CommitColumns:
-    """What recurs of a commit to one topic; a value per partition in the last three."""
-
-    __slots__ = ("epochs", "indexes", "metadata", "topic", "topic_id")
-
-    def __init__(
-        self, topic: str, topic_id: bytes, indexes: tuple[int, ...], epochs: tuple[int, ...], metadata: tuple[str, ...]
-    ) -> None:
-        self.topic = topic
-        self.topic_id = topic_id
-        self.indexes = indexes
-        self.epochs = epochs
-        self.metadata = metadata
 
 
 class Recent(NamedTuple):
