@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from random import Random
 from struct import pack
+from typing import Any
 
 import pytest
 
+from broker.api_table import ApiTable
 from broker.client import Client
+from broker.recurring import Recurring, remember
+from coordinator.offsets.recurring_commit import RecurringCommit
 from protocol.api_keys import ApiKey
 from protocol.codec import request_encoder
 from protocol.error_codes import ErrorCode
+from protocol.errors import MalformedMessage
 from protocol.headers import request_header
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.messages.heartbeat import HeartbeatRequest
@@ -121,3 +127,41 @@ def test_heartbeats_in_pieces_and_among_others_are_answered(broker: KohortProces
         client.send(ApiKey.LEAVE_GROUP, LeaveGroupRequest("pieces", joined.member_id), 2)
         other.receive(ApiKey.JOIN_GROUP, 3, waiting)
         assert client.send(ApiKey.HEARTBEAT, beat, 4).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_whatever_can_be_read_can_be_remembered_and_read_again() -> None:
+    rng, routes, stencils = Random(1), ApiTable(), 0
+    for _ in range(5000):
+        version = rng.randrange(2, 11)
+        body = bytearray(request_encoder(ApiKey.OFFSET_COMMIT, version)(random_commit(rng, version)))
+        for _ in range(rng.randrange(3)):
+            body[rng.randrange(len(body))] = rng.randrange(256)
+        route = routes.route(ApiKey.OFFSET_COMMIT, version)
+        rest = b"\xff\xff" + b"\0" * route.flexible + bytes(body)
+        known: Recurring | None = None
+        call: Any = None
+        try:
+            for _ in range(2):
+                known = remember(known, route, call, rest, route.decode(bytes(body), 0))
+        except MalformedMessage:
+            continue
+        assert known is not None
+        if isinstance(known.request, RecurringCommit):
+            stencils += 1
+            assert known.reads(rest)
+            assert not known.reads(rest + b"\0")
+            known.request.spread()
+            assert known.request.topics == route.decode(bytes(body), 0).topics
+    assert stencils > 1000
+
+
+def random_commit(rng: Random, version: int) -> OffsetCommitRequest:
+    rows = [
+        OffsetCommitRequestPartition(
+            rng.randrange(5), rng.randrange(-5, 9), rng.choice([-1, 3]), rng.choice(["", None, "é"])
+        )
+        for _ in range(rng.randrange(4))
+    ]
+    topics = [OffsetCommitRequestTopic("t", b"t" * 16, rows)] * rng.randrange(3)
+    instance_id = rng.choice([None, "i"]) if version >= 7 else None
+    return OffsetCommitRequest(rng.choice(["g", "日本", ""]), rng.randrange(-1, 3), "m", instance_id, -1, topics)
