@@ -75,6 +75,7 @@ bench: install  ## figures for docs/performance.md, with ratios against Apache K
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.codec
 	$(BIN)/python -m benchmarks.storage
+	$(BIN)/python -m benchmarks.in_process
 	$(BIN)/python -m benchmarks.broker $(PEER)
 	$(BIN)/python -m benchmarks.groups $(PEER)
 	$(BIN)/python -m benchmarks.audit_decode
