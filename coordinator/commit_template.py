@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
 from itertools import cycle
 from struct import Struct
 from typing import Any
@@ -13,6 +12,7 @@ from coordinator.record_codec import BASE_SEQUENCE, OFFSET_COMMIT, V4, packed_ta
 from protocol.log_records import encode_key
 from protocol.messages.log_offset_commit import OffsetCommitKey
 from protocol.record_batch import COVERED_FORMAT, covered_fields, with_crc
+from protocol.structs import shared_struct
 from protocol.varint import encode_varint
 
 _int32 = Struct(">i").pack
@@ -69,7 +69,7 @@ class CommitTemplate:
         for delta, (start, before_offset, after_offset, end) in enumerate(self._rows()):
             parts[-1] += start + encode_varint(delta) + before_offset
             parts += [0, after_offset, 0, end]
-        return _struct(f">{COVERED_FORMAT}" + _form(parts, "q")).pack, [
+        return shared_struct(f">{COVERED_FORMAT}" + _form(parts, "q")).pack, [
             *covered_fields(self.count, 0, BASE_SEQUENCE),
             *_shared(parts),
         ]
@@ -89,13 +89,7 @@ class CommitTemplate:
         for start, before_offset, after_offset, end in self._rows():
             parts[-1] += start
             parts += [0, before_offset, 0, after_offset, 0, end]
-        return _struct(">" + _form(parts, "Bqq")).pack, _shared(parts)
-
-
-@lru_cache(maxsize=1000)
-def _struct(form: str) -> Struct:
-    """One for all commits of the same shape."""
-    return Struct(form)
+        return shared_struct(">" + _form(parts, "Bqq")).pack, _shared(parts)
 
 
 def _shared(parts: list[Any]) -> list[Any]:

@@ -17,6 +17,7 @@ from coordinator.outcome import CommitRecords, LogEntry, PlannedCommit, Record
 from protocol.log_records import encode_key, encode_value
 from protocol.messages.log_offset_commit import OffsetCommitKey
 from protocol.record_batch import build_encoded, encode_headers, encode_record
+from protocol.structs import shared_struct
 from protocol.varint import SMALL_VARINTS, encode_varint
 from protocol.wire import NO_UUID, uvarint
 
@@ -163,11 +164,11 @@ class Layout:
         end_bytes = 9 + len(self.tail)
         length = 2 + delta_bytes + len(key_start) + 4 + len(_VALUE_START) + 12 + end_bytes
         start = encode_varint(length) + b"\0\0"
-        form = Struct(f">{len(start)}s{delta_bytes}s{len(key_start)}si{len(_VALUE_START)}sqi{end_bytes}s")
+        form = shared_struct(f">{len(start)}s{delta_bytes}s{len(key_start)}si{len(_VALUE_START)}sqi{end_bytes}s")
         return start, form.pack, form.size
 
 
-@lru_cache(maxsize=10_000)
+@lru_cache(maxsize=2_000)
 def _layout(group: str, topic: str, topic_id: bytes, headers: bytes) -> Layout:
     return Layout(encode_key(OFFSET_COMMIT, OffsetCommitKey(group, topic, 0))[:-4], topic_id, headers)
 

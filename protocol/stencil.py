@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
-from struct import Struct
+
+from protocol.structs import shared_struct
 
 _changed_int64 = re.compile(rb"\xff{8}").finditer
 
@@ -24,7 +24,7 @@ class Stencil:
             form += f"{place - position}sq"
             position = place + 8
         form += f"{len(data) - position}s"
-        self._unpack = _struct(form).unpack
+        self._unpack = shared_struct(form).unpack
         self._size = len(data)
         self._covered = self._unpack(data)[::2]
 
@@ -40,9 +40,3 @@ def places_of_change(low: bytes, high: bytes) -> list[int]:
     """Where the int64 fields begin that are 0 in one encoding of a message and -1 in the other."""
     difference = int.from_bytes(low, "big") ^ int.from_bytes(high, "big")
     return [found.start() for found in _changed_int64(difference.to_bytes(len(low), "big"))]
-
-
-@lru_cache(maxsize=1000)
-def _struct(form: str) -> Struct:
-    """One for all messages of the same shape."""
-    return Struct(form)
