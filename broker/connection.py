@@ -205,9 +205,9 @@ class Connection(asyncio.Protocol):
             route, request = found, self._read(found, frame, pos)
             call = Call(self, route, self._client_id)
             if route.recurs and len(frame) <= MAX_RECURRING_BYTES:
-                if len(self._recurring) >= MAX_RECURRING_KINDS:
+                if known is None and len(self._recurring) >= MAX_RECURRING_KINDS:
                     self._recurring.clear()
-                self._recurring[kind] = remember(known, route, call, frame[pos:], request)
+                known = self._recurring[kind] = remember(known, route, call, frame[pos:], request)
         self._parked = call
         call.correlation_id = correlation_id
         call.now = int(time() * 1000)

@@ -13,6 +13,7 @@ from coordinator.classic.heartbeat import GO_ON
 from coordinator.offsets.recurring_commit import RecurringCommit
 from protocol.api_keys import ApiKey
 from protocol.codec import request_encoder
+from protocol.headers import is_flexible
 from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.stencil import Stencil, places_of_change
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from broker.call import Call
 
 _int32 = Struct(">i").pack
+_int16 = Struct(">h").unpack_from
 _start = Struct(">ihh").pack
 
 MAX_BYTES = 2048  # what a connection keeps of a request, to know it again: a commit of 100 partitions
@@ -64,7 +66,7 @@ class RecurringCommits(Recurring):
         super().__init__(route, call, b"", request)
         self._last = rest
         self._stencil: Stencil | None = None
-        if before is not None and len(before._last) == len(rest) and _places(before.request) == _places(request):
+        if before is not None and len(before._last) == len(rest) and _are_alike(before.request, request):
             stencil = _stencil(rest, request, route.version)
             if stencil is not None and stencil.read(before._last) is not None:
                 self._stencil, self.request = stencil, RecurringCommit(request)
@@ -89,8 +91,18 @@ def remember(known: Recurring | None, route: Route, call: Call, rest: bytes, req
     return Recurring(route, call, rest, request)
 
 
-def _places(request: OffsetCommitRequest) -> list[Any]:
-    return [(topic.name, topic.topic_id, [row.partition_index for row in topic.partitions]) for topic in request.topics]
+def _are_alike(one: OffsetCommitRequest, other: OffsetCommitRequest) -> bool:
+    """All but the offsets. Not so with Kafka Streams, which puts a time into the metadata."""
+    return _all_but_offsets(one) == _all_but_offsets(other)
+
+
+def _all_but_offsets(request: OffsetCommitRequest) -> tuple[Any, ...]:
+    rows = [
+        (topic.name, topic.topic_id, row.partition_index, row.committed_leader_epoch, row.committed_metadata)
+        for topic in request.topics
+        for row in topic.partitions
+    ]
+    return request.group_id, request.generation_id_or_member_epoch, request.member_id, rows
 
 
 def _stencil(rest: bytes, request: OffsetCommitRequest, version: int) -> Stencil | None:
@@ -105,7 +117,8 @@ def _stencil(rest: bytes, request: OffsetCommitRequest, version: int) -> Stencil
         return bytes(encode(request))
 
     low, high, body = encoded([0] * len(rows)), encoded([-1] * len(rows)), encoded(offsets)
-    start = len(rest) - len(body)
-    if rest[start:] != body:
+    (client_id_bytes,) = _int16(rest)
+    start = 2 + max(0, client_id_bytes) + is_flexible(ApiKey.OFFSET_COMMIT, version)
+    if rest[start:] != body:  # there are tags in the header, bytes behind the request, or it could be shorter
         return None
     return Stencil(rest, [start + place for place in places_of_change(low, high)])

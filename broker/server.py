@@ -59,10 +59,11 @@ class Server:
         self.broker.start_work(self.loop.call_soon_threadsafe)
         self.goes_on = self.broker.coordinator.runtime.goes_on
         try:
-            for index, listener in enumerate(parse_listeners("listeners", config.listeners)):
-                await self._listen(index, listener)
+            listeners = parse_listeners("listeners", config.listeners)
             if config.kohort_metrics_port >= 0:
-                await self._start_metrics(parse_listeners("listeners", config.listeners)[0].host)
+                await self._start_metrics(listeners[0].host)
+            for index, listener in enumerate(listeners):
+                await self._listen(index, listener)
         except BaseException:
             self.broker.close(now_ms())
             raise

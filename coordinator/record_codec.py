@@ -44,7 +44,7 @@ def batch_bytes(record: Record) -> int:
 
 
 def batches(records: Sequence[LogEntry], first_offset: int, now: int, max_bytes: int = MAX_BATCH_BYTES) -> list[bytes]:
-    """More than one batch only if the records do not fit into one."""
+    """More than one batch if the records do not fit into one, or a commit that recurs would stand behind the 64th."""
     if len(records) == 1 and type(records[0]) is PlannedCommit:  # the usual write, without the ceremony
         commit = records[0]
         return [commit.plan.template.batch(first_offset, commit.offsets, commit.now, now)]

@@ -57,7 +57,6 @@ MIN_HEADER_BYTES: Final = 2  # an empty key and a null value
 
 _HEADER: Final = Struct(">qiibIhiqqqhii")
 _unpack_header = _HEADER.unpack_from
-_UNCOVERED_LENGTH: Final = CRC_START - LOG_OVERHEAD_BYTES  # what a batch's length counts of the bytes before the CRC's
 COVERED_FORMAT: Final = "hiqqqhii"  # of the header's part that the CRC covers, as `covered_fields` fills it
 _CRC_COVERED_HEADER: Final = Struct(f">{COVERED_FORMAT}")
 _OUTSIDE_CRC: Final = Struct(">qiibI")
@@ -483,9 +482,10 @@ def covered_fields(count: int, timestamp: int, base_sequence: int) -> list[int]:
     return [0, count - 1, timestamp, timestamp, NO_PRODUCER_ID, NO_PRODUCER_EPOCH, base_sequence, count]
 
 
-def with_crc(covered: bytes, base_offset: int) -> bytes:
+def with_crc(covered: bytes, base_offset: int, leader_epoch: int = 0) -> bytes:
     """The whole batch around what the CRC covers, which is the header's second part and the records."""
-    return _OUTSIDE_CRC.pack(base_offset, len(covered) + _UNCOVERED_LENGTH, 0, MAGIC, crc32c(covered)) + covered
+    length = len(covered) + CRC_START - LOG_OVERHEAD_BYTES
+    return _OUTSIDE_CRC.pack(base_offset, length, leader_epoch, MAGIC, crc32c(covered)) + covered
 
 
 def _encode_record(
@@ -530,6 +530,4 @@ def _assemble(
         )
         + body
     )  # fmt: skip
-    return (
-        _OUTSIDE_CRC.pack(base_offset, len(covered) + _UNCOVERED_LENGTH, leader_epoch, MAGIC, crc32c(covered)) + covered
-    )
+    return with_crc(covered, base_offset, leader_epoch)

@@ -26,6 +26,8 @@ from coordinator.shard_state import ShardState
 from protocol.messages.offset_commit import OffsetCommitRequest, encode_response
 from protocol.record_batch import BATCH_HEADER_BYTES
 
+MAX_TEMPLATE_BYTES = 32_768  # each record repeats the ids of group and member, and ids can be long
+
 
 class RecurringCommit(OffsetCommitRequest):
     """Stands for all commits like the first one; `offsets` are those of the one in progress, in the order of rows."""
@@ -39,7 +41,11 @@ class RecurringCommit(OffsetCommitRequest):
         self.plan: CommitPlan | None = None
 
     def spread(self) -> None:
-        """Put the offsets where `offset_commit` looks for them."""
+        """Put the offsets where `offset_commit` looks for them.
+
+        Its records keep these rows until they are written: that is before the answer leaves, and so before the next
+        commit of the connection comes here.
+        """
         for row, offset in zip(self.rows, self.offsets, strict=True):
             row.committed_offset = offset
 
@@ -57,7 +63,7 @@ class CommitPlan:
 
 def commit_again(shard: ShardState, request: RecurringCommit, call: Call) -> Any:
     plan = request.plan
-    if plan is None or plan.topics_version != shard.topics.version:
+    if plan is None or (plan.topics_version != shard.topics.version and not _still_holds(plan, shard, request, call)):
         plan = request.plan = make_plan(shard, request, call.version)
     if plan.template is not None and (
         is_usual(
@@ -69,6 +75,16 @@ def commit_again(shard: ShardState, request: RecurringCommit, call: Call) -> Any
         return PlannedCommit(plan, request.offsets, call)
     request.spread()
     return offset_commit(shard, request, call)
+
+
+def _still_holds(plan: CommitPlan, shard: ShardState, request: RecurringCommit, call: Call) -> bool:
+    """Topics have changed, mostly others than these: then the plan stays."""
+    found = look_up(shard, request, call.version)
+    asked = [(each.name, each.topic_id) for each in found.asked]
+    if plan.template is None or found.refused or asked != [(each.topic, each.topic_id) for each in plan.columns]:
+        return False
+    plan.topics_version = shard.topics.version
+    return True
 
 
 def make_plan(shard: ShardState, request: RecurringCommit, version: int) -> CommitPlan:
@@ -84,7 +100,7 @@ def make_plan(shard: ShardState, request: RecurringCommit, version: int) -> Comm
         return plan
     plan.columns = [_columns(asked) for asked in found.asked]
     template = CommitTemplate(request.group_id, plan.columns, headers_of(shard, request).packed)
-    if template.size_bytes + BATCH_HEADER_BYTES <= shard.config.max_message_bytes:
+    if template.size_bytes <= min(MAX_TEMPLATE_BYTES, shard.config.max_message_bytes - BATCH_HEADER_BYTES):
         plan.template = template
         plan.answer = bytes(encode_response[version](respond(found, 0)))
     return plan

@@ -20,6 +20,7 @@ from protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitVal
 from protocol.wire import NO_UUID
 
 NO_EXPIRY = -1
+MAX_RECENT = 100  # members come and go, and each generation brings columns of its own
 
 _new = tuple.__new__
 
@@ -123,6 +124,9 @@ class OffsetStore:
         """A commit that recurs (see recurring_commit.py); `offsets` begins with those of these columns."""
         recent = self._recent.get(group_id)
         if recent is None:
+            recent = self._recent[group_id] = {}
+        elif len(recent) >= MAX_RECENT:
+            self._settle(group_id)
             recent = self._recent[group_id] = {}
         recent[columns] = _new(Recent, (log_offset, offsets, now))
 

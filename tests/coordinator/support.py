@@ -193,10 +193,11 @@ class Host:
         if not self.knows_again or self.open_calls or len(raw) > MAX_BYTES or api_key not in RECURRING:
             return request_decoder(api_key, version)(raw)
         known = self._recurring.get((api_key, version))
-        if known is None or not (raw == known.rest or known.reads(raw)):
+        route, nobody = ROUTES.route(api_key, version), cast(Any, None)
+        rest = b"\xff\xff" + b"\0" * route.flexible + raw  # without client id
+        if known is None or not (rest == known.rest or known.reads(rest)):
             request = request_decoder(api_key, version)(raw)
-            route, nobody = ROUTES.route(api_key, version), cast(Any, None)
-            self._recurring[api_key, version] = remember(known, route, nobody, raw, request)
+            self._recurring[api_key, version] = remember(known, route, nobody, rest, request)
             return request
         return known.request
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from broker.api_table import ApiTable
+from broker.recurring import Recurring, remember
 from coordinator.offsets.recurring_commit import RecurringCommit
+from coordinator.offsets.store import MAX_RECENT
+from protocol.api_keys import ApiKey
+from protocol.codec import request_encoder
 from protocol.error_codes import ErrorCode
+from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from protocol.record_batch import Record, read_records
 from tests.coordinator.members import Member, commit, errors_of, fetch, stable
 from tests.coordinator.support import Call, FakeTopics, Host
@@ -143,3 +149,69 @@ def test_a_planned_commit_that_is_not_written_is_not_acknowledged() -> None:
     assert errors_of(call) == {("orders", 0): ErrorCode.NOT_COORDINATOR}
     host.load()
     assert fetch(host, "g") == {("orders", 0): 3}
+
+
+def test_other_topics_come_and_go_and_the_plan_stays() -> None:
+    host = Host()
+    for offset in range(4):
+        call = commit(host, "g", {("orders", 5): offset})
+    plan = call.request.plan
+    for number in range(3):
+        host.topics.create(f"other-{number}", 1)
+        call = commit(host, "g", {("orders", 5): 9})
+        assert call.request.plan is plan
+    host.delete_topic("orders")
+    host.topics.create("orders", 12)
+    call = commit(host, "g", {("orders", 5): 11})
+    assert errors_of(call) == {("orders", 5): NONE}
+    assert call.request.plan is not plan
+    assert fetch(host, "g") == {("orders", 5): 11}
+
+
+def test_what_nobody_looks_at_is_put_in_its_place_before_it_is_too_much() -> None:
+    host = Host()
+    (a,) = stable(host, "a")
+    for generation in range(300):  # each has a plan of its own
+        for _ in range(3):
+            a.commit({("orders", 0): generation, ("orders", 1): generation})
+        a.join()
+        a.learn().sync({a.member_id: b""})
+    recent = host.state_of("g").offsets._recent
+    assert 1 <= len(recent["g"]) <= MAX_RECENT
+    assert fetch(host, "g") == {("orders", 0): 299, ("orders", 1): 299}
+
+
+def test_long_ids_make_no_template() -> None:
+    host = Host()
+    for offset in range(4):
+        call = commit(host, "g" * 900, {("orders", index): offset for index in range(12)})
+    assert call.request.plan.template is not None
+    host.topics.create("wide", 60)
+    for offset in range(4):
+        call = commit(host, "g" * 900, {("wide", index): offset for index in range(50)})
+    assert call.request.plan.template is None
+    assert set(fetch(host, "g" * 900).values()) == {3}
+
+
+@pytest.mark.parametrize("version", range(2, 11))
+def test_bytes_behind_a_commit_are_not_its_offsets(version: int) -> None:
+    route, nobody = ApiTable().route(ApiKey.OFFSET_COMMIT, version), cast(Any, None)
+
+    def body(offset: int) -> bytes:
+        rows = [OffsetCommitRequestPartition(0, offset, -1, "")]
+        topics = [OffsetCommitRequestTopic("orders", b"o" * 16, rows)]
+        return bytes(request_encoder(ApiKey.OFFSET_COMMIT, version)(OffsetCommitRequest("g", topics=topics)))
+
+    known: Recurring | None = None
+    for behind in (1, 5, 7):
+        rest = b"\xff\xff" + b"\0" * route.flexible + body(5) + body(behind)
+        assert known is None or not known.reads(rest)
+        known = remember(known, route, nobody, rest, route.decode(rest, 2 + route.flexible))
+        assert not isinstance(known.request, RecurringCommit)
+
+
+def test_commits_with_other_metadata_each_time_are_read_the_usual_way() -> None:
+    host = Host()
+    for number in range(6):
+        call = commit(host, "g", {("orders", 0): number}, metadata=f"at {number}")
+        assert not isinstance(call.request, RecurringCommit)
