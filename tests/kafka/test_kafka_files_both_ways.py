@@ -137,6 +137,10 @@ def work(address: str) -> None:
     a, b = story.stable(2, group="kohort stable", protocols=(("range", subscription(topic)),))
     a.commit({(topic, 0): 11, (topic, 1): 12}, metadata="ü😀")
     b.commit({(topic, 2): 13})
+    wide = peer.create("-wide", partitions=80)
+    for offset in range(5):  # from the third on they are packed from a template
+        b.commit({(topic, 2): 13 + offset, (topic, 3): offset})
+        story.commit({(wide, index): offset for index in range(80)}, "kohort wide")
     static = story.member("kohort static", instance="one")
     static.join()
     static.sync([static])
