@@ -14,7 +14,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from coordinator.classic.session import is_usual
+from coordinator.classic.session import heard_as_usual
 from coordinator.config import GroupConfig
 from coordinator.failures import failed_response, unavailable_response
 from coordinator.outcome import PARKED, Call, Outcome, PlannedCommit, Reply
@@ -88,7 +88,7 @@ class Runtime:
         shard = self._shard_of.get(group_id)
         if shard is None or shard.status is not ACTIVE or shard.unwritten or shard.in_flight:
             return False
-        return is_usual(shard.state, group_id, request.member_id, request.group_instance_id, request.generation_id, now)
+        return heard_as_usual(shard.state, group_id, request.member_id, request.group_instance_id, request.generation_id, now)
 
     def commit(self, shard: Shard, out: Outcome) -> None:
         self.replies += shard.commit(out)

@@ -30,7 +30,7 @@ def heard_from(shard: ShardState, group: ClassicGroup, member: Member, now: int)
         _watch_until(shard, group, member, deadline)
 
 
-def is_usual(
+def heard_as_usual(
     shard: ShardState, group_id: str, member_id: str, instance_id: str | None, generation: int, now: int
 ) -> bool:
     """A sign of life as nearly all are: of a member of a stable group, in its generation. Its session starts anew.
@@ -45,7 +45,7 @@ def is_usual(
         return False
     deadline = now + member.session_timeout_ms
     if not 0 < member.watched_until <= deadline:
-        return False
+        return False  # its watcher has to be set, which the host must hear of
     member.session_deadline = deadline
     return True
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from coordinator.classic.session import is_usual
+from coordinator.classic.session import heard_as_usual
 from coordinator.commit_template import CommitTemplate
 from coordinator.offsets.offset_commit import (
     NO_RETENTION,
@@ -66,7 +66,7 @@ def commit_again(shard: ShardState, request: RecurringCommit, call: Call) -> Any
     if plan is None or (plan.topics_version != shard.topics.version and not _still_holds(plan, shard, request, call)):
         plan = request.plan = make_plan(shard, request, call.version)
     if plan.template is not None and (
-        is_usual(
+        heard_as_usual(
             shard, request.group_id, request.member_id, request.group_instance_id,
             request.generation_id_or_member_epoch, call.now,
         )
