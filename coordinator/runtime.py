@@ -88,7 +88,9 @@ class Runtime:
         shard = self._shard_of.get(group_id)
         if shard is None or shard.status is not ACTIVE or shard.unwritten or shard.in_flight:
             return False
-        return heard_as_usual(shard.state, group_id, request.member_id, request.group_instance_id, request.generation_id, now)
+        return heard_as_usual(
+            shard.state, group_id, request.member_id, request.group_instance_id, request.generation_id, now
+        )
 
     def commit(self, shard: Shard, out: Outcome) -> None:
         self.replies += shard.commit(out)
