@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from struct import Struct
-from time import time
+from time import time, time_ns
 from typing import TYPE_CHECKING, Any
 
 from broker.api_table import Route, UnsupportedRequest
@@ -27,6 +27,7 @@ from protocol.wire import skip_tags
 
 if TYPE_CHECKING:
     from broker.server import Server
+    from coordinator.classic.session import Pulse
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +54,7 @@ class Connection(asyncio.Protocol):
         "_frame_started",
         "_gathered",
         "_gathered_bytes",
+        "_has_beaten",
         "_parked",
         "_peer",
         "_pumping",
@@ -74,6 +76,7 @@ class Connection(asyncio.Protocol):
         self._splitter = FrameSplitter(server.max_request_bytes)
         self._parked: Call | None = None
         self._beat: RecurringHeartbeats | None = None  # what came last, if that was all that came
+        self._has_beaten = False  # since the server last looked: a heartbeat takes no time to look at the clock
         self._recurring: dict[int, Recurring] = {}  # by api key << 16 | version
         self._pumping = False
         self._gathered: list[bytes] = []  # answers, while pumping
@@ -114,13 +117,14 @@ class Connection(asyncio.Protocol):
         self._server.disconnected(self)
 
     def data_received(self, data: bytes) -> None:
-        server = self._server
-        self.last_active = server.time()
         if (beat := self._beat) is not None:
-            if data[12:] == beat.rest and data[:8] == beat.start and server.goes_on(beat.request, int(time() * 1000)):
+            if data[12:] == beat.rest and data[:8] == beat.start and beat.pulse.beats(time_ns() // 1_000_000):
                 self._transport.write(beat.before + data[8:12] + beat.after)
+                self._has_beaten = True
                 return
             self._beat = None
+        server = self._server
+        self.last_active = server.time()
         try:
             if not (self._splitter.rest or self._parked or self._choked or self._sending) and len(data) >= 14:
                 length, kind, correlation_id = _framed_header(data)
@@ -224,7 +228,12 @@ class Connection(asyncio.Protocol):
             self._parked = None
             self._answer(call, route, response)
             if type(known) is RecurringHeartbeats and not (self._pumping or self._choked or server.metrics is not None):
-                self._beat = known
+                self._begin_to_beat(known, server.broker.coordinator.runtime.pulse(request))
+
+    def _begin_to_beat(self, heartbeats: RecurringHeartbeats, pulse: Pulse | None) -> None:
+        if pulse is not None:
+            heartbeats.pulse = pulse
+            self._beat = heartbeats
 
     def _find_route(self, kind: int, correlation_id: int) -> Route | None:
         """The first request of its kind. None: it was an unknown ApiVersions, and is answered."""
@@ -341,6 +350,13 @@ class Connection(asyncio.Protocol):
             self._answer(call, route, failure)
 
     # --- the end
+
+    def heard_last(self, now: float) -> float:
+        """When the client last said something."""
+        if self._has_beaten:
+            self._has_beaten = False
+            self.last_active = now
+        return self.last_active
 
     def half_frame_since(self) -> float | None:
         """When the unfinished frame began, if there is one and we are waiting for the rest."""

@@ -20,6 +20,7 @@ from protocol.stencil import Stencil, places_of_change
 if TYPE_CHECKING:
     from broker.api_table import Route
     from broker.call import Call
+    from coordinator.classic.session import Pulse
 
 _int32 = Struct(">i").pack
 _int16 = Struct(">h").unpack_from
@@ -47,7 +48,7 @@ class Recurring:
 class RecurringHeartbeats(Recurring):
     """Heartbeats. `start` precedes the correlation id; the answer "go on" is `before`, that id and `after`."""
 
-    __slots__ = ("after", "before", "start")
+    __slots__ = ("after", "before", "pulse", "start")
 
     def __init__(self, route: Route, call: Call, rest: bytes, request: Any) -> None:
         super().__init__(route, call, rest, request)
@@ -55,6 +56,7 @@ class RecurringHeartbeats(Recurring):
         body = b"\0" * route.tagged + route.encode(GO_ON)
         self.before = _int32(4 + len(body))
         self.after = body
+        self.pulse: Pulse  # from the first that was answered with "go on"
 
 
 class RecurringCommits(Recurring):

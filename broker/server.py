@@ -12,7 +12,6 @@ import signal
 import socket
 import sys
 from collections import Counter
-from collections.abc import Callable
 from time import time
 from typing import Any
 
@@ -38,7 +37,6 @@ class Server:
         self.loop = asyncio.get_running_loop()
         self.time = self.loop.time
         self.routes = broker.apis.routes
-        self.goes_on: Callable[[Any, int], bool]  # of the coordinator: whether a heartbeat is the usual one
         self.max_request_bytes = broker.config.socket_request_max_bytes
         self.addresses: list[tuple[str, int]] = []
         self._connections: set[Connection] = set()
@@ -57,7 +55,6 @@ class Server:
         self.broker.call_soon = self.loop.call_soon
         self.broker.open(now_ms())
         self.broker.start_work(self.loop.call_soon_threadsafe)
-        self.goes_on = self.broker.coordinator.runtime.goes_on
         try:
             listeners = parse_listeners("listeners", config.listeners)
             if config.kohort_metrics_port >= 0:
@@ -138,7 +135,7 @@ class Server:
             since = connection.half_frame_since()
             if since is not None and now - since > half_frame_s:
                 connection.close(f"no whole request within {half_frame_s:g} s (kohort.request.read.timeout.ms)")
-            elif idle_s >= 0 and now - connection.last_active > idle_s:
+            elif idle_s >= 0 and now - connection.heard_last(now) > idle_s:
                 connection.close(f"silent for {idle_s:g} s (connections.max.idle.ms)")
         self._sweeper = self.loop.call_later(SWEEP_INTERVAL_S, self._sweep)
 

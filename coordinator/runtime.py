@@ -14,7 +14,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from coordinator.classic.session import heard_as_usual
+from coordinator.classic.session import Pulse, find_pulse
 from coordinator.config import GroupConfig
 from coordinator.failures import failed_response, unavailable_response
 from coordinator.outcome import PARKED, Call, Outcome, PlannedCommit, Reply
@@ -82,14 +82,13 @@ class Runtime:
             return self.answer_after_writes(shard, call, result)
         return result
 
-    def goes_on(self, request: HeartbeatRequest, now: int) -> bool:
-        """Whether this heartbeat is the usual one, and answered with "go on": its session has moved, that was all."""
-        group_id = request.group_id
-        shard = self._shard_of.get(group_id)
+    def pulse(self, request: HeartbeatRequest) -> Pulse | None:
+        """Of the member whose heartbeat was answered. From now on only what happens to its group concerns it."""
+        shard = self._shard_of.get(request.group_id)
         if shard is None or shard.status is not ACTIVE or shard.unwritten or shard.in_flight:
-            return False
-        return heard_as_usual(
-            shard.state, group_id, request.member_id, request.group_instance_id, request.generation_id, now
+            return None
+        return find_pulse(
+            shard.state, request.group_id, request.member_id, request.group_instance_id, request.generation_id
         )
 
     def commit(self, shard: Shard, out: Outcome) -> None:
@@ -157,6 +156,7 @@ class Runtime:
 
     def reset(self, partition: int) -> Shard:
         """An empty shard in the place of the old one, to be loaded."""
+        self.shards[partition].state.is_abandoned = True
         shard = self.shards[partition] = Shard(self._new_state(partition))
         self._shard_of.clear()
         return shard

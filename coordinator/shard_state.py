@@ -29,7 +29,7 @@ class Topics(Protocol):
 
 
 class ShardState:
-    __slots__ = ("config", "foreign", "groups", "offsets", "partition", "purgatory", "random", "topics")
+    __slots__ = ("config", "foreign", "groups", "is_abandoned", "offsets", "partition", "purgatory", "random", "topics")
 
     def __init__(self, partition: int, config: GroupConfig, topics: Topics, random: Random) -> None:
         self.partition = partition
@@ -40,6 +40,7 @@ class ShardState:
         self.foreign: dict[str, ForeignGroup] = {}  # none of these is in `groups`
         self.offsets = OffsetStore()
         self.purgatory = Purgatory()
+        self.is_abandoned = False  # it was ahead of its log, and another has taken its place
 
     def new_member_id(self, prefix: str) -> str:
         """The client's or the instance's id, a dash, and a random UUID."""

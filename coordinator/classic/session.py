@@ -30,24 +30,48 @@ def heard_from(shard: ShardState, group: ClassicGroup, member: Member, now: int)
         _watch_until(shard, group, member, deadline)
 
 
-def heard_as_usual(
-    shard: ShardState, group_id: str, member_id: str, instance_id: str | None, generation: int, now: int
-) -> bool:
-    """A sign of life as nearly all are: of a member of a stable group, in its generation. Its session starts anew.
+class Pulse:
+    """The signs of life of one member while its group is stable: each moves its session, and that is all.
 
-    False says nothing: then it is for the handler to look closely, and nothing was done.
+    Nobody has to tell a pulse that something has happened: at each beat it looks whether all is where it was.
     """
+
+    __slots__ = ("_generation", "_group", "_member", "_member_id", "_shard")
+
+    def __init__(self, shard: ShardState, group: ClassicGroup, member: Member) -> None:
+        self._shard = shard
+        self._group = group
+        self._generation = group.generation
+        self._member = member
+        self._member_id = member.member_id
+
+    def beats(self, now: int) -> bool:
+        """False says nothing: then it is for the handler to look closely, and nothing was done."""
+        group, member = self._group, self._member
+        deadline = now + member.session_timeout_ms
+        if (
+            group.state is STABLE
+            and group.members.get(self._member_id) is member
+            and group.generation == self._generation
+            and 0 < member.watched_until <= deadline  # else its watcher has to be set, which the host must hear of
+            and not self._shard.is_abandoned
+        ):
+            member.session_deadline = deadline
+            return True
+        return False
+
+
+def find_pulse(
+    shard: ShardState, group_id: str, member_id: str, instance_id: str | None, generation: int
+) -> Pulse | None:
+    """Of a member of a stable group that speaks as itself, in its generation."""
     group = shard.groups.get(group_id)
     if group is None or group.state is not STABLE or generation != group.generation:
-        return False
+        return None
     member = group.members.get(member_id)
     if member is None or instance_id != member.instance_id:
-        return False
-    deadline = now + member.session_timeout_ms
-    if not 0 < member.watched_until <= deadline:
-        return False  # its watcher has to be set, which the host must hear of
-    member.session_deadline = deadline
-    return True
+        return None
+    return Pulse(shard, group, member)
 
 
 def expect_first_join(shard: ShardState, group: ClassicGroup, member: Member, now: int) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from coordinator.classic.session import heard_as_usual
+from coordinator.classic.session import Pulse, find_pulse
 from coordinator.commit_template import CommitTemplate
 from coordinator.offsets.offset_commit import (
     NO_RETENTION,
@@ -32,13 +32,14 @@ MAX_TEMPLATE_BYTES = 32_768  # each record repeats the ids of group and member, 
 class RecurringCommit(OffsetCommitRequest):
     """Stands for all commits like the first one; `offsets` are those of the one in progress, in the order of rows."""
 
-    __slots__ = ("offsets", "plan", "rows")
+    __slots__ = ("offsets", "plan", "pulse", "rows")
 
     def __init__(self, first: OffsetCommitRequest) -> None:
         super().__init__(*(getattr(first, field) for field in OffsetCommitRequest.__slots__))
         self.rows = [row for topic in first.topics for row in topic.partitions]
         self.offsets = tuple(row.committed_offset for row in self.rows)
         self.plan: CommitPlan | None = None
+        self.pulse: Pulse | None = None
 
     def spread(self) -> None:
         """Put the offsets where `offset_commit` looks for them.
@@ -65,16 +66,22 @@ def commit_again(shard: ShardState, request: RecurringCommit, call: Call) -> Any
     plan = request.plan
     if plan is None or (plan.topics_version != shard.topics.version and not _still_holds(plan, shard, request, call)):
         plan = request.plan = make_plan(shard, request, call.version)
-    if plan.template is not None and (
-        heard_as_usual(
-            shard, request.group_id, request.member_id, request.group_instance_id,
-            request.generation_id_or_member_epoch, call.now,
-        )
-        or verdict(shard, request, call) is None
-    ):  # fmt: skip
+    if plan.template is not None and _is_allowed(shard, request, call):
         return PlannedCommit(plan, request.offsets, call)
     request.spread()
     return offset_commit(shard, request, call)
+
+
+def _is_allowed(shard: ShardState, request: RecurringCommit, call: Call) -> bool:
+    """The group's verdict. A member of a stable group may commit, and is alive."""
+    if request.pulse is not None and request.pulse.beats(call.now):
+        return True
+    if verdict(shard, request, call) is not None:
+        return False
+    request.pulse = find_pulse(
+        shard, request.group_id, request.member_id, request.group_instance_id, request.generation_id_or_member_epoch
+    )
+    return True
 
 
 def _still_holds(plan: CommitPlan, shard: ShardState, request: RecurringCommit, call: Call) -> bool:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from random import Random
+from select import select
+from socket import create_connection
 from struct import pack
 from typing import Any
 
@@ -60,6 +63,22 @@ def test_a_request_that_comes_again_is_answered_by_what_is_true_then(broker: Koh
         other.send(ApiKey.LEAVE_GROUP, LeaveGroupRequest("beats", joined.member_id), 2)
         unknown = ErrorCode.UNKNOWN_MEMBER_ID
         assert [client.send(ApiKey.HEARTBEAT, beat, 4).error_code for _ in range(2)] == [unknown, unknown]
+
+
+def test_a_client_that_only_heartbeats_is_not_silent(tmp_path: Path) -> None:
+    settings = {"connections.max.idle.ms": "2000", "group.initial.rebalance.delay.ms": "0"}
+    with KohortProcess(tmp_path, **settings) as broker, Client(broker.address) as member:
+        joining = JoinGroupRequest("beats", 6000, 6000, "", None, "consumer", [JoinGroupRequestProtocol("range", b"")])
+        joined = member.send(ApiKey.JOIN_GROUP, joining, 3)
+        assigned = [SyncGroupRequestAssignment(joined.member_id, b"")]
+        syncing = SyncGroupRequest("beats", joined.generation_id, joined.member_id, assignments=assigned)
+        member.send(ApiKey.SYNC_GROUP, syncing, 3)
+        beat = HeartbeatRequest("beats", joined.generation_id, joined.member_id, None)
+        assert [member.send(ApiKey.HEARTBEAT, beat, 4).error_code for _ in range(3)] == [0, 0, 0]
+        with create_connection(("127.0.0.1", int(broker.address.rpartition(":")[2]))) as silent:
+            while not select([silent], [], [], 0.02)[0]:  # until it is hung up on, which came later than our member
+                assert member.send(ApiKey.HEARTBEAT, beat, 4).error_code == 0
+        assert member.send(ApiKey.HEARTBEAT, beat, 4).error_code == 0
 
 
 def test_commits_that_differ_in_offsets_alone_are_all_kept(broker: KohortProcess) -> None:

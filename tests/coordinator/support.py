@@ -18,6 +18,8 @@ from typing import Any, cast
 from broker import groups
 from broker.api_table import RECURRING, ApiTable
 from broker.recurring import MAX_BYTES, Recurring, remember
+from coordinator.classic.heartbeat import GO_ON
+from coordinator.classic.session import Pulse
 from coordinator.config import GroupConfig
 from coordinator.offsets.expiration import expire_offsets, forget_topics
 from coordinator.outcome import PARKED, Outcome
@@ -30,6 +32,7 @@ from protocol.error_codes import ErrorCode
 from protocol.log_records import decode_key, decode_value
 from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
+from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.list_groups import ListedGroup, ListGroupsRequest
 from protocol.record_batch import Record, parse_header, read_records, verify_crc
 
@@ -150,6 +153,7 @@ class Host:
     ) -> None:  # fmt: skip
         self.knows_again = knows_again
         self._recurring: dict[tuple[int, int], Recurring] = {}
+        self._pulses: dict[tuple[Any, ...], Pulse] = {}
         self.now = START
         self.disk = Disk()
         self.topics = topics or FakeTopics(orders=12, payments=4)
@@ -180,13 +184,26 @@ class Host:
         request = self._read(api.key, version, raw if type(raw) is bytes else b"".join(raw))
         call = Call(self, api.key, version, client_id, request)
         self.open_calls.append(call)
-        broker: Any = self
-        served: Any = SERVED[api.key]
-        response = served(broker, request, call)
+        response = self._beat(request) or self._serve(request, call)
         if response is not PARKED:
             call.reply(response)
         self.settle()
         return call
+
+    def _beat(self, request: Any) -> HeartbeatResponse | None:
+        """As a connection does with a heartbeat like the one before; but we remember all that ever beat."""
+        if type(request) is not HeartbeatRequest or not self.knows_again:
+            return None
+        pulse = self._pulses.get(tuple(getattr(request, field) for field in HeartbeatRequest.__slots__))
+        return GO_ON if pulse is not None and pulse.beats(self.now) else None
+
+    def _serve(self, request: Any, call: Call) -> Any:
+        broker: Any = self
+        served: Any = SERVED[ApiKey(call.api_key)]
+        response = served(broker, request, call)
+        if response is not PARKED and type(request) is HeartbeatRequest and (pulse := self.runtime.pulse(request)):
+            self._pulses[tuple(getattr(request, field) for field in HeartbeatRequest.__slots__)] = pulse
+        return response
 
     def _read(self, api_key: int, version: int, raw: bytes) -> Any:
         """As a connection does, which has one request in progress at a time and knows again what recurs."""
@@ -272,6 +289,8 @@ class Host:
         """kill -9: what was on the way is lost, and so is every connection."""
         self.disk.on_the_way = []
         self.open_calls = []
+        self._recurring.clear()
+        self._pulses.clear()
         self.runtime = self._new_runtime()
         if load:
             self.load()

@@ -1,10 +1,23 @@
 """Heartbeat, and the sessions that it keeps alive."""
 
+from collections.abc import Callable
+
 import pytest
 
+from coordinator.classic.session import Pulse
 from protocol.error_codes import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest
-from tests.coordinator.members import Member, assign, complete_joins, fetch, joined, protocols, stable, subscription
+from tests.coordinator.members import (
+    Member,
+    assign,
+    complete_joins,
+    fetch,
+    joined,
+    protocols,
+    stable,
+    static_members,
+    subscription,
+)
 from tests.coordinator.support import Host
 
 NONE = ErrorCode.NONE
@@ -83,6 +96,102 @@ def test_a_heartbeat_waits_for_earlier_writes_of_its_partition() -> None:
     assert not beat.is_answered
     host.disk_catches_up()
     assert (beat.error, commit.is_answered) == (NONE, True)
+
+
+# --- heartbeats like the one before: a pulse answers them (as everywhere in these tests, from the second one on)
+
+
+def pulse_of(member: Member) -> Pulse:
+    assert member.heartbeat() is NONE
+    request = HeartbeatRequest(member.group_id, member.generation, member.member_id, member.instance_id)
+    pulse = member.host.runtime.pulse(request)
+    assert pulse is not None
+    assert pulse.beats(member.host.now)
+    return pulse
+
+
+def somebody_joins(member: Member, other: Member) -> None:
+    Member(member.host, name="c").join()
+
+
+def it_leaves(member: Member, other: Member) -> None:
+    member.leave()
+
+
+def the_next_generation_is_stable(member: Member, other: Member) -> None:
+    other.leave()
+    member.join()
+    assert member.sync(assign([member])).error is NONE
+    assert member.host.state("g") == "Stable"
+
+
+def its_session_ends(member: Member, other: Member) -> None:
+    member.host.advance(10_000)
+
+
+def a_write_of_its_shard_fails(member: Member, other: Member) -> None:
+    member.host.disk.is_slow = True
+    other.send_commit({("orders", 0): 1})
+    member.host.disk_fails()
+
+
+def the_clock_is_set_back(member: Member, other: Member) -> None:
+    member.host.now -= 60_000
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        somebody_joins,
+        it_leaves,
+        the_next_generation_is_stable,
+        its_session_ends,
+        a_write_of_its_shard_fails,
+        the_clock_is_set_back,
+    ],
+)
+def test_a_pulse_is_no_answer_any_more_when(event: Callable[[Member, Member], None]) -> None:
+    host = Host()
+    a, b = stable(host, "a", "b")
+    pulse = pulse_of(a)
+    event(a, b)
+    assert not pulse.beats(host.now)
+
+
+def test_a_pulse_ends_when_its_static_member_is_replaced_without_a_rebalance() -> None:
+    host = Host()
+    (old,) = static_members(host, "one")
+    pulse = pulse_of(old)
+    Member(host, name="one", instance_id="one").join()
+    assert host.state("g") == "Stable"
+    assert not pulse.beats(host.now)
+    assert old.heartbeat() is ErrorCode.FENCED_INSTANCE_ID
+
+
+def test_a_member_that_speaks_under_another_name_or_out_of_turn_has_no_pulse() -> None:
+    host = Host()
+    (a,) = stable(host, "a")
+    for generation, member_id, instance_id in ((2, a.member_id, None), (1, "b", None), (1, a.member_id, "i")):
+        assert host.runtime.pulse(HeartbeatRequest("g", generation, member_id, instance_id)) is None
+    assert host.runtime.pulse(HeartbeatRequest("h", 1, a.member_id)) is None
+
+
+def test_a_pulse_does_not_wait_for_what_does_not_concern_its_group() -> None:
+    host = Host()
+    (a,) = stable(host, "a")
+    pulse_of(a)
+    host.disk.is_slow = True
+    commit = a.send_commit({("orders", 0): 1})
+    assert a.heartbeat() is NONE
+    assert not commit.is_answered
+
+
+def test_a_pulse_begins_only_when_all_is_durable() -> None:
+    host = Host()
+    (a,) = stable(host, "a")
+    host.disk.is_slow = True
+    a.send_commit({("orders", 0): 1})
+    assert host.runtime.pulse(HeartbeatRequest("g", a.generation, a.member_id)) is None
 
 
 # --- sessions
