@@ -20,6 +20,8 @@ from protocol.error_codes import ErrorCode
 from protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from protocol.messages.sync_group import SyncGroupResponse
 
+LEAST_WAIT_AGAIN_MS = 100  # a rebalance timeout of 0 is allowed, and waiting again for 0 ms would never end
+
 
 def join_key(group: ClassicGroup) -> Key:
     return ("join", group.group_id)
@@ -53,9 +55,12 @@ def prepare_rebalance(shard: ShardState, group: ClassicGroup, now: int, cause: s
 
 
 def wait_for_members(shard: ShardState, group: ClassicGroup, now: int, out: Outcome) -> None:
-    deadline = now + group.max_rebalance_timeout_ms()
-    shard.purgatory.watch(join_key(group), DelayedJoin(shard, group), deadline)
+    _watch_joins(shard, group, now + group.max_rebalance_timeout_ms())
     shard.purgatory.check(join_key(group), now, out)
+
+
+def _watch_joins(shard: ShardState, group: ClassicGroup, deadline: int) -> None:
+    shard.purgatory.watch(join_key(group), DelayedJoin(shard, group), deadline)
 
 
 def rebalance_or_go_on(
@@ -128,7 +133,8 @@ def complete_join_phase(shard: ShardState, group: ClassicGroup, now: int, out: O
             group.remove(member.member_id)
             session.stop_watching(shard, group, member)
     if group.members and not _leader_has_joined(group):
-        wait_for_members(shard, group, now, out)  # only silent static members: wait for one of them
+        # Only silent static members: wait for one of them.
+        _watch_joins(shard, group, now + max(group.max_rebalance_timeout_ms(), LEAST_WAIT_AGAIN_MS))
         return
     group.generation += 1
     if not group.members:

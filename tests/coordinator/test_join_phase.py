@@ -5,7 +5,17 @@ import pytest
 from coordinator.classic.member import Member as GroupMember
 from coordinator.classic.protocol_vote import choose_protocol
 from protocol.error_codes import ErrorCode
-from tests.coordinator.members import Member, complete_joins, joined, protocols, stable, static_members, subscription
+from tests.coordinator.members import (
+    Member,
+    complete_joins,
+    joined,
+    leave,
+    protocols,
+    stable,
+    static_members,
+    subscription,
+    sync_all,
+)
 from tests.coordinator.support import START, Host
 
 NONE = ErrorCode.NONE
@@ -298,6 +308,27 @@ def test_while_only_silent_static_members_are_left_the_join_phase_is_prolonged()
     assert {each.client_id for each in host.describe("g").members} == {"s"}
     call = leader.join()
     assert call.answer.generation_id == 2
+
+
+@pytest.mark.parametrize("rebalance_timeout_ms", [0, -1])
+def test_a_silent_static_member_without_patience_holds_up_nobody_but_its_group(rebalance_timeout_ms: int) -> None:
+    host = Host()
+    members = [
+        Member(host, name="patient", instance_id="one"),
+        Member(host, name="hasty", instance_id="two", rebalance_timeout_ms=rebalance_timeout_ms),
+    ]
+    complete_joins(host, members)
+    sync_all(members)
+    leave(host, "g", ("", "one"))
+    purgatory = host.state_of("g").purgatory
+    purgatory.expire(host.now)  # its rebalance timeout is over at once, and nobody is there to lead
+    deadline = purgatory.next_deadline()
+    assert deadline is not None
+    assert deadline > host.now  # else the broker would look again and again, and never do anything else
+    host.advance(9_999)
+    assert host.state("g") == "PreparingRebalance"
+    host.advance(1)
+    assert host.state("g") == "Empty"  # its session ends the waiting
 
 
 def test_a_generation_is_not_written_before_the_leader_has_assigned() -> None:
