@@ -33,6 +33,7 @@ from protocol.record_batch import encode_headers
 OFFSET_COMMIT = 1
 WITH_EXPIRY_VERSION = 1  # of the record's value
 NO_RETENTION = -1
+FOREVER = 2**63 - 1
 FIRST_VERSION_WITH_TOPIC_IDS = 10
 FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND = 9
 
@@ -205,6 +206,6 @@ def _with_expiry(
     request: OffsetCommitRequest, name: str, row: OffsetCommitRequestPartition, headers: AuditHeaders, now: int
 ) -> Record:
     key = OffsetCommitKey(request.group_id, name, row.partition_index)
-    expires = now + request.retention_time_ms
+    expires = min(now + request.retention_time_ms, FOREVER)  # Java's sum would be in the past
     value = OffsetCommitValue(row.committed_offset, -1, row.committed_metadata or "", now, expires)
     return Record(OFFSET_COMMIT, key, value, headers.headers, WITH_EXPIRY_VERSION)

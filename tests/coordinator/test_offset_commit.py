@@ -249,6 +249,15 @@ def test_a_retention_time_is_stored_as_an_expiry_with_value_version_1(version: i
     assert host.log_of("g")[0].value[:2] == b"\x00\x01"  # type: ignore[index]
 
 
+def test_a_retention_time_that_means_forever_is_no_date_in_the_past() -> None:
+    host = Host()
+    assert errors_of(commit(host, "g", {PLACE: 5}, version=3, retention_time_ms=2**63 - 1)) == {PLACE: NONE}
+    assert host.records_of("g")[0][2].expire_timestamp == 2**63 - 1
+    host.advance(100 * 365 * 86_400_000)
+    host.expire_offsets()
+    assert fetch(host, "g") == {PLACE: 5}
+
+
 @pytest.mark.parametrize("version", [2, 3, 4])
 def test_no_retention_time_is_the_default(version: int) -> None:
     host = Host()
