@@ -113,8 +113,14 @@ def uvarint(value: int) -> bytes:
 
 
 def _replace_like_java(problem: UnicodeError) -> tuple[str, int]:
-    """Java puts one U+FFFD for an encoded surrogate, where Python would put three; otherwise they agree."""
+    """Java puts one U+FFFD for an encoded surrogate, where Python would put three; otherwise they agree.
+
+    That sign takes three bytes, maybe for each that it stands for. Text that could become longer than a string may be
+    is refused here: later it would be an answer, or a record, that cannot be written.
+    """
     assert isinstance(problem, UnicodeDecodeError)
+    if len(problem.object) > MAX_STRING_BYTES // 3:
+        raise MalformedMessage(f"a string of {len(problem.object)} bytes that are not UTF-8")
     bad = problem.object[problem.start : problem.start + 3]
     if len(bad) == 3 and bad[0] == 0xED and bad[1] & 0xE0 == 0xA0 and bad[2] & 0xC0 == 0x80:
         return "\ufffd", problem.start + 3

@@ -27,6 +27,7 @@ from protocol.error_codes import ErrorCode
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 FIRST_VERSION_WITH_REQUIRED_ID = 4
+MAX_ID_BYTES = 32_767  # more has no place in the log, nor in an answer
 FIRST_VERSION_WITH_SKIP_ASSIGNMENT = 9
 
 
@@ -105,13 +106,14 @@ def _join_as_new(
     shard: ShardState, group: ClassicGroup, request: JoinGroupRequest, protocols: Protocols, call: Call, out: Outcome
 ) -> JoinGroupResponse | None:
     instance_id = request.group_instance_id
+    member_id = shard.new_member_id(call.client_id if instance_id is None else instance_id)
+    if len(member_id.encode()) > MAX_ID_BYTES:
+        return join_error(call.version, ErrorCode.UNKNOWN_SERVER_ERROR, "")
     if instance_id is not None:
-        member_id = shard.new_member_id(instance_id)
         if instance_id in group.static_members:
             return _replace_static_member(shard, group, member_id, request, protocols, call, out)
         _add_member(shard, group, member_id, request, protocols, call, out)
         return None
-    member_id = shard.new_member_id(call.client_id)
     if call.version >= FIRST_VERSION_WITH_REQUIRED_ID:
         group.pending_joins[member_id] = None
         session.expect_pending_join(shard, group, member_id, call.now + request.session_timeout_ms)

@@ -363,6 +363,30 @@ def test_only_the_leader_gets_the_member_list() -> None:
     assert follower.joining.answer.leader == leader.member_id
 
 
+# --- ids that have no place in the log
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_client_id_too_long_for_a_member_id_is_refused_and_the_group_works_on(version: int) -> None:
+    host = Host()
+    (a,) = stable(host, "a")
+    answer = Member(host, name="c" * 32_731, version=version).ask_to_join().answer
+    assert answer == error_answer(version, ErrorCode.UNKNOWN_SERVER_ERROR, "")
+    assert a.heartbeat() is ErrorCode.NONE
+
+
+def test_the_longest_client_id_that_leaves_room_for_a_member_id_is_taken() -> None:
+    host = Host()
+    for version in (3, 9):
+        (member,) = stable(host, "c" * 32_730, group_id=f"g{version}", version=version)
+        assert len(member.member_id) == 32_767
+
+
+def test_an_instance_id_too_long_for_a_member_id_is_refused() -> None:
+    member = Member(Host(), instance_id="\u00e4" * 16_366)
+    assert member.ask_to_join().answer == error_answer(9, ErrorCode.UNKNOWN_SERVER_ERROR, "")
+
+
 # --- the first record of a group
 
 

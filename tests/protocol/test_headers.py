@@ -20,6 +20,7 @@ from protocol.headers import (
     request_header,
     response_header,
 )
+from protocol.wire import MAX_STRING_BYTES
 
 HEARTBEAT_V3 = bytes.fromhex("000c 0003 00000007 0003 616263")
 HEARTBEAT_V4 = bytes.fromhex("000c 0004 00000007 0003 616263 00")
@@ -66,6 +67,15 @@ def test_a_null_client_id_counts_as_an_empty_one() -> None:
 
 def test_a_client_id_need_not_be_utf_8() -> None:
     assert read_request_header(bytes.fromhex("000c 0003 00000007 0004 61ff62c3"))[0].client_id == "a\ufffdb\ufffd"
+
+
+def test_a_client_id_that_would_grow_too_long_when_it_is_mended_is_refused() -> None:
+    start = bytes.fromhex("000c 0003 00000007")
+    longest = MAX_STRING_BYTES // 3
+    client_id = read_request_header(start + longest.to_bytes(2, "big") + b"\xff" * longest)[0].client_id
+    assert len(client_id.encode()) <= MAX_STRING_BYTES
+    with pytest.raises(MalformedMessage, match="not UTF-8"):
+        read_request_header(start + (longest + 1).to_bytes(2, "big") + b"\xff" + b"a" * longest)
 
 
 def test_unknown_tags_in_a_header_are_passed_over() -> None:
