@@ -10,12 +10,14 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from errno import ENOSPC
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Any
 
 COMMANDS = {
     "serve": "start the broker",
-    "groups": "list, describe and delete groups, and reset their offsets",
+    "groups": "list, describe and delete groups, reset and delete their offsets",
     "topics": "list, create, describe and delete topics",
     "dump": "show what is in a log folder, as kafka-dump-log does",
     "audit": "find out from a log of consumer offsets who owned what, and what went wrong",
@@ -34,14 +36,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         asked = bool(given) and given[0] in ("-h", "--help", "help")
         print(USAGE, file=sys.stdout if asked else sys.stderr)
         return 0 if asked else 2
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names may have letters that the terminal has not
     try:
         run, options = parse(given)
-        return int(run(options))
+        status = int(run(options))
+        if sys.stdout is not None:  # it was closed before we came
+            sys.stdout.flush()  # here a full disk can still be told
+        return status
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # the reader of our output, `head` for instance, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
         return 0
+    except OSError as problem:
+        if problem.errno != ENOSPC:
+            raise
+        _forget_output()
+        print(f"kohort: {problem}", file=sys.stderr)
+        return 1
+
+
+def _forget_output() -> None:
+    """What is still buffered, so that Python does not try again at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def parse(given: Sequence[str]) -> tuple[Any, argparse.Namespace]:

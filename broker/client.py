@@ -12,11 +12,15 @@ from typing import Any
 
 from protocol.api_keys import APIS, ApiKey
 from protocol.codec import request_encoder, response_decoder
+from protocol.errors import MalformedMessage
 from protocol.frames import framed
 from protocol.headers import read_response_header, request_header
 from protocol.messages.api_versions import ApiVersionsRequest
 
 _length = Struct(">i").unpack
+
+MAX_PORT = 65_535
+MAX_ANSWER_BYTES = 1 << 30  # no broker sends so much; the first four letters of other protocols look like more
 
 
 class ClientError(Exception):
@@ -30,9 +34,11 @@ class Client:
         self._correlation_id = 0
         self._versions: dict[int, tuple[int, int]] | None = None
         host, _, port = address.rpartition(":")
+        if not host or not port.isdecimal() or int(port) > MAX_PORT:
+            raise ClientError(f"{address!r} is not HOST:PORT")
         try:
             self._socket = socket.create_connection((host.strip("[]"), int(port)), timeout=timeout_s)
-        except ValueError:
+        except UnicodeError:  # the encoding of host names
             raise ClientError(f"{address!r} is not HOST:PORT") from None
         except OSError as problem:
             raise ClientError(f"no broker answers at {address}: {problem.strerror or problem}") from None
@@ -66,10 +72,13 @@ class Client:
 
     def receive(self, api_key: int, version: int, correlation_id: int) -> Any:
         frame = self.receive_frame()
-        answered, pos = read_response_header(frame, api_key, version)
-        if answered != correlation_id:
-            raise ClientError(f"{self.address} answered request {answered} instead of {correlation_id}")
-        return response_decoder(api_key, version)(frame, pos)
+        try:
+            answered, pos = read_response_header(frame, api_key, version)
+            if answered != correlation_id:
+                raise ClientError(f"{self.address} answered request {answered} instead of {correlation_id}")
+            return response_decoder(api_key, version)(frame, pos)
+        except MalformedMessage as problem:
+            raise ClientError(f"{self.address} answers with what is not Kafka's protocol: {problem}") from None
 
     def newest_version(self, api_key: int) -> int:
         if self._versions is None:
@@ -90,6 +99,8 @@ class Client:
 
     def receive_frame(self) -> bytes:
         (length,) = _length(self._receive_exactly(4))
+        if not 0 <= length <= MAX_ANSWER_BYTES:
+            raise ClientError(f"{self.address} answers with what is not Kafka's protocol")
         return self._receive_exactly(length)
 
     def _receive_exactly(self, count: int) -> bytes:

@@ -1,18 +1,52 @@
-"""Plain tables for people; numbers to the right."""
+"""What people see: plain tables with numbers to the right, and complaints in one line.
+
+Clients choose the names of groups and members. Whatever they put there, a name stays on its line and does not steer the
+terminal.
+"""
 
 from __future__ import annotations
 
+import sys
+import unicodedata
 from collections.abc import Iterable, Sequence
 
 
+def printable(text: str) -> str:
+    """With line breaks, escapes and the like written out."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def complain(text: str) -> None:
+    print(f"kohort: {printable(text)}", file=sys.stderr)
+
+
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    cells = [["-" if cell is None else str(cell) for cell in row] for row in rows]
+    cells = [["-" if cell is None else printable(str(cell)) for cell in row] for row in rows]
     columns = [_column(head, [row[i] for row in cells]) for i, head in enumerate(heads)]
     return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))
 
 
 def _column(head: str, cells: list[str]) -> list[str]:
-    width = max(map(len, [head, *cells]))
-    if cells and all(cell.lstrip("-").isdigit() or cell == "-" for cell in cells):
-        return [cell.rjust(width) for cell in (head, *cells)]
-    return [cell.ljust(width) for cell in (head, *cells)]
+    width = max(map(_width, [head, *cells]))
+    if any(_is_number(cell) for cell in cells) and all(_is_number(cell) or cell == "-" for cell in cells):
+        return [" " * (width - _width(cell)) + cell for cell in (head, *cells)]
+    return [cell + " " * (width - _width(cell)) for cell in (head, *cells)]
+
+
+def _is_number(cell: str) -> bool:
+    return cell.removeprefix("-").isdigit()
+
+
+def _width(text: str) -> int:
+    """How many places it takes: Chinese characters take two, accents that stand alone none."""
+    if text.isascii():
+        return len(text)
+    return sum(_places(char) for char in text)
+
+
+def _places(char: str) -> int:
+    if unicodedata.combining(char):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable
 
 from broker.client import Client, ClientError
+from broker.terminal import complain
 
 Action = Callable[[Client, argparse.Namespace], int]
 
@@ -27,7 +27,10 @@ def with_broker(action: Action) -> Callable[[argparse.Namespace], int]:
             with Client(options.bootstrap_server) as client:
                 return action(client, options)
         except ClientError as problem:
-            print(f"kohort: {problem}", file=sys.stderr)
+            complain(str(problem))
+            return 1
+        except UnicodeEncodeError:  # bytes that are no letters come from the shell as halves of surrogate pairs
+            complain("a name that is not UTF-8 cannot be one of Kafka's")
             return 1
 
     return run
