@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from time import monotonic, sleep
+from typing import Any, NamedTuple
 
 from broker.client import Client, ClientError
 from protocol.api_keys import ApiKey
@@ -19,6 +20,11 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from protocol.subscription import read_assignment
 from protocol.wire import NO_UUID
@@ -27,6 +33,23 @@ EARLIEST, LATEST = -2, -1
 NEWEST_COMMIT_WITH_NAMES = 9
 NEWEST_FETCH_WITH_NAMES = 9
 CLASSIC_DESCRIBE = 5  # up to here an unknown group is shown as Dead, later versions call it an error
+
+CLASSIC, CONSUMER = "classic", "consumer"
+DEAD = "Dead"
+NOT_READY = (
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.NOT_COORDINATOR,
+)
+READY_TIMEOUT_S = 30.0
+READY_PAUSE_S = 0.1
+
+_ADVICE: dict[int, str] = {
+    ErrorCode.NON_EMPTY_GROUP: "it has members; stop them first",
+    ErrorCode.UNKNOWN_MEMBER_ID: "the group has members; stop them first",  # to a commit by somebody who is none
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "the group consumes this topic; stop its members first",
+    ErrorCode.GROUP_ID_NOT_FOUND: "there is no such group",
+}
 
 TopicPartition = tuple[str, int]
 
@@ -51,38 +74,58 @@ def error_name(code: int) -> str:
         return f"error {code}"
 
 
+def why(code: int) -> str:
+    """For people, with what to do."""
+    return _ADVICE.get(code, error_name(code))
+
+
 def fail_on(code: int, what: str) -> None:
     if code:
-        raise ClientError(f"{what}: {error_name(code)}")
+        raise ClientError(f"{what}: {why(code)}")
 
 
-def wait_for_coordinator(client: Client, group_id: str) -> None:
-    """A fresh Kafka makes its offsets topic first, and says so until it is there."""
-    for _ in range(100):
-        answer = client.send(ApiKey.FIND_COORDINATOR, FindCoordinatorRequest(group_id, 0), 2)
-        if answer.error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE:
-            fail_on(answer.error_code, f"group {group_id}")
-            return
-    raise ClientError(f"group {group_id}: no coordinator yet, try again")
+def wait_for_coordinator(client: Client, group_id: str) -> DescribedGroup:
+    """The group, once somebody answers for it. A fresh Kafka makes its offsets topic when it is first asked for a
+    coordinator, and any broker that has just started loads its groups."""
+
+    def ask() -> Any:
+        found = client.send(ApiKey.FIND_COORDINATOR, FindCoordinatorRequest(group_id, 0), 2)
+        if found.error_code:
+            return found
+        version = min(client.newest_version(ApiKey.DESCRIBE_GROUPS), CLASSIC_DESCRIBE)
+        return client.send(ApiKey.DESCRIBE_GROUPS, DescribeGroupsRequest([group_id]), version).groups[0]
+
+    group: DescribedGroup = _once_ready(ask, f"group {group_id}")
+    return group
 
 
-def list_groups(client: Client, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[ListedGroup]:
-    answer = client.send(ApiKey.LIST_GROUPS, ListGroupsRequest(list(states), list(types)))
-    fail_on(answer.error_code, "groups")
+def _once_ready(ask: Callable[[], Any], what: str) -> Any:
+    """Asks again for as long as the answer is that it is too early."""
+    deadline = monotonic() + READY_TIMEOUT_S
+    while (answer := ask()).error_code in NOT_READY:
+        if monotonic() > deadline:
+            raise ClientError(f"{what}: the broker is not ready ({error_name(answer.error_code)}); try again later")
+        sleep(READY_PAUSE_S)
+    fail_on(answer.error_code, what)
+    return answer
+
+
+def list_groups(client: Client, states: Iterable[str] = ()) -> list[ListedGroup]:
+    request = ListGroupsRequest(list(states), [])
+    answer = _once_ready(lambda: client.send(ApiKey.LIST_GROUPS, request), "groups")
     return sorted(answer.groups, key=lambda group: group.group_id)
 
 
-def find_group(client: Client, group_id: str) -> ListedGroup | None:
-    """As the list shows it: also groups of newer protocols, of which DescribeGroups knows nothing."""
-    return next((group for group in list_groups(client) if group.group_id == group_id), None)
-
-
-def describe(client: Client, group_id: str) -> DescribedGroup:
-    """A group that nobody knows is Dead."""
-    version = min(client.newest_version(ApiKey.DESCRIBE_GROUPS), CLASSIC_DESCRIBE)
-    group: DescribedGroup = client.send(ApiKey.DESCRIBE_GROUPS, DescribeGroupsRequest([group_id]), version).groups[0]
-    fail_on(group.error_code, f"group {group_id}")
-    return group
+def describe(client: Client, group_id: str) -> tuple[DescribedGroup, str]:
+    """A group and its type. One that nobody knows is Dead; of newer types only the list knows, and no more than the
+    state."""
+    group = wait_for_coordinator(client, group_id)
+    if group.group_state == DEAD:
+        for listed in list_groups(client):
+            if listed.group_id == group_id:
+                group.group_state, group.protocol_type = listed.group_state, listed.protocol_type
+                return group, listed.group_type
+    return group, CLASSIC
 
 
 def committed_offsets(client: Client, group_id: str) -> dict[TopicPartition, int]:
@@ -108,28 +151,48 @@ def partition_counts(client: Client, topics: Iterable[str]) -> dict[str, int]:
 
 
 def offsets_at(client: Client, places: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
-    """The offsets at a time (or EARLIEST, LATEST); what does not exist is left out."""
-    by_topic: dict[str, list[ListOffsetsPartition]] = {}
-    for topic, partition in places:
-        by_topic.setdefault(topic, []).append(ListOffsetsPartition(partition, -1, timestamp))
-    if not by_topic:
+    """The offsets at a time (or EARLIEST, LATEST), -1 where no record is so late; missing: not there, or offline."""
+    asked = [
+        ListOffsetsTopic(topic, [ListOffsetsPartition(index, -1, timestamp) for index in indexes])
+        for topic, indexes in by_topic(places).items()
+    ]
+    if not asked:
         return {}
-    asked = [ListOffsetsTopic(topic, partitions) for topic, partitions in by_topic.items()]
     answer = client.send(ApiKey.LIST_OFFSETS, ListOffsetsRequest(-1, 0, asked))
     return {(t.name, p.partition_index): p.offset for t in answer.topics for p in t.partitions if not p.error_code}
 
 
 def commit(client: Client, group_id: str, offsets: dict[TopicPartition, int]) -> None:
     """As an administrator: without being a member, which only an empty group allows."""
-    by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
-    for (topic, partition), offset in offsets.items():
-        by_topic.setdefault(topic, []).append(OffsetCommitRequestPartition(partition, offset))
-    topics = [OffsetCommitRequestTopic(topic, partitions=partitions) for topic, partitions in by_topic.items()]
+    topics = [
+        OffsetCommitRequestTopic(
+            topic, partitions=[OffsetCommitRequestPartition(index, offsets[topic, index]) for index in indexes]
+        )
+        for topic, indexes in by_topic(offsets).items()
+    ]
     version = min(client.newest_version(ApiKey.OFFSET_COMMIT), NEWEST_COMMIT_WITH_NAMES)
     answer = client.send(ApiKey.OFFSET_COMMIT, OffsetCommitRequest(group_id, -1, "", None, -1, topics), version)
     for topic in answer.topics:
         for partition in topic.partitions:
             fail_on(partition.error_code, f"{topic.name}-{partition.partition_index} of group {group_id}")
+
+
+def delete_offsets(client: Client, group_id: str, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    """The error code for each partition; 0 also where there was no offset."""
+    topics = [
+        OffsetDeleteRequestTopic(topic, [OffsetDeleteRequestPartition(index) for index in indexes])
+        for topic, indexes in by_topic(places).items()
+    ]
+    answer = client.send(ApiKey.OFFSET_DELETE, OffsetDeleteRequest(group_id, topics))
+    fail_on(answer.error_code, f"group {group_id}")
+    return {(t.name, p.partition_index): p.error_code for t in answer.topics for p in t.partitions}
+
+
+def by_topic(places: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for topic, partition in places:
+        found.setdefault(topic, []).append(partition)
+    return found
 
 
 def partition_rows(client: Client, group: DescribedGroup) -> list[PartitionRow]:

@@ -1,27 +1,32 @@
-"""`kohort groups`: list, describe and delete groups, and reset their offsets; of Kohort or of Apache Kafka."""
+"""`kohort groups`: list, describe and delete groups, reset and delete their offsets; of Kohort or of Apache Kafka."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
 from typing import Any
 
 from broker import group_client
-from broker.client import Client
+from broker.client import Client, ClientError
 from broker.commands.common import broker_options, with_broker
+from broker.commands.delete_offsets import add_delete_offsets_arguments, delete_offsets
 from broker.commands.reset_offsets import add_reset_arguments, reset_offsets
 from broker.group_client import PartitionRow
-from broker.terminal import table
+from broker.terminal import complain, printable, table
 from protocol.api_keys import ApiKey
 from protocol.messages.delete_groups import DeleteGroupsRequest
+
+# Of all kinds of groups, as Kafka spells them. A broker would answer others with an empty list.
+STATES = (
+    "Assigning", "CompletingRebalance", "Dead", "Empty", "NotReady", "PreparingRebalance", "Reconciling", "Stable"
+)  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     common = broker_options()
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     listed = actions.add_parser("list", parents=[common], help="all groups, with state and type")
-    listed.add_argument("--state", action="append", default=[], help="only groups in this state")
+    listed.add_argument("--state", action="append", default=[], metavar="STATE[,STATE]", help="only groups in these")
     listed.set_defaults(run=with_broker(_list))
     described = actions.add_parser("describe", parents=[common], help="state, members, offsets and lag")
     described.add_argument("group", nargs="*", help="default: all")
@@ -30,13 +35,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     deleted = actions.add_parser("delete", parents=[common], help="groups without members, with their offsets")
     deleted.add_argument("group", nargs="+")
     deleted.set_defaults(run=with_broker(_delete))
+    forget = actions.add_parser("delete-offsets", parents=[common], help="of topics that a group does not consume")
+    add_delete_offsets_arguments(forget)
+    forget.set_defaults(run=with_broker(delete_offsets))
     reset = actions.add_parser("reset-offsets", parents=[common], help="where a group will go on")
     add_reset_arguments(reset)
     reset.set_defaults(run=with_broker(reset_offsets))
 
 
 def _list(client: Client, options: argparse.Namespace) -> int:
-    groups = group_client.list_groups(client, options.state)
+    groups = group_client.list_groups(client, _states(options.state))
     rows = [(group.group_id, group.group_type, group.protocol_type or None, group.group_state) for group in groups]
     if options.json:
         print(
@@ -47,6 +55,15 @@ def _list(client: Client, options: argparse.Namespace) -> int:
     return 0
 
 
+def _states(texts: list[str]) -> list[str]:
+    states = [state.strip() for text in texts for state in text.split(",")]
+    known = [state.lower() for state in STATES]
+    for state in states:
+        if state.lower() not in known:
+            raise ClientError(f"--state {state}: groups are {', '.join(STATES[:-1])} or {STATES[-1]}")
+    return states
+
+
 def _describe(client: Client, options: argparse.Namespace) -> int:
     names = options.group or [group.group_id for group in group_client.list_groups(client)]
     shown = [_description(client, name) for name in names]
@@ -55,18 +72,14 @@ def _describe(client: Client, options: argparse.Namespace) -> int:
     else:
         for group in shown:
             _print_group(group, options.members)
-    missing = [group["group"] for group in shown if group["state"] == "Dead"]
+    missing = [group["group"] for group in shown if group["state"] == group_client.DEAD]
     for name in missing:
-        print(f"kohort: group {name} does not exist", file=sys.stderr)
+        complain(f"group {name} does not exist")
     return 1 if missing else 0
 
 
 def _description(client: Client, name: str) -> dict[str, Any]:
-    group_client.wait_for_coordinator(client, name)
-    group = group_client.describe(client, name)
-    group_type = "classic"
-    if group.group_state == "Dead" and (other := group_client.find_group(client, name)):
-        group.group_state, group.protocol_type, group_type = other.group_state, other.protocol_type, other.group_type
+    group, group_type = group_client.describe(client, name)
     members = [
         {
             "member_id": member.member_id,
@@ -77,25 +90,25 @@ def _description(client: Client, name: str) -> dict[str, Any]:
         }
         for member in group.members
     ]
-    rows = [] if group.group_state == "Dead" else group_client.partition_rows(client, group)
+    rows = [] if group.group_state == group_client.DEAD else group_client.partition_rows(client, group)
     return {
         "group": name,
         "type": group_type,
         "state": group.group_state,
         "protocol_type": group.protocol_type,
         "assignor": group.protocol_data,
-        "members": members if group_type == "classic" else None,  # null: not shown
+        "members": members if group_type == group_client.CLASSIC else None,  # null: not shown
         "partitions": [row._asdict() for row in rows],
     }
 
 
 def _print_group(group: dict[str, Any], members: bool) -> None:
-    if group["state"] == "Dead":
+    if group["state"] == group_client.DEAD:
         return
     assignor = f", assignor {group['assignor']}" if group["assignor"] else ""
     count = f"{len(group['members'])} members" if group["members"] is not None else "its members are not shown"
-    kind = f"{group['type']} group" if group["type"] != "classic" else "group"
-    print(f"{kind} {group['group']}: {group['state']}, {count}{assignor}")
+    kind = f"{group['type']} group" if group["type"] != group_client.CLASSIC else "group"
+    print(printable(f"{kind} {group['group']}: {group['state']}, {count}{assignor}"))
     heads: tuple[str, ...]
     if members and group["members"] is not None:
         heads = ("CONSUMER-ID", "INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "ASSIGNMENT")
@@ -116,18 +129,14 @@ def _member_row(member: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _delete(client: Client, options: argparse.Namespace) -> int:
+    for name in options.group:
+        group_client.wait_for_coordinator(client, name)
     results = client.send(ApiKey.DELETE_GROUPS, DeleteGroupsRequest(options.group)).results
     if options.json:
         print(json.dumps([{"group": r.group_id, "error": group_client.error_name(r.error_code)} for r in results]))
     for result in results:
         if result.error_code:
-            print(f"kohort: {result.group_id}: {_why(result.error_code)}", file=sys.stderr)
+            complain(f"{result.group_id}: {group_client.why(result.error_code)}")
         elif not options.json:
-            print(f"deleted {result.group_id}")
+            print(printable(f"deleted {result.group_id}"))
     return 1 if any(result.error_code for result in results) else 0
-
-
-def _why(code: int) -> str:
-    known = {"NON_EMPTY_GROUP": "it has members; stop them first", "GROUP_ID_NOT_FOUND": "there is no such group"}
-    name = group_client.error_name(code)
-    return known.get(name, name)

@@ -1,0 +1,33 @@
+"""`kohort groups delete-offsets`: forget what a group has committed of topics that it no longer consumes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from broker import group_client
+from broker.client import Client
+from broker.commands.places import must_exist, named_partitions
+from broker.terminal import complain, table
+
+
+def add_delete_offsets_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("group")
+    parser.add_argument("--topic", action="append", required=True, metavar="TOPIC[:0,1,2]")
+
+
+def delete_offsets(client: Client, options: argparse.Namespace) -> int:
+    group_client.wait_for_coordinator(client, options.group)
+    places = named_partitions(client, options.topic)
+    must_exist(client, places)
+    errors = group_client.delete_offsets(client, options.group, places)
+    if options.json:
+        names = ("topic", "partition", "error")
+        rows = [(*place, group_client.error_name(code)) for place, code in errors.items()]
+        print(json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=2))
+    elif deleted := [place for place, code in errors.items() if not code]:
+        print(table(("DELETED-TOPIC", "PARTITION"), deleted))
+    for (topic, partition), code in errors.items():
+        if code:
+            complain(f"{topic}-{partition}: {group_client.why(code)}")
+    return 1 if any(errors.values()) else 0

@@ -1,0 +1,36 @@
+"""Offsets as CSV, as Kafka's tool exports and imports them: topic,partition,offset, or with the group in front."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Mapping
+
+from broker.client import ClientError
+from broker.group_client import TopicPartition
+
+
+def read_offsets(path: str, group: str) -> dict[TopicPartition, int]:
+    """Those of `group`. With groups in front, as in an export of several, the lines of others are passed over."""
+    found: dict[TopicPartition, int] = {}
+    line = 0
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:  # spreadsheets put a mark in front
+            for row in (rows := csv.reader(file)):
+                line = rows.line_num
+                if not row or (len(row) == 4 and row[0] != group):
+                    continue
+                topic, partition, offset = row[1:] if len(row) == 4 else row
+                found[topic, int(partition)] = int(offset)
+    except OSError as problem:
+        raise ClientError(f"{path}: {problem.strerror}") from None
+    except (ValueError, csv.Error):
+        raise ClientError(f"{path}, line {line}: must be topic,partition,offset") from None
+    if not found:
+        raise ClientError(f"{path} has no offsets for group {group}")
+    return found
+
+
+def write_offsets(offsets: Mapping[TopicPartition, int]) -> None:
+    rows = csv.writer(sys.stdout, lineterminator="\n")
+    rows.writerows((*place, offset) for place, offset in sorted(offsets.items()))

@@ -1,0 +1,360 @@
+"""`kohort groups` as an operator uses it: on a running broker, with good, bad and strange arguments."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from broker import group_client
+from broker.client import Client
+from protocol.api_keys import ApiKey
+from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from tests.clients.group_broker import GroupBroker
+from tests.parity.batches import batch
+from tests.parity.peer import Peer
+from tests.parity.story import Story, subscription
+
+KOHORT = str(Path(sys.executable).with_name("kohort"))
+ORDERS, OTHER = "orders", "other"
+END = 10
+COMMITTED = {(ORDERS, 0): 4, (ORDERS, 1): 2, (OTHER, 0): 1}
+Done = subprocess.CompletedProcess[str]
+
+
+class Operator:
+    """Types commands, and makes the groups that they are about."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.peer = Peer("broker", address)
+        self.peer.begin("groups", 9)
+        self.story = Story(self.peer, ApiKey.OFFSET_COMMIT)
+
+    def make_topic(self, name: str, partitions: int) -> None:
+        self.peer.quietly(ApiKey.CREATE_TOPICS, CreateTopicsRequest([CreatableTopic(name, partitions, 1)], 10_000), 7)
+
+    def groups(self, *arguments: str, **environment: str) -> Done:
+        command = [KOHORT, "groups", *arguments, "--bootstrap-server", self.address]
+        return run(command, **environment)
+
+    def offsets(self, group: str) -> dict[tuple[str, int], int]:
+        with Client(self.address) as client:
+            return group_client.committed_offsets(client, group)
+
+    def refused(self, *arguments: str) -> str:
+        """The one line that it says, and that it changed nothing."""
+        done = self.groups(*arguments)
+        assert (done.returncode, done.stdout) == (1, ""), done
+        (line,) = done.stderr.splitlines()
+        return line.removeprefix("kohort: ")
+
+
+def run(command: list[str], **environment: str) -> Done:
+    return subprocess.run(
+        command, capture_output=True, text=True, encoding="utf-8", timeout=120, env={**os.environ, **environment}
+    )
+
+
+@pytest.fixture(scope="module")
+def operator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+    with GroupBroker(tmp_path_factory.mktemp("groups"), group_initial_rebalance_delay_ms="0") as broker:
+        operator = Operator(broker.address)
+        operator.make_topic(ORDERS, 3)
+        operator.make_topic(OTHER, 1)
+        for partition in range(2):
+            operator.peer.append(ORDERS, batch(END), partition=partition)
+        operator.peer.append(OTHER, batch(3))
+        yield operator
+        operator.story.close()
+        operator.peer.hang_up()
+
+
+@pytest.fixture
+def empty(operator: Operator) -> str:
+    """A group without members, with the same offsets for each test."""
+    operator.groups("delete", "empty")
+    operator.story.commit(COMMITTED, "empty")
+    return "empty"
+
+
+# --- reset-offsets from a file
+
+
+def test_a_file_with_the_offsets_of_several_groups_gives_each_group_its_own(
+    operator: Operator, empty: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "groups.csv"
+    file.write_text(f"{empty},orders,0,3\nanother,orders,0,7\nanother,orders,1,8\n")
+    assert operator.groups("reset-offsets", empty, "--from-file", str(file), "--execute").returncode == 0
+    assert operator.offsets(empty) == COMMITTED | {(ORDERS, 0): 3}
+
+
+def test_what_was_exported_can_be_imported_again(operator: Operator, empty: str, tmp_path: Path) -> None:
+    exported = operator.groups("reset-offsets", empty, "--to-current", "--export")
+    assert exported.stdout == "orders,0,4\norders,1,2\nother,0,1\n"
+    file = tmp_path / "offsets.csv"
+    file.write_text(exported.stdout)
+    operator.groups("reset-offsets", empty, "--to-latest", "--execute")
+    assert operator.offsets(empty) == {(ORDERS, 0): END, (ORDERS, 1): END, (OTHER, 0): 3}
+    operator.groups("reset-offsets", empty, "--from-file", str(file), "--execute")
+    assert operator.offsets(empty) == COMMITTED
+
+
+def test_an_export_shows_offsets_as_they_are_even_beyond_the_end(operator: Operator) -> None:
+    operator.story.commit({(ORDERS, 0): 400}, "beyond")
+    assert operator.groups("reset-offsets", "beyond", "--to-current", "--export").stdout == "orders,0,400\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"", " has no offsets for group empty"),
+        (b"another,orders,0,1\n", " has no offsets for group empty"),
+        (b"orders,0\n", ", line 1: must be topic,partition,offset"),
+        (b"orders,0,1\n\norders,zero,1\n", ", line 3: must be topic,partition,offset"),
+        (b"one,two,orders,0,1\n", ", line 1: must be topic,partition,offset"),
+        (b"orders,0,1\x00\n", ", line 1: must be topic,partition,offset"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused_with_the_line(
+    operator: Operator, empty: str, tmp_path: Path, content: bytes, complaint: str
+) -> None:
+    file = tmp_path / "offsets.csv"
+    file.write_bytes(content)
+    assert operator.refused("reset-offsets", empty, "--from-file", str(file), "--execute") == f"{file}{complaint}"
+
+
+def test_a_file_from_a_spreadsheet_is_read(operator: Operator, empty: str, tmp_path: Path) -> None:
+    file = tmp_path / "offsets.csv"
+    file.write_bytes(b"\xef\xbb\xbforders,0,3\r\n")
+    operator.groups("reset-offsets", empty, "--from-file", str(file), "--execute")
+    assert operator.offsets(empty) == COMMITTED | {(ORDERS, 0): 3}
+
+
+def test_a_file_and_topics_together_are_refused(operator: Operator, empty: str, tmp_path: Path) -> None:
+    file = tmp_path / "offsets.csv"
+    file.write_text("orders,0,3\n")
+    said = operator.refused("reset-offsets", empty, "--from-file", str(file), "--topic", "orders:1", "--execute")
+    assert said == "--from-file names the partitions itself: leave --topic and --all-topics away"
+
+
+# --- reset-offsets to a time
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        ["--to-datetime", "1969-12-31T23:59:59.999"],
+        ["--to-datetime", "0001-01-01T00:00:00.000"],
+        ["--by-duration", "P100000D"],
+        ["--by-duration", f"P{'9' * 400}D"],
+    ],
+)
+def test_a_time_before_all_times_is_the_first_record_and_not_the_last(
+    operator: Operator, empty: str, option: list[str]
+) -> None:
+    assert operator.groups("reset-offsets", empty, "--topic", "orders:0", *option, "--execute").returncode == 0
+    assert operator.offsets(empty) == COMMITTED | {(ORDERS, 0): 0}
+
+
+@pytest.mark.parametrize("duration", ["", "P", "PT", "P1DT", "P1W", "1D", "P1D2H", "P-1D"])
+def test_a_duration_that_is_none_is_refused(operator: Operator, empty: str, duration: str) -> None:
+    said = operator.refused("reset-offsets", empty, f"--by-duration={duration}", "--execute")
+    assert said == f"--by-duration {duration}: must look like P1DT2H30M"
+
+
+# --- reset-offsets of partitions
+
+
+@pytest.mark.parametrize(
+    ("topic", "complaint"),
+    [
+        ("orders:9", "topic orders has no partition 9, only 0 to 2"),
+        ("orders:-1", "topic orders has no partition -1, only 0 to 2"),
+        ("orders:99999999999", "topic orders has no partition 99999999999, only 0 to 2"),
+        ("orders:0,,1", "--topic orders:0,,1: partitions are numbers with commas, as in orders:0,1"),
+        ("missing", "there is no topic missing"),
+    ],
+)
+def test_partitions_that_are_not_there_are_refused(operator: Operator, empty: str, topic: str, complaint: str) -> None:
+    assert operator.refused("reset-offsets", empty, "--topic", topic, "--to-earliest", "--execute") == complaint
+
+
+def test_a_partition_may_be_named_twice(operator: Operator, empty: str) -> None:
+    arguments = ["--topic", "orders:1,1", "--topic", "orders", "--to-earliest", "--execute"]
+    assert operator.groups("reset-offsets", empty, *arguments).returncode == 0
+    assert operator.offsets(empty) == COMMITTED | {(ORDERS, partition): 0 for partition in range(3)}
+
+
+def test_one_topic_and_all_topics_exclude_each_other(operator: Operator, empty: str) -> None:
+    done = operator.groups("reset-offsets", empty, "--topic", "other", "--all-topics", "--to-latest", "--execute")
+    assert done.returncode == 2
+    assert operator.offsets(empty) == COMMITTED
+
+
+def test_an_offset_that_the_partition_does_not_have_is_replaced_and_that_is_said(
+    operator: Operator, empty: str
+) -> None:
+    done = operator.groups("reset-offsets", empty, "--topic", "orders:0", "--to-offset", "1000", "--execute")
+    assert done.stderr == "kohort: orders-0 has the offsets 0 to 10: 10 instead of 1000\n"
+    assert operator.offsets(empty) == COMMITTED | {(ORDERS, 0): END}
+
+
+def test_without_execute_nothing_changes(operator: Operator, empty: str) -> None:
+    for option in ([], ["--dry-run"]):
+        done = operator.groups("reset-offsets", empty, "--to-earliest", *option)
+        assert done.returncode == 0
+        assert done.stderr == "kohort: nothing is changed yet; --execute does it\n"
+    assert operator.offsets(empty) == COMMITTED
+
+
+def test_a_group_with_members_keeps_its_offsets(operator: Operator) -> None:
+    (member,) = operator.story.stable(group="busy", protocols=(("range", subscription(ORDERS)),))
+    member.commit({(ORDERS, 0): 4, (OTHER, 0): 1})
+    assert operator.refused("reset-offsets", "busy", "--to-earliest") == "group busy is Stable: stop its members first"
+    assert operator.refused("delete", "busy") == "busy: it has members; stop them first"
+    said = operator.refused("delete-offsets", "busy", "--topic", "orders:0")
+    assert said == "orders-0: the group consumes this topic; stop its members first"
+    assert operator.groups("delete-offsets", "busy", "--topic", OTHER).returncode == 0
+    assert operator.offsets("busy") == {(ORDERS, 0): 4}
+    member.leave()
+
+
+# --- delete-offsets
+
+
+def test_offsets_of_a_topic_can_be_deleted(operator: Operator, empty: str) -> None:
+    done = operator.groups("delete-offsets", empty, "--topic", "orders:1", "--topic", OTHER)
+    assert [line.split() for line in done.stdout.splitlines()[1:]] == [[ORDERS, "1"], [OTHER, "0"]]
+    assert operator.offsets(empty) == {(ORDERS, 0): 4}
+    shown = json.loads(operator.groups("delete-offsets", empty, "--topic", "orders:0", "--json").stdout)
+    assert shown == [{"topic": ORDERS, "partition": 0, "error": "NONE"}]
+
+
+def test_offsets_of_what_is_not_there_cannot_be_deleted(operator: Operator, empty: str) -> None:
+    assert operator.refused("delete-offsets", "nobody", "--topic", ORDERS) == "group nobody: there is no such group"
+    assert operator.refused("delete-offsets", empty, "--topic", "missing") == "there is no topic missing"
+
+
+# --- list
+
+
+def test_groups_are_listed_by_states_with_commas_in_any_case(operator: Operator, empty: str) -> None:
+    for states in (["--state", "Empty,Stable"], ["--state", "empty"], ["--state", "Stable", "--state", "EMPTY"]):
+        assert empty in operator.groups("list", *states).stdout
+    assert empty not in operator.groups("list", "--state", "stable").stdout
+
+
+def test_a_state_that_no_group_can_have_is_refused(operator: Operator) -> None:
+    assert operator.refused("list", "--state", "Emtpy").startswith("--state Emtpy: groups are Assigning, ")
+
+
+# --- what is printed
+
+
+def test_names_that_would_steer_the_terminal_are_written_out(operator: Operator) -> None:
+    for name in ("two\nlines", "\x1b[31mred", "right\u202eleft"):
+        operator.story.commit({(ORDERS, 0): 1}, name)
+    printed = operator.groups("list").stdout + operator.groups("describe").stdout
+    assert all(line.isprintable() for line in printed.splitlines())
+    assert "two\\nlines " in printed
+    assert "\\x1b[31mred " in printed
+    assert "right\\u202eleft" in printed
+    assert '"two\\nlines"' in operator.groups("list", "--json").stdout
+
+
+def test_columns_stay_in_line_below_wide_letters(operator: Operator) -> None:
+    for name in ("東京の注文", "plain-name"):
+        operator.story.commit({(ORDERS, 0): 1}, name)
+    lines = {line.split()[0]: line for line in operator.groups("list").stdout.splitlines()}
+    wide = lines["東京の注文"]
+    assert wide.index("classic") + len("東京の注文") == lines["plain-name"].index("classic")
+
+
+def test_letters_that_the_terminal_does_not_have_are_written_out(operator: Operator) -> None:
+    operator.story.commit({(ORDERS, 0): 1}, "grüße")
+    done = operator.groups("list", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0
+    assert "gr\\xfc\\xdfe" in done.stdout
+
+
+def test_a_reader_that_goes_away_and_a_full_disk_leave_no_traceback(operator: Operator) -> None:
+    command = [KOHORT, "groups", "list", "--bootstrap-server", operator.address]
+    read, write = os.pipe()
+    os.close(read)
+    gone = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, timeout=120)
+    os.close(write)
+    assert (gone.returncode, gone.stderr) == (0, "")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (1, "kohort: [Errno 28] No space left on device\n")
+
+
+def test_a_name_that_is_no_text_is_refused(operator: Operator) -> None:
+    command = [os.fsencode(KOHORT), b"groups", b"describe", b"\xff", b"--bootstrap-server", operator.address.encode()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (1, "kohort: a name that is not UTF-8 cannot be one of Kafka's\n")
+
+
+# --- brokers that are not there, not ready, or none
+
+
+@pytest.mark.parametrize("address", ["", "localhost", "localhost:", ":9092", "localhost:99999", "localhost:-1"])
+def test_an_address_that_is_none_is_refused(address: str) -> None:
+    done = run([KOHORT, "groups", "list", f"--bootstrap-server={address}"])
+    assert (done.returncode, done.stderr) == (1, f"kohort: {address!r} is not HOST:PORT\n")
+
+
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0\0\0\2ab", b"\xff\xff\xff\xff"])
+def test_a_server_that_is_no_broker_is_told_apart(answer: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        answering = threading.Thread(target=answer_once, args=(server, answer))
+        answering.start()
+        done = run([KOHORT, "groups", "list", "--bootstrap-server", address])
+        answering.join()
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"kohort: {address} answers with what is not Kafka's protocol")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def answer_once(server: socket.socket, answer: bytes) -> None:
+    connection, _ = server.accept()
+    with connection:
+        connection.recv(1 << 16)
+        connection.sendall(answer)
+        with suppress(ConnectionResetError):  # the client hangs up, and need not have read everything
+            connection.recv(1 << 16)
+
+
+def test_questions_wait_for_a_broker_that_is_still_loading_its_groups(tmp_path: Path) -> None:
+    partitions = 1000
+    with GroupBroker(tmp_path) as broker:
+        operator = Operator(broker.address)
+        operator.make_topic("wide", partitions)
+        for offset in range(60):  # more than is loaded before the first client may connect
+            operator.story.commit({("wide", partition): offset for partition in range(partitions)}, "large")
+        operator.story.close()
+        broker.restart()
+        with Client(broker.address) as client:
+            assert [group.group_id for group in group_client.list_groups(client)] == ["large"]
+        broker.restart()
+        with Client(broker.address) as client:
+            described, group_type = group_client.describe(client, "large")
+            offsets = group_client.committed_offsets(client, "large")
+    assert (described.group_state, group_type) == ("Empty", "classic")
+    assert offsets == {("wide", partition): 59 for partition in range(partitions)}
+
+
+def test_json_is_for_machines_and_has_null_where_people_see_a_dash(operator: Operator, empty: str) -> None:
+    shown = json.loads(operator.groups("reset-offsets", empty, "--topic", "orders:2", "--to-latest", "--json").stdout)
+    assert shown == [{"group": empty, "topic": ORDERS, "partition": 2, "current_offset": None, "new_offset": 0}]
