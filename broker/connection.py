@@ -269,7 +269,11 @@ class Connection(asyncio.Protocol):
             raise RuntimeError(f"{call.route.name} was answered twice")
         self._parked = None
         if not self.is_closed:
-            self._answer(call, call.route, response)
+            try:
+                self._answer(call, call.route, response)
+            except Exception:  # others wait for their answers behind this one
+                logger.exception("an answer to %s of %s could not be written; this is a bug", call.route.name, self)
+                self._answer_failure(call, call.route)
             if self._splitter.rest or not self._reading:
                 self._pump()
 

@@ -15,6 +15,7 @@ from secrets import randbits
 from time import time
 from typing import TYPE_CHECKING, Any
 
+from broker.rebalances import Rebalances
 from broker.topics.catalog import CONSUMER_OFFSETS, Topic
 from broker.topics.delayed_fetch import appended
 from coordinator.config import GroupConfig
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from storage.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
-rebalance_logger = logging.getLogger("kohort.rebalance")
 
 LOAD_AT_ONCE_BYTES = 2_000_000  # logs smaller than this together are loaded before the first client connects
 LOAD_STEP_S = 0.01
@@ -57,7 +57,7 @@ class CoordinatorHost:
             max_message_bytes=topic.config.log.max_message_bytes if topic is not None else config.message_max_bytes,
         )
         self.runtime = Runtime(settings, broker.catalog, Random(randbits(128)), count)
-        self.rebalances = 0
+        self.rebalances = Rebalances()
         self._turn_is_due = False
         self._delivering = False
         self._timer: Cancellable | None = None
@@ -159,11 +159,7 @@ class CoordinatorHost:
     def _tell(self) -> None:
         events, self.runtime.events = self.runtime.events, []
         for event in events:
-            self.rebalances += 1
-            rebalance_logger.info(
-                "rebalanced group=%s generation=%d cause=%r trigger=%r slowest=%r duration_ms=%d members=%d moved=%d",
-                *event,
-            )
+            self.rebalances.tell(event)
 
     # --- time
 
@@ -178,9 +174,11 @@ class CoordinatorHost:
 
     def _time_is_up(self) -> None:
         self._timer = self._timer_deadline = None
-        self.runtime.expire(now_ms())
-        self._after()
-        self._arm(self.runtime.next_deadline())
+        try:
+            self.runtime.expire(now_ms())
+        finally:  # also after a bug: other groups have deadlines too
+            self._after()
+            self._arm(self.runtime.next_deadline())
 
     def _check_retention(self) -> None:
         for shard in self.runtime.shards:
@@ -203,6 +201,10 @@ class CoordinatorHost:
         self._turn_is_due = False
         now = now_ms()
         for write in self.runtime.take_writes(now):
+            if write.problem is not None:
+                # Not to be tried again: the same request would only fail the shard once more.
+                self._failed(write, write.problem, ErrorCode.UNKNOWN_SERVER_ERROR)
+                continue
             try:
                 self._append(write, now)
             except (StorageError, OSError) as problem:
@@ -230,13 +232,13 @@ class CoordinatorHost:
             self.runtime.written(write)
         self._after()
 
-    def _failed(self, write: Write, problem: Exception) -> None:
+    def _failed(self, write: Write, problem: Exception, error: ErrorCode = ErrorCode.NOT_COORDINATOR) -> None:
         """A disk that refuses: everyone is told to come again, and the shard starts over from its log."""
         partition = write.shard.partition
         if self.runtime.shards[partition] is not write.shard:
             return
         logger.error("writing to %s-%d failed, loading it again: %s", CONSUMER_OFFSETS, partition, problem)
-        self.runtime.write_failed(write, ErrorCode.NOT_COORDINATOR)
+        self.runtime.write_failed(write, error)
         self._broker.call_later(RELOAD_DELAY_S, lambda: self._reload(partition))
 
     def _reload(self, partition: int) -> None:

@@ -4,12 +4,13 @@ The host calls, and then takes what has become ready:
 
     answer = runtime.submit(group_id, handler, request, call)      # a response, or PARKED
     for reply in runtime.take_replies(): ...
-    for write in runtime.take_writes(): append write.batch, then runtime.written(write) or runtime.write_failed(...)
+    for write in runtime.take_writes(): append write.batches, then runtime.written(write) or runtime.write_failed(...)
     runtime.next_deadline(), runtime.expire(now)
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -26,6 +27,8 @@ from protocol.error_codes import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest
 from protocol.record_batch import BATCH_HEADER_BYTES
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["Handler", "Runtime", "Write"]
 
@@ -125,9 +128,14 @@ class Runtime:
         replies, shard.waiting = shard.waiting, []
         events, shard.events = shard.events, []
         first_offset = shard.first_unwritten
-        made = batches(records, first_offset, now, self._max_batch_bytes)
-        write = Write(shard, first_offset, made, replies, events)
+        write = Write(shard, first_offset, replies, events)
         shard.in_flight.append(write)
+        try:
+            write.batches = batches(records, first_offset, now, self._max_batch_bytes)
+        except Exception as problem:
+            # Those who wait have to be told, and other shards have their own writes in this turn.
+            logger.exception("records of shard %d cannot be packed; this is a bug", shard.partition)
+            write.problem = problem
         return write
 
     def written(self, write: Write) -> None:

@@ -35,14 +35,13 @@ class Status(Enum):
 class Write:
     """Batches of one shard for its log, who waits for them, and what there is to tell when they are durable."""
 
-    __slots__ = ("batches", "events", "first_offset", "replies", "shard")
+    __slots__ = ("batches", "events", "first_offset", "problem", "replies", "shard")
 
-    def __init__(
-        self, shard: Shard, first_offset: int, batches: list[bytes], replies: list[Reply], events: list[Any]
-    ) -> None:
+    def __init__(self, shard: Shard, first_offset: int, replies: list[Reply], events: list[Any]) -> None:
         self.shard = shard
         self.first_offset = first_offset
-        self.batches = batches
+        self.batches: list[bytes] = []
+        self.problem: Exception | None = None  # why there are no batches: a bug, and the write has failed
         self.replies = replies
         self.events = events
 

@@ -1,0 +1,147 @@
+"""The coordinator inside a broker: one group's bug is not everybody's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from broker.api_table import ApiTable
+from broker.call import PARKED, Call
+from broker.connection import Connection
+from broker.coordinator_host import CoordinatorHost
+from coordinator.outcome import Outcome, Record
+from coordinator.shard import Shard
+from protocol.api_keys import ApiKey
+from protocol.codec import request_encoder, response_decoder
+from protocol.error_codes import ErrorCode
+from protocol.frames import framed
+from protocol.headers import read_response_header, request_header
+from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
+from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from tests.broker.broker_box import BrokerBox, FakeConnection
+
+RELOAD_MS = 1_000
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Iterator[BrokerBox]:
+    made = BrokerBox(tmp_path, kohort_offsets_sync_before_reply="false")
+    made.topic("t", partitions=2)
+    made.broker.coordinator = CoordinatorHost(made.broker)
+    made.broker.coordinator.start()
+    yield made
+    made.close()
+
+
+def send_commit(box: BrokerBox, group_id: str) -> FakeConnection:
+    client = FakeConnection()
+    topics = [OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, 5, -1, "")])]
+    response = box.send(ApiKey.OFFSET_COMMIT, OffsetCommitRequest(group_id, -1, "", None, -1, topics), 9, client=client)
+    if response is not PARKED:
+        client.answers.append(response)
+    return client
+
+
+def error_of(client: FakeConnection) -> ErrorCode:
+    (answer,) = client.answers
+    return ErrorCode(answer.topics[0].partitions[0].error_code)
+
+
+def shard_of(box: BrokerBox, group_id: str) -> Shard:
+    return box.broker.coordinator.runtime.shard_of(group_id)
+
+
+# --- records that cannot be packed
+
+
+def test_records_that_cannot_be_packed_fail_their_shard_and_no_other(box: BrokerBox) -> None:
+    assert shard_of(box, "bad") is not shard_of(box, "other")
+    waiting = send_commit(box, "bad")
+    too_large = OffsetCommitValue(2**63, -1, "", 0)
+    out = Outcome([Record(1, OffsetCommitKey("bad", "t", 0), too_large)])
+    box.broker.coordinator.commit(shard_of(box, "bad"), out)
+    other = send_commit(box, "other")
+    box.pass_time()
+    assert error_of(waiting) is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert error_of(other) is ErrorCode.NONE
+    assert error_of(send_commit(box, "bad")) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    box.pass_time(RELOAD_MS)
+    box.pass_time()
+    again = send_commit(box, "bad")
+    box.pass_time()
+    assert error_of(again) is ErrorCode.NONE
+
+
+# --- deadlines
+
+
+class Waits:
+    def __init__(self, problem: Exception | None = None) -> None:
+        self._problem = problem
+        self.has_expired = False
+
+    def can_complete(self) -> bool:
+        return False
+
+    def complete(self, now: int, out: Outcome) -> None: ...
+
+    def expire(self, now: int, out: Outcome) -> None:
+        if self._problem is not None:
+            raise self._problem
+        self.has_expired = True
+
+
+def test_a_bug_at_one_deadline_leaves_the_others_their_own(box: BrokerBox) -> None:
+    runtime = box.broker.coordinator.runtime
+    others = [Waits(), Waits()]
+    for shard, operation in zip(runtime.shards, [others[0], Waits(ValueError("a bug")), others[1]], strict=False):
+        shard.state.purgatory.watch(("join", "g"), operation, 1)
+        box.broker.coordinator.commit(shard, Outcome())
+    with pytest.raises(ValueError, match="a bug"):
+        box.pass_time()
+    box.pass_time()
+    assert [each.has_expired for each in others] == [True, True]
+
+
+# --- answers
+
+kept: list[Call] = []
+
+
+def keep(broker: Any, request: Any, call: Call) -> Any:
+    kept.append(call)
+    return PARKED
+
+
+class Transport:
+    def __init__(self) -> None:
+        self.sent = b""
+
+    def write(self, data: bytes) -> None:
+        self.sent += data
+
+    def get_extra_info(self, name: str) -> tuple[str, int]:
+        return "127.0.0.1", 50_000
+
+
+def test_an_answer_that_cannot_be_written_is_a_failure_of_its_own_request() -> None:
+    apis = ApiTable({ApiKey.HEARTBEAT: f"{__name__}:keep"})
+    server: Any = SimpleNamespace(
+        max_request_bytes=1_000, time=lambda: 0.0, connected=lambda _: None, routes=apis.routes, metrics=None,
+        broker=SimpleNamespace(apis=apis),
+    )  # fmt: skip
+    transport: Any = Transport()
+    connection = Connection(server, 0)
+    connection.connection_made(transport)
+    body = request_encoder(ApiKey.HEARTBEAT, 4)(HeartbeatRequest("g", 1, "m", None))
+    assert isinstance(body, bytes)
+    connection.data_received(framed(request_header(ApiKey.HEARTBEAT, 4, 7, "c"), body))
+    kept.pop().reply(HeartbeatResponse(0, 1_000_000))
+    correlation_id, pos = read_response_header(transport.sent[4:], ApiKey.HEARTBEAT, 4)
+    answer = response_decoder(ApiKey.HEARTBEAT, 4)(transport.sent[4:], pos)
+    assert (correlation_id, answer.error_code) == (7, ErrorCode.UNKNOWN_SERVER_ERROR)
