@@ -22,6 +22,7 @@ class _JsonFormatter(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
+            **getattr(record, "fields", {}),  # what the message says, one by one
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)

@@ -1,4 +1,4 @@
-"""Counters for Prometheus: requests, errors and latency by API; connections; log sizes; event-loop lag.
+"""Counters for Prometheus: requests, errors and latency by API; groups and rebalances; connections; log sizes; lag.
 
 Off unless `kohort.metrics.port` is set. The endpoint answers GET /metrics in the text format, and nothing else.
 """
@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from broker.rebalances import DURATION_BUCKETS_S
+from coordinator.classic.state import ClassicGroupState
 from protocol.wire import Message
 
 if TYPE_CHECKING:
+    from broker.broker import Broker
     from broker.server import Server
 
 LATENCY_BUCKETS_S = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 60)
@@ -90,6 +94,7 @@ class Metrics:
         yield from _gauge("kohort_log_size_bytes", "bytes of log segments", rows)
         failed = [("", len(broker.logs.failed))]
         yield from _gauge("kohort_offline_partitions", "partitions whose log could not be opened", failed)
+        yield from _group_lines(broker)
         counters = sorted(self._apis.items())
         refused = [("", self.refused_requests)]
         yield from _metric("kohort_refused_requests_total", "counter", "malformed or unsupported requests", refused)
@@ -97,10 +102,26 @@ class Metrics:
         yield from _metric("kohort_requests_total", "counter", "requests answered", requests)
         errors = [(f'api="{name}"', each.errors) for name, each in counters]
         yield from _metric("kohort_request_errors_total", "counter", "answers with an error code", errors)
-        yield "# HELP kohort_request_seconds from the whole request to its answer"
-        yield "# TYPE kohort_request_seconds histogram"
+        yield from _metric("kohort_request_seconds", "histogram", "from the whole request to its answer", ())
         for name, each in counters:
-            yield from _histogram(name, each)
+            label = f'api="{name}"'
+            yield from _histogram("kohort_request_seconds", label, LATENCY_BUCKETS_S, each.buckets, each.seconds)
+
+
+def _group_lines(broker: Broker) -> Iterator[str]:
+    groups = [group for shard in broker.coordinator.runtime.shards for group in shard.state.groups.values()]
+    states = Counter(group.state for group in groups)
+    rows = [(f'state="{state.value}"', states[state]) for state in ClassicGroupState]
+    yield from _gauge("kohort_groups", "classic groups", rows)
+    members = sum(len(group.members) for group in groups)
+    yield from _gauge("kohort_group_members", "members of all classic groups", [("", members)])
+    told = broker.coordinator.rebalances
+    causes = [(f'cause="{cause}"', count) for cause, count in sorted(told.by_cause.items())]
+    yield from _metric("kohort_rebalances_total", "counter", "rebalances that ended with an assignment", causes)
+    moved = [("", told.moved_partitions)]
+    yield from _metric("kohort_rebalance_moved_partitions_total", "counter", "that got another owner", moved)
+    yield from _metric("kohort_rebalance_seconds", "histogram", "from the cause to the assignment", ())
+    yield from _histogram("kohort_rebalance_seconds", "", DURATION_BUCKETS_S, told.buckets, told.seconds)
 
 
 def _gauge(name: str, about: str, rows: Iterable[tuple[str, object]]) -> Iterator[str]:
@@ -114,13 +135,15 @@ def _metric(name: str, kind: str, about: str, rows: Iterable[tuple[str, object]]
         yield f"{name}{{{labels}}} {value}" if labels else f"{name} {value}"
 
 
-def _histogram(api: str, metrics: ApiMetrics) -> Iterator[str]:
+def _histogram(name: str, label: str, limits: Sequence[float], buckets: Sequence[int], seconds: float) -> Iterator[str]:
     total = 0
-    for limit, count in zip((*LATENCY_BUCKETS_S, "+Inf"), metrics.buckets, strict=True):
+    comma = "," if label else ""
+    for limit, count in zip((*limits, "+Inf"), buckets, strict=True):
         total += count
-        yield f'kohort_request_seconds_bucket{{api="{api}",le="{limit}"}} {total}'
-    yield f'kohort_request_seconds_sum{{api="{api}"}} {metrics.seconds:.6f}'
-    yield f'kohort_request_seconds_count{{api="{api}"}} {metrics.requests}'
+        yield f'{name}_bucket{{{label}{comma}le="{limit}"}} {total}'
+    labels = f"{{{label}}}" if label else ""
+    yield f"{name}_sum{labels} {seconds:.6f}"
+    yield f"{name}_count{labels} {total}"
 
 
 class MetricsEndpoint(asyncio.Protocol):

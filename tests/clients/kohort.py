@@ -16,14 +16,14 @@ LOG_TAIL_LINES = 80
 class KohortProcess:
     """Starts at once, stops at the end of the `with` block; prints its log if the block failed."""
 
-    def __init__(self, folder: Path, **overrides: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, **overrides: str) -> None:
         """`overrides` are settings with Kafka's names, dots written as underscores."""
         self.data = folder / "data"
         self.log = folder / "kohort.log"
         folder.mkdir(parents=True, exist_ok=True)
         settings = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(self.data)}
         settings |= {name.replace("_", "."): value for name, value in overrides.items()}
-        command = [str(Path(sys.executable).with_name("kohort")), "serve"]
+        command = [str(Path(sys.executable).with_name("kohort")), "serve", *arguments]
         for name, value in settings.items():
             command += ["--override", f"{name}={value}"]
         with self.log.open("ab") as log:

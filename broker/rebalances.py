@@ -1,0 +1,41 @@
+"""What the broker tells of rebalances: a line in its log for each, and counters for its metrics.
+
+Counters are by cause and not by group: clients choose the names of groups, and may choose ever new ones. Which group it
+was stands in the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_left
+from collections import Counter
+
+from coordinator.classic.events import Rebalanced
+
+logger = logging.getLogger("kohort.rebalance")
+
+DURATION_BUCKETS_S = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000)
+LINE = "rebalanced group=%s generation=%d cause=%r trigger=%r slowest=%r duration_ms=%d members=%d moved=%d"
+
+
+class Rebalances:
+    def __init__(self) -> None:
+        self.by_cause: Counter[str] = Counter()
+        self.moved_partitions = 0
+        self.seconds = 0.0
+        self.buckets = [0] * (len(DURATION_BUCKETS_S) + 1)
+
+    def tell(self, event: Rebalanced) -> None:
+        cause = event.cause.partition(": ")[0]  # what follows is the client's own reason
+        self.by_cause[cause] += 1
+        self.moved_partitions += max(0, event.moved)
+        seconds = event.duration_ms / 1000
+        self.seconds += seconds
+        self.buckets[bisect_left(DURATION_BUCKETS_S, seconds)] += 1
+        logger.info(LINE, _word(event.group), *event[1:], extra={"fields": event._asdict()})
+
+
+def _word(name: str) -> str:
+    """As it is if it is one word; otherwise in quotes, with line breaks and the like written out."""
+    is_word = name.isprintable() and not any(char in " '\"=" for char in name)
+    return name if name and is_word else repr(name)
