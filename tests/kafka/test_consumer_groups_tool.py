@@ -18,6 +18,7 @@ import pytest
 
 from protocol.api_keys import ApiKey
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from tests.broker.test_groups_command import Operator
 from tests.clients.kohort import KohortProcess
 from tests.kafka.jars import java, java_command
 from tests.kafka.server import KafkaServer
@@ -241,6 +242,7 @@ def test_the_tool_prints_about_kohort_what_it_prints_about_kafka(tool: Tool, koh
     groups = Groups(kohort)
     compare_with_our_own(tool, kohort)
     compare_resets(tool, kohort, csv)
+    compare_exports(tool, kohort)
     ours = answers(tool, kohort, csv)
     groups.story.close()
     with KafkaServer(tmp_path / "kafka", {"auto.create.topics.enable": "false"}) as kafka:
@@ -269,6 +271,8 @@ def compare_resets(tool: Tool, address: str, csv: Path) -> None:
         "--all-topics --to-earliest",
         "--all-topics --to-latest",
         "--all-topics --to-current",
+        "--topic orders --to-current",
+        "--topic orders --to-offset -3",
         "--all-topics --shift-by 1",
         "--topic orders --to-earliest",
         "--topic orders:0,1 --to-offset 7",
@@ -286,6 +290,15 @@ def compare_resets(tool: Tool, address: str, csv: Path) -> None:
         printed = tool.run(address, "--reset-offsets", "--group", "empty", "--dry-run", *arguments)
         planned = {(row["group"], row["topic"], str(row["partition"]), str(row["new_offset"])) for row in ours}
         assert planned == tool_rows(printed), options
+
+
+def compare_exports(tool: Tool, address: str) -> None:
+    """`kohort groups reset-offsets --export` writes the same file."""
+    for options in ("--all-topics --to-current", "--topic orders --to-latest"):
+        arguments = [*options.split(" "), "--export"]
+        ours = Operator(address).groups("reset-offsets", "empty", *arguments)
+        theirs = tool.run(address, "--reset-offsets", "--group", "empty", "--dry-run", *arguments)
+        assert ours.stdout.splitlines() == sorted(filter(None, theirs.splitlines())), options
 
 
 def offset_rows(shown: dict[str, Any]) -> set[tuple[str, ...]]:
