@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
-from select import select
-from socket import create_connection
 from struct import pack
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from broker.api_table import ApiTable
 from broker.client import Client
+from broker.connection import Connection
+from broker.coordinator_host import CoordinatorHost
 from broker.recurring import Recurring, remember
 from coordinator.offsets.recurring_commit import RecurringCommit
 from protocol.api_keys import ApiKey
-from protocol.codec import request_encoder
+from protocol.codec import request_encoder, response_decoder
 from protocol.error_codes import ErrorCode
 from protocol.errors import MalformedMessage
-from protocol.headers import request_header
+from protocol.headers import is_flexible, request_header
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -29,6 +30,7 @@ from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitReq
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from protocol.wire import NO_UUID
+from tests.broker.broker_box import BrokerBox
 from tests.clients.kohort import KohortProcess
 
 
@@ -66,19 +68,40 @@ def test_a_request_that_comes_again_is_answered_by_what_is_true_then(broker: Koh
 
 
 def test_a_client_that_only_heartbeats_is_not_silent(tmp_path: Path) -> None:
-    settings = {"connections.max.idle.ms": "2000", "group.initial.rebalance.delay.ms": "0"}
-    with KohortProcess(tmp_path, **settings) as broker, Client(broker.address) as member:
-        joining = JoinGroupRequest("beats", 6000, 6000, "", None, "consumer", [JoinGroupRequestProtocol("range", b"")])
-        joined = member.send(ApiKey.JOIN_GROUP, joining, 3)
-        assigned = [SyncGroupRequestAssignment(joined.member_id, b"")]
-        syncing = SyncGroupRequest("beats", joined.generation_id, joined.member_id, assignments=assigned)
-        member.send(ApiKey.SYNC_GROUP, syncing, 3)
-        beat = HeartbeatRequest("beats", joined.generation_id, joined.member_id, None)
-        assert [member.send(ApiKey.HEARTBEAT, beat, 4).error_code for _ in range(3)] == [0, 0, 0]
-        with create_connection(("127.0.0.1", int(broker.address.rpartition(":")[2]))) as silent:
-            while not select([silent], [], [], 0.02)[0]:  # until it is hung up on, which came later than our member
-                assert member.send(ApiKey.HEARTBEAT, beat, 4).error_code == 0
-        assert member.send(ApiKey.HEARTBEAT, beat, 4).error_code == 0
+    box = BrokerBox(tmp_path, group_initial_rebalance_delay_ms="0", kohort_offsets_sync_before_reply="false")
+    box.broker.coordinator = CoordinatorHost(box.broker)
+    box.broker.coordinator.start()
+    answers: list[bytes] = []
+    connection = _connection(box, answers.append)
+
+    def ask(api_key: ApiKey, version: int, request: object) -> Any:
+        header = request_header(api_key, version, 1, "kohort")
+        frame = header + bytes(request_encoder(api_key, version)(request))
+        connection.data_received(pack(">i", len(frame)) + frame)
+        box.pass_time()
+        return response_decoder(api_key, version)(answers.pop()[4:], 4 + is_flexible(api_key, version))
+
+    joining = JoinGroupRequest("beats", 6000, 6000, "", None, "consumer", [JoinGroupRequestProtocol("range", b"")])
+    joined = ask(ApiKey.JOIN_GROUP, 3, joining)
+    assigned = [SyncGroupRequestAssignment(joined.member_id, b"")]
+    ask(ApiKey.SYNC_GROUP, 3, SyncGroupRequest("beats", joined.generation_id, joined.member_id, assignments=assigned))
+    beat = HeartbeatRequest("beats", joined.generation_id, joined.member_id, None)
+    for now in (100.0, 200.0, 300.0):
+        assert ask(ApiKey.HEARTBEAT, 4, beat).error_code == 0
+        connection.heard_last(now)
+    assert connection.heard_last(400.0) == 300.0  # and it has said nothing since
+    box.close()
+
+
+def _connection(box: BrokerBox, write: Callable[[bytes], None]) -> Connection:
+    """One without a socket, at a server whose clock stands still."""
+    server: Any = SimpleNamespace(
+        broker=box.broker, routes=box.broker.apis.routes, max_request_bytes=10**6, metrics=None,
+        time=lambda: 0.0, connected=lambda _: None,
+    )  # fmt: skip
+    connection = Connection(server, 0)
+    connection.connection_made(cast(Any, SimpleNamespace(write=write, get_extra_info=lambda _: None)))
+    return connection
 
 
 def test_commits_that_differ_in_offsets_alone_are_all_kept(broker: KohortProcess) -> None:
