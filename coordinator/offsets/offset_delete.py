@@ -35,15 +35,18 @@ def offset_delete(shard: ShardState, request: OffsetDeleteRequest, call: Call) -
     for topic in request.topics:
         missing, known = _split(shard, topic)
         if missing:
-            unknown[topic.name] = OffsetDeleteResponseTopic(
-                topic.name,
-                [OffsetDeleteResponsePartition(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for index in missing],
+            empty = OffsetDeleteResponseTopic(topic.name, [])
+            unknown.setdefault(topic.name, empty).partitions.extend(  # type: ignore[attr-defined]
+                OffsetDeleteResponsePartition(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for index in missing
             )
         if known:
             in_use = _is_subscribed(group, topic.name) if group else foreign is not None and foreign.has_members
             answers = _delete(shard, request.group_id, topic.name, known, in_use, out)
             asked.append((topic.name, OffsetDeleteResponseTopic(topic.name, answers)))
-    out.reply(call, OffsetDeleteResponse(0, 0, merged(unknown, asked)))
+    answer = OffsetDeleteResponse(0, 0, merged(unknown, asked))
+    if not out.records:
+        return answer  # what is gone already may be so by a tombstone that is not durable yet: then it waits
+    out.reply(call, answer)
     return out
 
 

@@ -3,7 +3,12 @@
 import pytest
 
 from protocol.error_codes import ErrorCode
-from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+)
 from tests.coordinator.members import (
     Member,
     commit,
@@ -55,6 +60,30 @@ def test_only_offsets_that_exist_get_a_tombstone() -> None:
     ]
     host.crash()
     assert fetch(host, "g") == {}
+
+
+def test_a_topic_that_is_named_twice_is_answered_in_full() -> None:
+    host = Host()
+    commit(host, "g", {("orders", 0): 1, ("orders", 1): 1})
+    asked = [(name, OffsetDeleteRequestPartition(index)) for name, index in (("no", 0), ("no", 1), ("orders", 99))]
+    asked += [("orders", OffsetDeleteRequestPartition(index)) for index in (0, 98, 1)]
+    call = host.send(OffsetDeleteRequest("g", [OffsetDeleteRequestTopic(name, [row]) for name, row in asked]))
+    assert [(t.name, [(p.partition_index, p.error_code) for p in t.partitions]) for t in call.answer.topics] == [
+        ("no", [(0, 3), (1, 3)]),
+        ("orders", [(99, 3), (98, 3), (0, 0), (1, 0)]),
+    ]
+
+
+def test_what_somebody_else_is_deleting_is_not_said_to_be_gone_before_it_is() -> None:
+    host = Host()
+    commit(host, "g", {("orders", 0): 1})
+    host.disk.is_slow = True
+    first, second = delete_offsets(host, "g", ("orders", 0)), delete_offsets(host, "g", ("orders", 0))
+    assert (first.is_answered, second.is_answered) == (False, False)
+    host.disk_fails()
+    assert (first.error, second.error) == (ErrorCode.NOT_COORDINATOR, ErrorCode.NOT_COORDINATOR)
+    host.load()
+    assert fetch(host, "g") == {("orders", 0): 1}
 
 
 def test_the_answer_waits_for_the_disk() -> None:
