@@ -19,7 +19,7 @@ from broker.rebalances import Rebalances
 from broker.topics.catalog import CONSUMER_OFFSETS, Topic
 from broker.topics.delayed_fetch import appended
 from coordinator.config import GroupConfig
-from coordinator.offsets.expiration import expire_offsets, forget_topics
+from coordinator.offsets.expiration import expire_offsets
 from coordinator.outcome import PARKED, Call
 from coordinator.runtime import Handler, Runtime, Write
 from coordinator.shard import Shard, Status
@@ -189,10 +189,7 @@ class CoordinatorHost:
 
     def topics_deleted(self, topics: list[Topic]) -> None:
         """Offsets of a topic go with it."""
-        gone = [(topic.name, topic.id) for topic in topics]
-        for shard in self.runtime.shards:
-            if shard.status is Status.ACTIVE:
-                self.runtime.commit(shard, forget_topics(shard.state, gone))
+        self.runtime.topics_deleted([(topic.name, topic.id) for topic in topics])
         self._after()
 
     # --- writing

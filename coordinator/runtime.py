@@ -18,6 +18,7 @@ from typing import Any
 from coordinator.classic.session import Pulse, find_pulse
 from coordinator.config import GroupConfig
 from coordinator.failures import failed_response, unavailable_response
+from coordinator.offsets.expiration import forget_topics
 from coordinator.outcome import PARKED, Call, Outcome, PlannedCommit, Reply
 from coordinator.partitioner import partition_of
 from coordinator.record_codec import MAX_BATCH_BYTES, batches
@@ -145,6 +146,8 @@ class Runtime:
             shard.in_flight.remove(write)
             self.replies += write.replies
             self.events += write.events
+            if shard.gone_topics and not shard.has_pending_writes:
+                shard.gone_topics = []
 
     def write_failed(self, write: Write, error: ErrorCode) -> None:
         """The shard's memory is ahead of its log: tell everyone to come again, and start over from the log."""
@@ -164,10 +167,28 @@ class Runtime:
 
     def reset(self, partition: int) -> Shard:
         """An empty shard in the place of the old one, to be loaded."""
-        self.shards[partition].state.is_abandoned = True
+        before = self.shards[partition]
+        before.state.is_abandoned = True
         shard = self.shards[partition] = Shard(self._new_state(partition))
+        shard.gone_topics = before.gone_topics
         self._shard_of.clear()
         return shard
+
+    # --- topics
+
+    def topics_deleted(self, topics: list[tuple[str, bytes]]) -> None:
+        """Offsets of a topic, given by name and id, go with it.
+
+        A shard that is being loaded, or whose tombstones the disk refuses, makes up for it later: whoever creates a
+        topic of that name would find the old offsets otherwise.
+        """
+        for shard in self.shards:
+            if shard.status is ACTIVE:
+                out = forget_topics(shard.state, topics)
+                self.commit(shard, out)
+                if not out.records:
+                    continue
+            shard.gone_topics = shard.gone_topics + topics
 
     # --- time
 

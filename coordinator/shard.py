@@ -11,6 +11,7 @@ from coordinator.classic import session
 from coordinator.classic.delayed_join import prepare_rebalance
 from coordinator.classic.group import ClassicGroup
 from coordinator.offsets.bulk_replay import BulkReplay
+from coordinator.offsets.expiration import forget_topics
 from coordinator.outcome import CommitRecords, LogEntry, Outcome, PlannedCommit, Record, Reply
 from coordinator.shard_state import ShardState
 from protocol.errors import MalformedMessage
@@ -56,6 +57,7 @@ class Shard:
         self.waiting: list[Reply] = []  # for `unwritten`
         self.events: list[Any] = []  # for `unwritten`
         self.in_flight: list[Write] = []  # handed to the host, oldest first
+        self.gone_topics: list[tuple[str, bytes]] = []  # deleted ones whose offsets may be in the log still
         self.skipped_types: set[int] = set()
         self._bulk = BulkReplay(state.offsets)
 
@@ -186,6 +188,10 @@ class Shard:
                 session.heard_from(self.state, group, member, now)
             if len(group.members) > self.state.config.max_size:
                 prepare_rebalance(self.state, group, now, "over capacity", "", out)
+        if self.gone_topics:
+            out.records += forget_topics(self.state, self.gone_topics).records
+        if not out.records:
+            self.gone_topics = []
         return out
 
     def fail(self, problem: MalformedMessage) -> None:

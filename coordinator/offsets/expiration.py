@@ -75,10 +75,12 @@ def _is_expired(shard: ShardState, group: ClassicGroup, committed: CommittedOffs
 
 def forget_topics(shard: ShardState, deleted: Iterable[tuple[str, bytes]]) -> Outcome:
     """Tombstones for all offsets of deleted topics, given by name and id."""
-    ids = dict(deleted)
+    ids: dict[str, set[bytes]] = {}
+    for name, topic_id in deleted:
+        ids.setdefault(name, {NO_UUID}).add(topic_id)
     places: dict[Place, None] = {}
     for place, offset in shard.offsets.all_offsets():
         topic = place[1]
-        if topic in ids and offset.topic_id in (NO_UUID, ids[topic]):
+        if topic in ids and offset.topic_id in ids[topic]:
             places[place] = None
     return Outcome([offset_tombstone(*place) for place in places])

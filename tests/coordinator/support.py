@@ -21,7 +21,7 @@ from broker.recurring import MAX_BYTES, Recurring, remember
 from coordinator.classic.heartbeat import GO_ON
 from coordinator.classic.session import Pulse
 from coordinator.config import GroupConfig
-from coordinator.offsets.expiration import expire_offsets, forget_topics
+from coordinator.offsets.expiration import expire_offsets
 from coordinator.outcome import PARKED, Outcome
 from coordinator.runtime import Handler, Runtime, Write
 from coordinator.shard import Shard, Status
@@ -311,9 +311,7 @@ class Host:
         self.settle()
 
     def delete_topic(self, name: str) -> None:
-        topic_id = self.topics.delete(name)
-        for shard in self.runtime.shards:
-            self.runtime.commit(shard, forget_topics(shard.state, [(name, topic_id)]))
+        self.runtime.topics_deleted([(name, self.topics.delete(name))])
         self.settle()
 
     # --- looking

@@ -230,6 +230,41 @@ def test_an_offset_without_a_topic_id_goes_with_the_name(host: Host) -> None:
     assert fetch(host, "g") == {}
 
 
+def test_a_topic_deleted_while_a_shard_is_loading_is_forgotten_there_too(host: Host) -> None:
+    commit(host, "g", {ORDERS: 1, PAYMENTS: 2})
+    host.crash(load=False)
+    host.delete_topic("orders")
+    host.topics.create("orders", 12)
+    host.delete_topic("orders")
+    host.topics.create("orders", 12)
+    host.load()
+    assert fetch(host, "g") == {PAYMENTS: 2}
+    commit(host, "g", {ORDERS: 3})
+    host.crash()
+    assert fetch(host, "g") == {ORDERS: 3, PAYMENTS: 2}
+
+
+def test_a_topic_whose_tombstones_the_disk_refuses_is_forgotten_when_the_shard_is_back(host: Host) -> None:
+    commit(host, "g", {ORDERS: 1, PAYMENTS: 2})
+    host.disk.is_slow = True
+    host.delete_topic("orders")
+    host.disk_fails()
+    host.topics.create("orders", 12)
+    host.load()
+    assert fetch(host, "g") == {PAYMENTS: 2}
+    host.crash()
+    assert fetch(host, "g") == {PAYMENTS: 2}
+
+
+def test_a_deleted_topic_is_not_remembered_longer_than_needed(host: Host) -> None:
+    commit(host, "g", {ORDERS: 1})
+    host.delete_topic("orders")
+    host.crash(load=False)
+    host.delete_topic("payments")
+    host.load()
+    assert [shard.gone_topics for shard in host.runtime.shards] == [[] for _ in host.runtime.shards]
+
+
 def test_joining_members_are_not_disturbed_by_the_check(host: Host) -> None:
     joined(host, "a", "b")
     host.expire_offsets()
