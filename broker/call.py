@@ -34,7 +34,7 @@ class Call:
         self.version = route.version
         self.client_id = client_id
         self.correlation_id: int
-        self.now: int  # wall clock, milliseconds since 1970
+        self.now: int  # as broker.clock says it, milliseconds since 1970
         self.started: float  # the event loop's clock
 
     @property

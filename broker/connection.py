@@ -12,11 +12,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from struct import Struct
-from time import time, time_ns
+from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
 from broker.api_table import Route, UnsupportedRequest
 from broker.call import NO_ANSWER, PARKED, Call
+from broker.clock import CLOCK
 from broker.recurring import MAX_BYTES as MAX_RECURRING_BYTES
 from broker.recurring import Recurring, RecurringHeartbeats, remember
 from broker.sending import MIN_BYTES, CutShort, FileSender, read_parts
@@ -118,7 +119,8 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if (beat := self._beat) is not None:
-            if data[12:] == beat.rest and data[:8] == beat.start and beat.pulse.beats(time_ns() // 1_000_000):
+            now = monotonic_ns() // 1_000_000 + CLOCK.offset_ms
+            if data[12:] == beat.rest and data[:8] == beat.start and beat.pulse.beats(now):
                 self._transport.write(beat.before + data[8:12] + beat.after)
                 self._has_beaten = True
                 return
@@ -214,7 +216,7 @@ class Connection(asyncio.Protocol):
                 known = self._recurring[kind] = remember(known, route, call, frame[pos:], request)
         self._parked = call
         call.correlation_id = correlation_id
-        call.now = int(time() * 1000)
+        call.now = monotonic_ns() // 1_000_000 + CLOCK.offset_ms  # CLOCK.now_ms(), without a call
         call.started = self.last_active
         try:
             response = route.handler(server.broker, request, call)

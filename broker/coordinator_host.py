@@ -12,9 +12,10 @@ import logging
 from collections.abc import Iterator
 from random import Random
 from secrets import randbits
-from time import time
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from broker.clock import CLOCK, Clock
 from broker.rebalances import Rebalances
 from broker.topics.catalog import CONSUMER_OFFSETS, Topic
 from broker.topics.delayed_fetch import appended
@@ -39,9 +40,10 @@ RELOAD_DELAY_S = 1.0
 
 
 class CoordinatorHost:
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, clock: Clock = CLOCK) -> None:
         config = broker.config
         self._broker = broker
+        self._clock = clock
         self._sync_before_reply = config.kohort_offsets_sync_before_reply
         topic = broker.catalog.get(CONSUMER_OFFSETS)
         count = len(topic.partitions) if topic is not None else config.offsets_topic_num_partitions
@@ -71,7 +73,7 @@ class CoordinatorHost:
         for shard in self.runtime.shards:
             log = self._log(shard)
             if log is None or log.log_end_offset == 0:
-                self.runtime.commit(shard, shard.loaded(now_ms()))
+                self.runtime.commit(shard, shard.loaded(self._clock.now_ms()))
             else:
                 to_load.append((shard, log))
         at_once = sum(log.size_bytes for _, log in to_load) <= LOAD_AT_ONCE_BYTES
@@ -100,16 +102,16 @@ class CoordinatorHost:
     def _go_on_loading(self, shard: Shard, steps: Iterator[None], at_once: bool = False) -> None:
         if self.runtime.shards[shard.partition] is not shard:
             return
-        until = time() + LOAD_STEP_S
+        until = monotonic() + LOAD_STEP_S
         try:
             for _ in steps:
-                if not at_once and time() > until:
+                if not at_once and monotonic() > until:
                     self._broker.call_soon(lambda: self._go_on_loading(shard, steps))
                     return
         except (MalformedMessage, StorageError, OSError) as problem:
             shard.fail(MalformedMessage(str(problem)))
             return
-        self.runtime.commit(shard, shard.loaded(now_ms()))
+        self.runtime.commit(shard, shard.loaded(self._clock.now_ms()))
         self._after()
 
     # --- requests
@@ -170,20 +172,31 @@ class CoordinatorHost:
         if self._timer is not None:
             self._timer.cancel()
         self._timer_deadline = deadline
-        self._timer = self._broker.call_later(max(0, deadline - now_ms()) / 1000, self._time_is_up)
+        self._timer = self._broker.call_later(max(0, deadline - self._clock.now_ms()) / 1000, self._time_is_up)
 
     def _time_is_up(self) -> None:
         self._timer = self._timer_deadline = None
         try:
-            self.runtime.expire(now_ms())
+            self.runtime.expire(self._clock.now_ms())
         finally:  # also after a bug: other groups have deadlines too
             self._after()
             self._arm(self.runtime.next_deadline())
 
+    def follow_the_clock(self) -> None:
+        """To be called about once per second: if the wall clock was set, deadlines stay as far away as they were."""
+        step_ms = self._clock.catch_up()
+        if step_ms:
+            logger.warning(
+                "the clock was set by %+d ms; sessions and rebalances are not shorter or longer by that", step_ms
+            )
+            if self._timer_deadline is not None:
+                self._timer_deadline += step_ms
+            self.runtime.clock_moved(step_ms)
+
     def _check_retention(self) -> None:
         for shard in self.runtime.shards:
             if shard.status is Status.ACTIVE:
-                self.runtime.commit(shard, expire_offsets(shard.state, now_ms()))
+                self.runtime.commit(shard, expire_offsets(shard.state, self._clock.now_ms()))
         self._broker.call_later(self.runtime.config.retention_check_interval_ms / 1000, self._check_retention)
         self._after()
 
@@ -196,7 +209,7 @@ class CoordinatorHost:
 
     def _turn(self) -> None:
         self._turn_is_due = False
-        now = now_ms()
+        now = self._clock.now_ms()
         for write in self.runtime.take_writes(now):
             if write.problem is not None:
                 # Not to be tried again: the same request would only fail the shard once more.
@@ -241,7 +254,7 @@ class CoordinatorHost:
     def _reload(self, partition: int) -> None:
         shard = self.runtime.shards[partition]
         try:
-            log = self._broker.logs.reopen(CONSUMER_OFFSETS, partition, now_ms())
+            log = self._broker.logs.reopen(CONSUMER_OFFSETS, partition, self._clock.now_ms())
         except (StorageError, OSError) as problem:
             logger.error("%s-%d is still not usable: %s", CONSUMER_OFFSETS, partition, problem)
             self._broker.call_later(RELOAD_DELAY_S, lambda: self._reload(partition))
@@ -252,7 +265,3 @@ class CoordinatorHost:
         """Write what is due; parked members find the broker gone and come back to the next one."""
         if self.runtime.dirty:
             self._turn()
-
-
-def now_ms() -> int:
-    return int(time() * 1000)

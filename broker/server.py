@@ -126,7 +126,8 @@ class Server:
         return len(self._connections)
 
     def _sweep(self) -> None:
-        """Hang up on those who are silent for too long, or never finish a frame."""
+        """Hang up on those who are silent for too long, or never finish a frame. And look at the clock."""
+        self.broker.coordinator.follow_the_clock()
         config = self.broker.config
         now = self.loop.time()
         idle_s = config.connections_max_idle_ms / 1000

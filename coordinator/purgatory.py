@@ -59,6 +59,10 @@ class Purgatory:
             del self._watched[key]
             found[1].complete(now, out)
 
+    def clock_moved(self, by_ms: int) -> None:
+        """All deadlines stay as far away as they were."""
+        self._heap = [(deadline + by_ms, sequence, key) for deadline, sequence, key in self._heap]
+
     def next_deadline(self) -> int | None:
         heap = self._heap
         while heap:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from coordinator.classic import session
 from coordinator.classic.session import Pulse, find_pulse
 from coordinator.config import GroupConfig
 from coordinator.failures import failed_response, unavailable_response
@@ -206,6 +207,15 @@ class Runtime:
     def next_deadline(self) -> int | None:
         deadlines = (shard.state.purgatory.next_deadline() for shard in self.shards)
         return min((each for each in deadlines if each is not None), default=None)
+
+    def clock_moved(self, by_ms: int) -> None:
+        """What is `now` from now on is another time than it was. What waits does not wait longer or shorter by that."""
+        for shard in self.shards:
+            shard.state.purgatory.clock_moved(by_ms)
+            for group in shard.state.groups.values():
+                group.join_phase_started += by_ms
+                for member in group.members.values():
+                    session.clock_moved(member, by_ms)
 
     def expire(self, now: int) -> None:
         for shard in self.shards:

@@ -1,0 +1,80 @@
+"""Somebody sets the machine's clock: the broker follows, and nobody's session or rebalance is shorter or longer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from broker.clock import LEAST_STEP_MS, Clock
+from broker.coordinator_host import CoordinatorHost
+from coordinator.outcome import Outcome
+from protocol.api_keys import ApiKey
+from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from tests.broker.broker_box import START_MS, BrokerBox, FakeConnection
+
+HOUR_MS = 3_600_000
+
+
+class Machine:
+    """A wall clock that can be set, and a steady one that goes on."""
+
+    def __init__(self) -> None:
+        self.wall_ms = START_MS
+        self.steady_ms = 5_000
+        self.clock = Clock(lambda: self.wall_ms * 1_000_000, lambda: self.steady_ms * 1_000_000)
+
+    def wait(self, ms: int) -> None:
+        self.wall_ms += ms
+        self.steady_ms += ms
+
+
+def test_time_passes_as_the_steady_clock_says() -> None:
+    machine = Machine()
+    assert machine.clock.now_ms() == START_MS
+    machine.wait(1_000)
+    assert machine.clock.catch_up() == 0
+    assert machine.clock.now_ms() == START_MS + 1_000
+
+
+@pytest.mark.parametrize("step_ms", [HOUR_MS, -HOUR_MS, LEAST_STEP_MS])
+def test_a_step_comes_in_at_one_moment(step_ms: int) -> None:
+    machine = Machine()
+    machine.wall_ms += step_ms
+    assert machine.clock.now_ms() == START_MS
+    assert machine.clock.catch_up() == step_ms
+    assert machine.clock.now_ms() == START_MS + step_ms
+    assert machine.clock.catch_up() == 0
+
+
+def test_less_than_a_step_is_let_be() -> None:
+    machine = Machine()
+    machine.wall_ms += LEAST_STEP_MS - 1
+    assert machine.clock.catch_up() == 0
+    assert machine.clock.now_ms() == START_MS
+
+
+@pytest.mark.parametrize("step_ms", [HOUR_MS, -HOUR_MS])
+def test_a_first_rebalance_takes_its_time_and_not_that_of_the_clock(tmp_path: Path, step_ms: int) -> None:
+    machine = Machine()
+    box = BrokerBox(tmp_path, kohort_offsets_sync_before_reply="false", group_initial_rebalance_delay_ms="3000")
+    coordinator = box.broker.coordinator = CoordinatorHost(box.broker, machine.clock)
+    coordinator.start()
+
+    def wait(ms: int) -> None:
+        machine.wait(ms)
+        box.pass_time(ms)
+
+    client = FakeConnection()
+    request = JoinGroupRequest("g", 10_000, 10_000, "", None, "consumer", [JoinGroupRequestProtocol("range", b"")])
+    box.now = machine.clock.now_ms()
+    box.send(ApiKey.JOIN_GROUP, request, 3, client=client)
+    wait(1_000)
+    machine.wall_ms += step_ms
+    coordinator.follow_the_clock()
+    coordinator.commit(coordinator.runtime.shard_of("g"), Outcome())
+    wait(1_999)
+    assert client.answers == []
+    wait(1)
+    assert [answer.error_code for answer in client.answers] == [0]
+    box.close()
