@@ -1,17 +1,20 @@
 """Where operations wait, each with a deadline: for the rest of a group, for a member's next sign of life.
 
 One heap of deadlines for all of them. Watching again under the same key replaces what was watched; the old entry stays
-in the heap and is passed over when it comes up. Nothing here reads a clock: the host says what time it is.
+in the heap and is passed over when it comes up, unless so many are stale that all of them are dropped. Nothing here
+reads a clock: the host says what time it is.
 """
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Protocol
 
 from coordinator.outcome import Outcome
 
 Key = tuple[str, ...]
+
+SPARE_ENTRIES = 1_000
 
 
 class DelayedOperation(Protocol):
@@ -45,6 +48,14 @@ class Purgatory:
         self._watched[key] = (self._sequence, operation)
         self.changed = True
         heappush(self._heap, (deadline, self._sequence, key))
+        if len(self._heap) > 2 * len(self._watched) + SPARE_ENTRIES:
+            self._drop_stale()
+
+    def _drop_stale(self) -> None:
+        """What was replaced or cancelled would come up by itself, but a rebalance timeout can be 24 days."""
+        current = {sequence for sequence, _ in self._watched.values()}
+        self._heap = [entry for entry in self._heap if entry[1] in current]
+        heapify(self._heap)
 
     def cancel(self, key: Key) -> None:
         self._watched.pop(key, None)
