@@ -20,6 +20,7 @@ from protocol.error_codes import ErrorCode
 from protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from protocol.messages.sync_group import SyncGroupResponse
 
+MAX_TOLD = 1_000  # characters of a cause, which clients give, and of the names of thousands of members at once
 LEAST_WAIT_AGAIN_MS = 100  # a rebalance timeout of 0 is allowed, and waiting again for 0 ms would never end
 
 
@@ -45,7 +46,7 @@ def prepare_rebalance(shard: ShardState, group: ClassicGroup, now: int, cause: s
     group.pending_syncs.clear()
     was_empty = group.state is EMPTY
     group.transition_to(PREPARING_REBALANCE, now)
-    group.join_phase_started, group.cause, group.trigger = now, cause, trigger
+    group.join_phase_started, group.cause, group.trigger = now, cause[:MAX_TOLD], trigger[:MAX_TOLD]
     if was_empty:
         delay = shard.config.initial_rebalance_delay_ms
         remaining = max(group.max_rebalance_timeout_ms() - delay, 0)

@@ -21,6 +21,7 @@ from coordinator.classic.delayed_join import (
 from coordinator.classic.group import ClassicGroup, empty_group_record
 from coordinator.classic.member import Member, Protocols
 from coordinator.classic.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
+from coordinator.classic.sync_group import is_too_large
 from coordinator.outcome import PARKED, Call, Outcome
 from coordinator.shard_state import ShardState
 from protocol.error_codes import ErrorCode
@@ -205,7 +206,10 @@ def _replace_static_member(
     member = _take_over(shard, group, old, member_id, request, protocols, call)
     session.heard_from(shard, group, member, call.now)
     if group.state is STABLE and group.select_protocol() == group.protocol_name:
-        return _rejoin_without_rebalance(shard, group, member, leader_before, call, out)
+        record = group.to_record(None, group.state_timestamp, headers=False)
+        if not is_too_large(record, shard.config.max_message_bytes):  # else SyncGroup will say so to all of them
+            out.records.append(record)
+            return _rejoin_without_rebalance(shard, group, member, leader_before, call)
     member.awaiting_join = call
     member.joined_at = call.now
     rebalance_or_go_on(shard, group, call.now, "static member replaced", member_id, out)
@@ -252,9 +256,8 @@ def _take_over(
 
 
 def _rejoin_without_rebalance(
-    shard: ShardState, group: ClassicGroup, member: Member, leader_before: str | None, call: Call, out: Outcome
+    shard: ShardState, group: ClassicGroup, member: Member, leader_before: str | None, call: Call
 ) -> JoinGroupResponse:
-    out.records.append(group.to_record(None, group.state_timestamp, headers=False))
     response = join_response(group, member)
     if call.version >= FIRST_VERSION_WITH_SKIP_ASSIGNMENT:
         response.skip_assignment = member.member_id == group.leader_id

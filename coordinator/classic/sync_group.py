@@ -68,7 +68,7 @@ def _assign(shard: ShardState, group: ClassicGroup, request: SyncGroupRequest, c
     """The leader's word: one record, and an answer to everyone who waits for it."""
     assignments = {each.member_id: each.assignment for each in request.assignments}
     record = group.to_record(assignments, group.state_timestamp, shard.config.audit_headers)
-    if _is_too_large(record, shard.config.max_message_bytes):
+    if is_too_large(record, shard.config.max_message_bytes):
         return _cannot_be_kept(shard, group, call)
     out = Outcome([record])
     out.events.append(rebalanced(group, assignments, call.now))
@@ -82,11 +82,14 @@ def _assign(shard: ShardState, group: ClassicGroup, request: SyncGroupRequest, c
     return out
 
 
-def _is_too_large(record: Record, max_bytes: int) -> bool:
+def is_too_large(record: Record, max_bytes: int) -> bool:
     """Nearly no record is anywhere near it: only those are packed to know."""
     assert record.value is not None
     members = record.value.members
-    at_most = sum(len(m.subscription) + len(m.assignment) + 3 * len(m.member_id) + USUAL_MEMBER_BYTES for m in members)
+    at_most = sum(
+        len(m.subscription) + len(m.assignment) + 3 * (len(m.member_id) + len(m.client_id)) + USUAL_MEMBER_BYTES
+        for m in members
+    )
     return at_most > max_bytes // 4 and batch_bytes(record) > max_bytes
 
 

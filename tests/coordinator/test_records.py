@@ -207,6 +207,14 @@ def test_an_operation_that_does_not_fit_into_one_batch_is_split() -> None:
     assert len(fetched(send_fetch(host, "g"))) == 1_000
 
 
+def test_many_who_go_at_once_do_not_make_a_record_that_no_log_takes() -> None:
+    host = Host()
+    joined(host, *[f"{number} {'c' * 32_000}" for number in range(40)], session_timeout_ms=100_000)
+    host.advance(30_000)  # nobody sends SyncGroup: all of them are the reason why the group is empty
+    assert host.state("g") == "Empty"
+    assert all(len(batch) < 1_048_588 for batch in host.disk.batches[host.shard_of("g").partition])
+
+
 def test_the_cause_of_a_generation_stands_in_the_record_headers_unless_turned_off() -> None:
     host = Host()
     a, _ = stable(host, "a", "b")

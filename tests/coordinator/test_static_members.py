@@ -33,6 +33,17 @@ def leader_of(members: list[Member]) -> Member:
 # --- in Stable
 
 
+def test_metadata_that_no_log_takes_does_not_get_there_without_a_rebalance() -> None:
+    host = Host()
+    one, two = static_members(host, "one", "two")
+    _, call = comes_back(host, two, protocols=protocols("range", metadata=bytes(1_048_588)))
+    assert not call.is_answered
+    assert host.state("g") == "PreparingRebalance"
+    one.join()
+    assert (call.error, call.answer.generation_id) == (NONE, 2)
+    assert one.learn().sync({}).error is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
 def test_in_stable_it_takes_over_without_a_rebalance() -> None:
     host = Host()
     _, old = static_members(host, "one", "two")

@@ -4,7 +4,7 @@ import pytest
 
 from protocol.error_codes import ErrorCode
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from tests.coordinator.members import Member, assign, joined, protocols, stable, subscription
+from tests.coordinator.members import Member, assign, complete_joins, joined, protocols, stable, subscription
 from tests.coordinator.support import Host
 
 VERSIONS = range(6)
@@ -153,6 +153,14 @@ def test_an_assignment_that_no_log_takes_is_an_error_for_all_and_a_reason_to_reb
     assert [leading.error, waiting.error] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
     assert [each.heartbeat() for each in (a, b)] == [ErrorCode.REBALANCE_IN_PROGRESS] * 2
     assert host.state("g") == "PreparingRebalance"
+
+
+def test_members_with_long_client_ids_can_be_too_much_for_a_log_as_well() -> None:
+    host = Host()
+    members = [Member(host, name="c" * 32_000, instance_id=f"desk {number}") for number in range(40)]
+    leader, *others = complete_joins(host, members)
+    waiting = others[0].sync()
+    assert [leader.sync({}).error, waiting.error] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
 
 
 def test_a_second_sync_of_the_leader_changes_nothing() -> None:
