@@ -84,6 +84,16 @@ def fail_on(code: int, what: str) -> None:
         raise ClientError(f"{what}: {why(code)}")
 
 
+def must_be_alone(client: Client) -> None:
+    """We speak to one broker. Others of a cluster would have groups that are not listed, and logs without an end."""
+    brokers = client.send(ApiKey.METADATA, MetadataRequest([], False)).brokers
+    if len(brokers) > 1:
+        raise ClientError(
+            f"{client.address} is one of {len(brokers)} brokers and knows only a part of the groups:"
+            " ask this cluster with kafka-consumer-groups"
+        )
+
+
 def wait_for_coordinator(client: Client, group_id: str) -> DescribedGroup:
     """The group, once somebody answers for it. A fresh Kafka makes its offsets topic when it is first asked for a
     coordinator, and any broker that has just started loads its groups."""

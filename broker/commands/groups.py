@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from typing import Any
 
 from broker import group_client
 from broker.client import Client, ClientError
-from broker.commands.common import broker_options, with_broker
+from broker.commands.common import Action, broker_options, with_broker
 from broker.commands.delete_offsets import add_delete_offsets_arguments, delete_offsets
 from broker.commands.reset_offsets import add_reset_arguments, reset_offsets
-from broker.group_client import PartitionRow
 from broker.terminal import complain, printable, table
 from protocol.api_keys import ApiKey
 from protocol.messages.delete_groups import DeleteGroupsRequest
@@ -21,26 +21,37 @@ STATES = (
     "Assigning", "CompletingRebalance", "Dead", "Empty", "NotReady", "PreparingRebalance", "Reconciling", "Stable"
 )  # fmt: skip
 
+OFFSET_HEADS = ("TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID")
+MEMBER_HEADS = ("CONSUMER-ID", "INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "ASSIGNMENT")
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     common = broker_options()
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     listed = actions.add_parser("list", parents=[common], help="all groups, with state and type")
     listed.add_argument("--state", action="append", default=[], metavar="STATE[,STATE]", help="only groups in these")
-    listed.set_defaults(run=with_broker(_list))
+    listed.set_defaults(run=_with_lone_broker(_list))
     described = actions.add_parser("describe", parents=[common], help="state, members, offsets and lag")
     described.add_argument("group", nargs="*", help="default: all")
     described.add_argument("--members", action="store_true", help="who is in it, and what they own")
-    described.set_defaults(run=with_broker(_describe))
+    described.set_defaults(run=_with_lone_broker(_describe))
     deleted = actions.add_parser("delete", parents=[common], help="groups without members, with their offsets")
     deleted.add_argument("group", nargs="+")
-    deleted.set_defaults(run=with_broker(_delete))
+    deleted.set_defaults(run=_with_lone_broker(_delete))
     forget = actions.add_parser("delete-offsets", parents=[common], help="of topics that a group does not consume")
     add_delete_offsets_arguments(forget)
-    forget.set_defaults(run=with_broker(delete_offsets))
+    forget.set_defaults(run=_with_lone_broker(delete_offsets))
     reset = actions.add_parser("reset-offsets", parents=[common], help="where a group will go on")
     add_reset_arguments(reset)
-    reset.set_defaults(run=with_broker(reset_offsets))
+    reset.set_defaults(run=_with_lone_broker(reset_offsets))
+
+
+def _with_lone_broker(action: Action) -> Callable[[argparse.Namespace], int]:
+    def act(client: Client, options: argparse.Namespace) -> int:
+        group_client.must_be_alone(client)
+        return action(client, options)
+
+    return with_broker(act)
 
 
 def _list(client: Client, options: argparse.Namespace) -> int:
@@ -69,6 +80,8 @@ def _describe(client: Client, options: argparse.Namespace) -> int:
     shown = [_description(client, name) for name in names]
     if options.json:
         print(json.dumps(shown, indent=2))
+    elif not names:
+        complain("there are no groups")
     else:
         for group in shown:
             _print_group(group, options.members)
@@ -106,17 +119,18 @@ def _print_group(group: dict[str, Any], members: bool) -> None:
     if group["state"] == group_client.DEAD:
         return
     assignor = f", assignor {group['assignor']}" if group["assignor"] else ""
-    count = f"{len(group['members'])} members" if group["members"] is not None else "its members are not shown"
+    count = "its members are not shown" if group["members"] is None else _count(len(group["members"]))
     kind = f"{group['type']} group" if group["type"] != group_client.CLASSIC else "group"
     print(printable(f"{kind} {group['group']}: {group['state']}, {count}{assignor}"))
-    heads: tuple[str, ...]
     if members and group["members"] is not None:
-        heads = ("CONSUMER-ID", "INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "ASSIGNMENT")
-        print(table(heads, [_member_row(member) for member in group["members"]]))
+        print(table(MEMBER_HEADS, [_member_row(member) for member in group["members"]]))
     else:
-        heads = tuple(name.upper().replace("_", "-") for name in PartitionRow._fields)
-        print(table(heads, [tuple(row.values()) for row in group["partitions"]]))
+        print(table(OFFSET_HEADS, [tuple(row.values()) for row in group["partitions"]]))
     print()
+
+
+def _count(members: int) -> str:
+    return "1 member" if members == 1 else f"{members} members"
 
 
 def _member_row(member: dict[str, Any]) -> tuple[Any, ...]:

@@ -229,6 +229,23 @@ def test_a_group_with_members_keeps_its_offsets(operator: Operator) -> None:
     member.leave()
 
 
+# --- describe
+
+
+def test_groups_and_members_are_shown_under_the_names_that_kafka_gives_them(operator: Operator) -> None:
+    (member,) = operator.story.stable(group="shown", protocols=(("range", subscription(ORDERS)),))
+    member.commit({(ORDERS, 0): 4})
+    title, heads, row, _ = operator.groups("describe", "shown").stdout.split("\n", 3)
+    assert title == "group shown: Stable, 1 member, assignor range"
+    heads = " ".join(heads.split())
+    assert heads == "TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID"
+    assert row.split()[:5] == [ORDERS, "0", "4", "10", "6"]
+    members = operator.groups("describe", "shown", "--members").stdout.splitlines()
+    assert members[1].split()[0] == "CONSUMER-ID"
+    assert members[2].split()[0] == member.id
+    member.leave()
+
+
 # --- delete-offsets
 
 
@@ -334,6 +351,16 @@ def answer_once(server: socket.socket, answer: bytes) -> None:
         connection.sendall(answer)
         with suppress(ConnectionResetError):  # the client hangs up, and need not have read everything
             connection.recv(1 << 16)
+
+
+def test_a_broker_without_groups_says_so(tmp_path: Path) -> None:
+    with GroupBroker(tmp_path) as broker:
+        operator = Operator(broker.address)
+        described, listed = operator.groups("describe"), operator.groups("list")
+        as_json = operator.groups("describe", "--json")
+    assert (described.returncode, described.stdout, described.stderr) == (0, "", "kohort: there are no groups\n")
+    assert listed.stdout.split() == ["GROUP", "TYPE", "PROTOCOL", "STATE"]
+    assert json.loads(as_json.stdout) == []
 
 
 def test_questions_wait_for_a_broker_that_is_still_loading_its_groups(tmp_path: Path) -> None:

@@ -39,18 +39,33 @@ share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 """
 
+# What is different for a second broker, which leaves the controller to the first. Of two lines the later one counts.
+SECOND = """\
+process.roles=broker
+node.id=2
+listeners=PLAINTEXT://127.0.0.1:{port}
+controller.quorum.voters=1@127.0.0.1:{controller_port}
+"""
+
 
 class KafkaServer:
     """Formats the folder, starts, waits until it answers; stops at the end of the `with` block."""
 
-    def __init__(self, folder: Path, settings: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, settings: dict[str, str] | None = None, *, second_of: KafkaServer | None = None
+    ) -> None:
+        """`second_of` makes it the second broker of that one's cluster."""
         self.folder = folder
         self.data = folder / "data"
         self.console = folder / "console.txt"
         folder.mkdir(parents=True, exist_ok=True)
-        port, controller_port = free_ports(2)
+        port, self._controller_port = free_ports(2)
+        self._cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
         self.address = f"127.0.0.1:{port}"
-        text = PROPERTIES.format(port=port, controller_port=controller_port, data=self.data)
+        text = PROPERTIES.format(port=port, controller_port=self._controller_port, data=self.data)
+        if second_of is not None:
+            self._cluster_id = second_of._cluster_id
+            text += SECOND.format(port=port, controller_port=second_of._controller_port)
         text += "".join(f"{name}={value}\n" for name, value in (settings or {}).items())
         self._properties = folder / "server.properties"
         self._properties.write_text(text, encoding="utf-8")
@@ -59,8 +74,7 @@ class KafkaServer:
         self._wait_until_it_answers()
 
     def _format(self) -> None:
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
-        arguments = ["format", "-t", cluster_id, "-c", str(self._properties)]
+        arguments = ["format", "-t", self._cluster_id, "-c", str(self._properties)]
         command = [*_java("-XX:TieredStopAtLevel=1"), "kafka.tools.StorageTool", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=START_TIMEOUT_S)
         assert done.returncode == 0, done.stdout + done.stderr

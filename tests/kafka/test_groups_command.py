@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
+from broker.client import Client
+from protocol.api_keys import ApiKey
+from protocol.messages.metadata import MetadataRequest, MetadataResponseBroker
 from tests.broker.test_groups_command import Operator
 from tests.kafka.server import KafkaServer
 
@@ -35,6 +38,20 @@ def test_the_first_question_waits_until_kafka_has_made_its_offsets_topic(
     operator: Operator, question: tuple[str, ...], answer: str
 ) -> None:
     assert operator.refused(*question) == answer
+
+
+def test_one_broker_of_several_is_not_taken_for_the_whole_cluster(tmp_path: Path) -> None:
+    with KafkaServer(tmp_path / "first") as first, KafkaServer(tmp_path / "second", second_of=first) as second:
+        operator = Operator(second.address)
+        operator.peer.wait_until(lambda: len(brokers_of(second.address)) == 2, "two brokers")
+        for question in (("list",), ("describe", "any"), ("delete", "any")):
+            assert operator.refused(*question).startswith(f"{second.address} is one of 2 brokers")
+
+
+def brokers_of(address: str) -> Sequence[MetadataResponseBroker]:
+    with Client(address) as client:
+        brokers: Sequence[MetadataResponseBroker] = client.send(ApiKey.METADATA, MetadataRequest([], False)).brokers
+        return brokers
 
 
 def test_a_group_of_the_newer_protocol_keeps_its_offsets_while_it_has_members(operator: Operator) -> None:
