@@ -6,12 +6,18 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from urllib.request import urlopen
 
+from broker import group_client
+from broker.client import Client
 from coordinator.partitioner import partition_of
+from protocol.api_keys import ApiKey
+from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.clients.kohort import KohortProcess
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
+OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
 
 
 def test_the_story_of_the_readme_is_true(tmp_path: Path) -> None:
@@ -35,6 +41,39 @@ def test_the_story_of_the_readme_is_true(tmp_path: Path) -> None:
 
 def test_the_readme_dumps_the_partition_that_its_group_belongs_to() -> None:
     assert f"__consumer_offsets-{partition_of('billing', 50)}" in README
+
+
+def test_the_copy_of_offsets_that_the_operations_page_keeps_can_be_brought_back(tmp_path: Path) -> None:
+    commands = re.findall(r"^    (kohort groups reset-offsets billing .*)$", OPERATIONS, re.MULTILINE)
+    assert ["--export" in commands[0], "--from-file" in commands[1]] == [True, True]
+    with KohortProcess(tmp_path) as broker, Client(broker.address) as client:
+        client.send(ApiKey.CREATE_TOPICS, CreateTopicsRequest([CreatableTopic("orders", 2, 1)]))
+        group_client.commit(client, "billing", {("orders", 0): 0, ("orders", 1): 0})
+        for command in commands:
+            script = f"PATH={Path(sys.executable).parent}:$PATH; " + command.replace(
+                "billing ", f"billing --bootstrap-server {broker.address} ", 1
+            )
+            done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=60, cwd=tmp_path)
+            assert done.returncode == 0, done.stderr
+        assert (tmp_path / "billing.csv").read_text() == "orders,0,0\norders,1,0\n"
+
+
+def test_the_operations_page_names_every_metric_and_no_other(tmp_path: Path) -> None:
+    named = set(re.findall(r"`(kohort_[a-z_]+)`", OPERATIONS.partition("## Metrics")[2]))
+    with KohortProcess(tmp_path, kohort_metrics_port="0") as broker:
+        assert broker.process.stdout is not None
+        with urlopen(broker.process.stdout.readline().split()[-1]) as page:
+            shown = set(re.findall(r"^# TYPE (\w+) ", page.read().decode(), re.MULTILINE))
+    assert named == shown
+
+
+def test_every_action_of_groups_stands_on_the_operations_page() -> None:
+    kohort = str(Path(sys.executable).with_name("kohort"))
+    shown = subprocess.run([kohort, "groups", "--help"], capture_output=True, text=True, timeout=60).stdout
+    actions = re.findall(r"^    ([a-z-]+)(?: |$)", shown, re.MULTILINE)
+    assert "delete-offsets" in actions
+    for action in actions:
+        assert f"kohort groups {action} " in OPERATIONS
 
 
 def test_every_file_that_the_documentation_links_to_is_there() -> None:
