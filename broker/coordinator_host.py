@@ -194,11 +194,17 @@ class CoordinatorHost:
             self.runtime.clock_moved(step_ms)
 
     def _check_retention(self) -> None:
-        for shard in self.runtime.shards:
-            if shard.status is Status.ACTIVE:
-                self.runtime.commit(shard, expire_offsets(shard.state, self._clock.now_ms()))
+        """One shard per turn: a million offsets take most of a second, and clients wait meanwhile."""
         self._broker.call_later(self.runtime.config.retention_check_interval_ms / 1000, self._check_retention)
-        self._after()
+        self._check_shards(iter(range(len(self.runtime.shards))))
+
+    def _check_shards(self, partitions: Iterator[int]) -> None:
+        for partition in partitions:
+            shard = self.runtime.shards[partition]
+            if shard.status is Status.ACTIVE and shard.state.groups:
+                self._broker.call_soon(lambda: self._check_shards(partitions))
+                self.commit(shard, expire_offsets(shard.state, self._clock.now_ms()))
+                return
 
     def topics_deleted(self, topics: list[Topic]) -> None:
         """Offsets of a topic go with it."""

@@ -79,8 +79,7 @@ def forget_topics(shard: ShardState, deleted: Iterable[tuple[str, bytes]]) -> Ou
     for name, topic_id in deleted:
         ids.setdefault(name, {NO_UUID}).add(topic_id)
     places: dict[Place, None] = {}
-    for place, offset in shard.offsets.all_offsets():
-        topic = place[1]
-        if topic in ids and offset.topic_id in ids[topic]:
+    for place, offset in shard.offsets.of_topics(ids):
+        if offset.topic_id in ids[place[1]]:
             places[place] = None
     return Outcome([offset_tombstone(*place) for place in places])

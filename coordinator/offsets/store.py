@@ -9,7 +9,7 @@ places when somebody looks at their group (`_settle`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from itertools import count as counting
 from itertools import repeat
@@ -88,6 +88,16 @@ class OffsetStore:
                     yield (group_id, topic, partition), offset
         for pending in self._pending.values():
             yield from pending.items()
+
+    def of_topics(self, names: Collection[str]) -> Iterator[tuple[Place, CommittedOffset]]:
+        """The same of some topics, without a look at all the others."""
+        self._settle_all()
+        for group_id, topics in self._groups.items():
+            for name in names:
+                for partition, offset in topics.get(name, {}).items():
+                    yield (group_id, name, partition), offset
+        for pending in self._pending.values():
+            yield from ((place, offset) for place, offset in pending.items() if place[1] in names)
 
     def count(self) -> int:
         self._settle_all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from broker.api_table import ApiTable
 from broker.call import PARKED, Call
+from broker.clock import Clock
 from broker.connection import Connection
 from broker.coordinator_host import CoordinatorHost
 from coordinator.outcome import Outcome, Record
@@ -75,6 +77,40 @@ def test_records_that_cannot_be_packed_fail_their_shard_and_no_other(box: Broker
     again = send_commit(box, "bad")
     box.pass_time()
     assert error_of(again) is ErrorCode.NONE
+
+
+# --- retention
+
+
+def test_offsets_expire_in_one_shard_after_the_other_and_others_have_their_turn_between(tmp_path: Path) -> None:
+    box = BrokerBox(
+        tmp_path, kohort_offsets_sync_before_reply="false", offsets_retention_minutes="1",
+        offsets_retention_check_interval_ms="60000",
+    )  # fmt: skip
+    box.topic()
+    clock = Clock(lambda: box.now * 1_000_000, lambda: box.now * 1_000_000)
+    coordinator = box.broker.coordinator = CoordinatorHost(box.broker, clock)
+    coordinator.start()
+    groups = [f"g{number}" for number in range(5)]
+    for group_id in groups:
+        send_commit(box, group_id)
+    box.pass_time(60_000 - 1)
+    seen: list[int] = []
+
+    def look() -> None:
+        seen.append(sum(len(shard.state.groups) for shard in coordinator.runtime.shards))
+        if len(seen) < 2 * len(groups):
+            box.broker.call_soon(look)
+
+    box.broker.call_later(0.001, look)
+    box.pass_time(1)
+    assert seen[0] == len(groups) - 1  # the check came first
+    assert seen[-1] == 0
+    assert {a - b for a, b in pairwise(seen)} == {0, 1}
+    send_commit(box, "g0")
+    box.pass_time(120_000)
+    assert not shard_of(box, "g0").state.groups
+    box.close()
 
 
 # --- deadlines
