@@ -6,10 +6,11 @@ time it entered its state. Everything about a join phase in progress is soft.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from coordinator.classic.member import Member, Protocols
-from coordinator.classic.protocol_vote import candidates, choose_protocol
+from coordinator.classic.protocol_vote import choose_protocol
 from coordinator.classic.state import ALLOWED_FROM, EMPTY, PREPARING_REBALANCE, STABLE, ClassicGroupState
 from coordinator.outcome import Record
 from protocol.error_codes import ErrorCode
@@ -30,6 +31,7 @@ class ClassicGroup:
         "group_id",
         "join_phase_started",
         "leader_id",
+        "listed",
         "members",
         "new_member_added",
         "pending_joins",
@@ -54,6 +56,7 @@ class ClassicGroup:
         self.protocol_name: str | None = None
         self.leader_id: str | None = None
         self.members: dict[str, Member] = {}
+        self.listed: Counter[str] = Counter()  # by how many members, by the protocol's name
         self.static_members: dict[str, str] = {}  # instance id: member id
         self.pending_joins: dict[str, None] = {}  # ids handed out, not yet joined; a dict keeps their order
         self.pending_syncs: dict[str, None] = {}  # members whose SyncGroup has not come
@@ -83,6 +86,7 @@ class ClassicGroup:
         if not self.members:
             self.protocol_type = protocol_type
         self.members[member.member_id] = member
+        self.listed.update(_names(member.protocols))
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
         if self.leader_id is None:
@@ -95,11 +99,28 @@ class ClassicGroup:
         member = self.members.pop(member_id, None)
         if member is None:
             return None
+        self.listed -= Counter(_names(member.protocols))
         if member.instance_id is not None and self.static_members.get(member.instance_id) == member_id:
             del self.static_members[member.instance_id]
         if self.leader_id == member_id:
             self.leader_id = next(iter(self.members), None)
         return member
+
+    def replace(self, old: Member, new: Member) -> None:
+        """In its place: the order of members is the order in which the leader sees them."""
+        assert new.instance_id is not None
+        self.members = {
+            (new.member_id if known == old.member_id else known): (new if known == old.member_id else each)
+            for known, each in self.members.items()
+        }
+        self.listed -= Counter(_names(old.protocols))
+        self.listed.update(_names(new.protocols))
+        self.static_members[new.instance_id] = new.member_id
+        if self.leader_id == old.member_id:
+            self.leader_id = new.member_id
+        if old.member_id in self.pending_syncs:
+            del self.pending_syncs[old.member_id]
+            self.pending_syncs[new.member_id] = None
 
     def awaiting_join_count(self) -> int:
         return sum(1 for member in self.members.values() if member.awaiting_join is not None)
@@ -123,19 +144,18 @@ class ClassicGroup:
 
     # --- protocols
 
-    def supports(self, member_id: str, protocol_type: str, protocols: Protocols) -> bool:
+    def supports(self, protocol_type: str, protocols: Protocols) -> bool:
         """Whether somebody with these protocols can be a member, or remain one."""
         if self.state is EMPTY:
             return bool(protocol_type) and bool(protocols)
         if protocol_type != (self.protocol_type or ""):
             return False
-        if not self.members:
-            return bool(protocols)  # all of nobody agree to anything
-        member = self.members.get(member_id)
-        if member is not None and [name for name, _ in protocols] == [name for name, _ in member.protocols]:
-            return True  # as before; looking at everybody each time somebody rejoins takes long in a large group
-        known = candidates(self.members.values())
-        return any(name in known for name, _ in protocols)
+        return any(self.listed[name] == len(self.members) for name, _ in protocols)  # all of nobody agree to anything
+
+    def change_protocols(self, member: Member, protocols: Protocols) -> None:
+        self.listed -= Counter(_names(member.protocols))
+        member.protocols = tuple(protocols)
+        self.listed.update(_names(protocols))
 
     def select_protocol(self) -> str:
         return choose_protocol(self.members.values())
@@ -218,6 +238,7 @@ class ClassicGroup:
         """Members as the record has them. Live they are the ones it was made of, and keep what it does not say."""
         before, self.members = self.members, {}
         self.static_members = {}
+        self.listed.clear()
         for saved in saved_members:
             chosen = (self.protocol_name or "", saved.subscription)
             member = before.get(saved.member_id)
@@ -231,8 +252,13 @@ class ClassicGroup:
                 )  # fmt: skip
             member.assignment = saved.assignment
             self.members[saved.member_id] = member
+            self.listed.update(_names(member.protocols))
             if member.instance_id is not None:
                 self.static_members[member.instance_id] = member.member_id
+
+
+def _names(protocols: Protocols) -> set[str]:
+    return {name for name, _ in protocols}
 
 
 def empty_group_record(group_id: str, now: int) -> Record:

@@ -84,7 +84,7 @@ def _join(
             session.stop_watching(shard, group, member)
         group.pending_joins.pop(request.member_id, None)
         return join_error(call.version, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
-    if not group.supports(request.member_id, request.protocol_type, protocols):
+    if not group.supports(request.protocol_type, protocols):
         return join_error(call.version, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
     if not request.member_id:
         return _join_as_new(shard, group, request, protocols, call, out)
@@ -139,7 +139,7 @@ def _join_with_id(
     is_leader = member_id == group.leader_id
     match group.state:
         case state if state is PREPARING_REBALANCE:
-            _update(member, request, protocols, call)
+            _update(group, member, request, protocols, call)
             rebalance_or_go_on(shard, group, call.now, "", "", out)
             return None
         case state if state is COMPLETING_REBALANCE:
@@ -152,7 +152,7 @@ def _join_with_id(
             cause = "leader rejoined" if unchanged else "metadata changed"
         case _:
             return join_error(call.version, ErrorCode.UNKNOWN_MEMBER_ID, member_id)
-    _update(member, request, protocols, call)
+    _update(group, member, request, protocols, call)
     prepare_rebalance(shard, group, call.now, _with_reason(cause, request), member_id, out)
     return None
 
@@ -161,9 +161,9 @@ def _with_reason(cause: str, request: JoinGroupRequest) -> str:
     return f"{cause}: {request.reason}" if request.reason else cause
 
 
-def _update(member: Member, request: JoinGroupRequest, protocols: Protocols, call: Call) -> None:
+def _update(group: ClassicGroup, member: Member, request: JoinGroupRequest, protocols: Protocols, call: Call) -> None:
     """New metadata and timeouts; a JoinGroup of the same member that was parked before is never answered."""
-    member.protocols = tuple(protocols)
+    group.change_protocols(member, protocols)
     member.session_timeout_ms = request.session_timeout_ms
     member.rebalance_timeout_ms = _rebalance_timeout_ms(request, call)
     member.awaiting_join = call
@@ -240,18 +240,7 @@ def _take_over(
         _rebalance_timeout_ms(request, call), protocols,
     )  # fmt: skip
     member.assignment = old.assignment
-    # In its place: the order of members is the order in which the leader sees them.
-    group.members = {
-        (member_id if known == old.member_id else known): (member if known == old.member_id else each)
-        for known, each in group.members.items()
-    }
-    assert request.group_instance_id is not None
-    group.static_members[request.group_instance_id] = member_id
-    if group.leader_id == old.member_id:
-        group.leader_id = member_id
-    if old.member_id in group.pending_syncs:
-        del group.pending_syncs[old.member_id]
-        group.pending_syncs[member_id] = None
+    group.replace(old, member)
     return member
 
 

@@ -1,5 +1,7 @@
 """JoinGroup: its decisions in their order (the join phase itself is in test_join_phase.py)."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from protocol.error_codes import ErrorCode
@@ -361,6 +363,21 @@ def test_only_the_leader_gets_the_member_list() -> None:
     assert {each.member_id for each in leader.joining.answer.members} == {leader.member_id, follower.member_id}
     assert list(follower.joining.answer.members) == []
     assert follower.joining.answer.leader == leader.member_id
+
+
+class NotLookedAt(tuple[tuple[str, bytes], ...]):
+    def __iter__(self) -> Iterator[tuple[str, bytes]]:
+        raise AssertionError("every member was looked at")
+
+
+def test_whether_somebody_can_join_is_known_without_a_look_at_every_member() -> None:
+    """Else thousands who come at once keep the broker busy for the square of their number."""
+    host = Host()
+    joined(host, "a", "b")
+    for member in host.state_of("g").groups["g"].members.values():
+        member.protocols = NotLookedAt(member.protocols)
+    assert Member(host).ask_to_join().error is ErrorCode.MEMBER_ID_REQUIRED
+    assert Member(host, protocols=protocols("other")).ask_to_join().error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
 # --- ids that have no place in the log
