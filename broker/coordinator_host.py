@@ -152,7 +152,10 @@ class CoordinatorHost:
                 if self.runtime.events:
                     self._tell()  # before its members know: whoever sees them move finds the line in the log
                 for call, response in replies:
-                    call.reply(response)  # type: ignore[attr-defined]
+                    try:
+                        call.reply(response)  # type: ignore[attr-defined]
+                    except Exception:  # the others' replies are in this list and nowhere else
+                        logger.exception("a reply could not be delivered; this is a bug")
         finally:
             self._delivering = False
         if self.runtime.events:

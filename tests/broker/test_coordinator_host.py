@@ -40,8 +40,8 @@ def box(tmp_path: Path) -> Iterator[BrokerBox]:
     made.close()
 
 
-def send_commit(box: BrokerBox, group_id: str) -> FakeConnection:
-    client = FakeConnection()
+def send_commit(box: BrokerBox, group_id: str, client: FakeConnection | None = None) -> FakeConnection:
+    client = client or FakeConnection()
     topics = [OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, 5, -1, "")])]
     response = box.send(ApiKey.OFFSET_COMMIT, OffsetCommitRequest(group_id, -1, "", None, -1, topics), 9, client=client)
     if response is not PARKED:
@@ -145,6 +145,20 @@ def test_a_bug_at_one_deadline_leaves_the_others_their_own(box: BrokerBox) -> No
 
 
 # --- answers
+
+
+class AnsweredAlready(FakeConnection):
+    def answer_parked(self, call: Call, response: Any) -> None:
+        raise RuntimeError("it was answered twice")
+
+
+def test_a_reply_that_nobody_takes_does_not_keep_others_from_theirs(box: BrokerBox) -> None:
+    clients = [AnsweredAlready(), FakeConnection()]
+    for client in clients:
+        assert send_commit(box, "g", client) is client
+    box.pass_time()
+    assert error_of(clients[1]) is ErrorCode.NONE
+
 
 kept: list[Call] = []
 
