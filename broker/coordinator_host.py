@@ -72,6 +72,8 @@ class CoordinatorHost:
         to_load = []
         for shard in self.runtime.shards:
             log = self._log(shard)
+            if shard.status is Status.FAILED:
+                continue  # as an empty one it would tell its members that nothing was ever committed
             if log is None or log.log_end_offset == 0:
                 self.runtime.commit(shard, shard.loaded(self._clock.now_ms()))
             else:

@@ -114,7 +114,8 @@ def _once_ready(ask: Callable[[], Any], what: str) -> Any:
     deadline = monotonic() + READY_TIMEOUT_S
     while (answer := ask()).error_code in NOT_READY:
         if monotonic() > deadline:
-            raise ClientError(f"{what}: the broker is not ready ({error_name(answer.error_code)}); try again later")
+            name = error_name(answer.error_code)
+            raise ClientError(f"{what}: the broker is still not ready ({name}); its log may say why")
         sleep(READY_PAUSE_S)
     fail_on(answer.error_code, what)
     return answer

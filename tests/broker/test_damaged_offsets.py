@@ -1,0 +1,59 @@
+"""A partition of __consumer_offsets whose log is damaged: its groups are not served, and nobody takes them for new."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from broker import group_client
+from broker.client import Client
+from coordinator.partitioner import partition_of
+from protocol.api_keys import ApiKey
+from protocol.error_codes import ErrorCode
+from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from tests.clients.kohort import KohortProcess
+
+OFFSETS_PARTITIONS = 50
+DAMAGED, WHOLE = "damaged", "whole"
+OFFSETS = {("orders", 0): 7}
+
+
+def log_of(data: Path, group: str) -> Path:
+    return data / f"__consumer_offsets-{partition_of(group, OFFSETS_PARTITIONS)}" / "00000000000000000000.log"
+
+
+def errors(client: Client, group: str) -> tuple[int, int]:
+    """What OffsetFetch and JoinGroup say."""
+    fetch = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, None, -1, None)])
+    fetched = client.send(ApiKey.OFFSET_FETCH, fetch, 8).groups[0]
+    join = JoinGroupRequest(group, 10_000, 10_000, "", None, "consumer", [JoinGroupRequestProtocol("range", b"")])
+    return fetched.error_code, client.send(ApiKey.JOIN_GROUP, join, 5).error_code
+
+
+@pytest.mark.parametrize("crashed", [True, False], ids=["after a crash", "after a clean stop"])
+def test_groups_of_a_damaged_log_are_not_served_until_it_is_restored(tmp_path: Path, crashed: bool) -> None:
+    assert partition_of(DAMAGED, OFFSETS_PARTITIONS) != partition_of(WHOLE, OFFSETS_PARTITIONS)
+    with KohortProcess(tmp_path) as broker, Client(broker.address) as client:
+        client.send(ApiKey.CREATE_TOPICS, CreateTopicsRequest([CreatableTopic("orders", 1, 1)]))
+        for group in (DAMAGED, WHOLE):
+            group_client.commit(client, group, OFFSETS)
+        data = broker.data
+    log = log_of(data, DAMAGED)
+    good = log.read_bytes()
+    log.write_bytes(good[:70] + bytes(byte ^ 255 for byte in good[70:80]) + good[80:])
+    if crashed:
+        (data / ".kafka_cleanshutdown").unlink()
+    broker = KohortProcess(tmp_path)
+    try:
+        with Client(broker.address) as client:
+            assert errors(client, DAMAGED) == (ErrorCode.NOT_COORDINATOR, ErrorCode.NOT_COORDINATOR)
+            assert group_client.committed_offsets(client, WHOLE) == OFFSETS
+        assert f"shard {partition_of(DAMAGED, OFFSETS_PARTITIONS)} cannot be loaded" in broker.log_tail()
+    finally:
+        broker.stop()  # with status 1 if the log was not even opened: then it is no clean stop
+    log.write_bytes(good)
+    with KohortProcess(tmp_path) as broker, Client(broker.address) as client:
+        assert group_client.committed_offsets(client, DAMAGED) == OFFSETS
