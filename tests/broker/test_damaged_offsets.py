@@ -1,4 +1,5 @@
-"""A partition of __consumer_offsets whose log is damaged: its groups are not served, and nobody takes them for new."""
+"""Damaged logs: groups that stood in one are not served, and nobody takes them for new; partitions that cannot be read
+are not taken for missing."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ from protocol.error_codes import ErrorCode
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from tests.broker.test_groups_command import Operator
 from tests.clients.kohort import KohortProcess
+from tests.parity.batches import batch
 
 OFFSETS_PARTITIONS = 50
 DAMAGED, WHOLE = "damaged", "whole"
@@ -23,6 +26,13 @@ OFFSETS = {("orders", 0): 7}
 
 def log_of(data: Path, group: str) -> Path:
     return data / f"__consumer_offsets-{partition_of(group, OFFSETS_PARTITIONS)}" / "00000000000000000000.log"
+
+
+def damage(log: Path) -> bytes:
+    """What it was before."""
+    good = log.read_bytes()
+    log.write_bytes(good[:70] + bytes(byte ^ 255 for byte in good[70:80]) + good[80:])
+    return good
 
 
 def errors(client: Client, group: str) -> tuple[int, int]:
@@ -42,8 +52,7 @@ def test_groups_of_a_damaged_log_are_not_served_until_it_is_restored(tmp_path: P
             group_client.commit(client, group, OFFSETS)
         data = broker.data
     log = log_of(data, DAMAGED)
-    good = log.read_bytes()
-    log.write_bytes(good[:70] + bytes(byte ^ 255 for byte in good[70:80]) + good[80:])
+    good = damage(log)
     if crashed:
         (data / ".kafka_cleanshutdown").unlink()
     broker = KohortProcess(tmp_path)
@@ -57,3 +66,27 @@ def test_groups_of_a_damaged_log_are_not_served_until_it_is_restored(tmp_path: P
     log.write_bytes(good)
     with KohortProcess(tmp_path) as broker, Client(broker.address) as client:
         assert group_client.committed_offsets(client, DAMAGED) == OFFSETS
+
+
+def test_offsets_are_not_reset_where_the_partition_is_offline(tmp_path: Path) -> None:
+    with KohortProcess(tmp_path) as broker:
+        operator = Operator(broker.address)
+        operator.make_topic("orders", 2)
+        for partition in range(2):
+            operator.peer.append("orders", batch(10), partition=partition)
+        operator.story.commit({("orders", 0): 4, ("orders", 1): 4}, WHOLE)
+        operator.story.close()
+        operator.peer.hang_up()
+    damage(broker.data / "orders-0" / "00000000000000000000.log")
+    (broker.data / ".kafka_cleanshutdown").unlink()
+    broker = KohortProcess(tmp_path)
+    try:
+        operator = Operator(broker.address)
+        said = operator.refused("reset-offsets", WHOLE, "--by-duration", "P1D", "--execute")
+        assert said == "orders-0 is offline: its offsets cannot be read"
+        assert (
+            operator.groups("reset-offsets", WHOLE, "--topic", "orders:1", "--to-latest", "--execute").returncode == 0
+        )
+        assert operator.offsets(WHOLE) == {("orders", 0): 4, ("orders", 1): 10}
+    finally:
+        broker.stop()
