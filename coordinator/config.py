@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+MAX_REMEMBERED_ID = 255  # characters: caches are bounded by their entries, and an id can be 32 kB
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000  # a constant in Kafka too
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 OFFSET_COMMIT = 1
 MAX_BATCH_BYTES = 900_000  # a batch must stay below max.message.bytes
 BASE_SEQUENCE = 0  # not -1: that is what Kafka's coordinator writes
+MAX_REMEMBERED_BYTES = 1_000  # of group and headers: 2,000 layouts should not take 200 MB
 ONE_BYTE_DELTAS = 64  # offset deltas below this are one byte
 
 _int32 = Struct(">i").pack
@@ -97,7 +98,9 @@ class Batches:
         self._size += template.size_bytes
 
     def add_commit(self, commit: CommitRecords) -> None:
-        layout = _layout(commit.group, commit.topic, commit.topic_id, commit.headers)
+        is_short = len(commit.group) + len(commit.headers) <= MAX_REMEMBERED_BYTES
+        find = _known_layout if is_short else _layout
+        layout = find(commit.group, commit.topic, commit.topic_id, commit.headers)
         if commit.is_plain and layout.fits_plain:
             self._add_plain(commit, layout)
         else:
@@ -168,9 +171,11 @@ class Layout:
         return start, form.pack, form.size
 
 
-@lru_cache(maxsize=2_000)
 def _layout(group: str, topic: str, topic_id: bytes, headers: bytes) -> Layout:
     return Layout(encode_key(OFFSET_COMMIT, OffsetCommitKey(group, topic, 0))[:-4], topic_id, headers)
+
+
+_known_layout = lru_cache(maxsize=2_000)(_layout)
 
 
 def _build(body: list[bytes], count: int, base_offset: int, now: int) -> bytes:

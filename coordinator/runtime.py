@@ -17,7 +17,7 @@ from typing import Any
 
 from coordinator.classic import session
 from coordinator.classic.session import Pulse, find_pulse
-from coordinator.config import GroupConfig
+from coordinator.config import MAX_REMEMBERED_ID, GroupConfig
 from coordinator.failures import failed_response, unavailable_response
 from coordinator.offsets.expiration import forget_topics
 from coordinator.outcome import PARKED, Call, Outcome, PlannedCommit, Reply
@@ -59,9 +59,11 @@ class Runtime:
     def shard_of(self, group_id: str) -> Shard:
         shard = self._shard_of.get(group_id)
         if shard is None:
-            if len(self._shard_of) >= MAX_CACHED_GROUPS:
-                self._shard_of.clear()
-            shard = self._shard_of[group_id] = self.shards[partition_of(group_id, len(self.shards))]
+            shard = self.shards[partition_of(group_id, len(self.shards))]
+            if len(group_id) <= MAX_REMEMBERED_ID:
+                if len(self._shard_of) >= MAX_CACHED_GROUPS:
+                    self._shard_of.clear()
+                self._shard_of[group_id] = shard
         return shard
 
     # --- requests
@@ -89,8 +91,8 @@ class Runtime:
 
     def pulse(self, request: HeartbeatRequest) -> Pulse | None:
         """Of the member whose heartbeat was answered. From now on only what happens to its group concerns it."""
-        shard = self._shard_of.get(request.group_id)
-        if shard is None or shard.status is not ACTIVE or shard.unwritten or shard.in_flight:
+        shard = self.shard_of(request.group_id)
+        if shard.status is not ACTIVE or shard.unwritten or shard.in_flight:
             return None
         return find_pulse(
             shard.state, request.group_id, request.member_id, request.group_instance_id, request.generation_id

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from coordinator.classic import session
 from coordinator.classic.state import COMPLETING_REBALANCE, EMPTY
+from coordinator.config import MAX_REMEMBERED_ID
 from coordinator.offsets.answers import merged
 from coordinator.outcome import Call, CommitRecords, Headers, Outcome, Record
 from coordinator.shard_state import ShardState
@@ -192,14 +193,17 @@ NO_HEADERS = AuditHeaders((), encode_headers(()))
 def headers_of(shard: ShardState, request: OffsetCommitRequest) -> AuditHeaders:
     if not shard.config.audit_headers:
         return NO_HEADERS
-    return _audit_headers(request.member_id, request.generation_id_or_member_epoch)
+    find = _known_audit_headers if len(request.member_id) <= MAX_REMEMBERED_ID else _audit_headers
+    return find(request.member_id, request.generation_id_or_member_epoch)
 
 
-@lru_cache(maxsize=10_000)
 def _audit_headers(member_id: str, generation: int) -> AuditHeaders:
     """Who committed. Kafka's log does not say, and its tools and loader skip over record headers."""
     headers = (b"kohort.member", member_id.encode()), (b"kohort.generation", b"%d" % generation)
     return AuditHeaders(headers, encode_headers(headers))
+
+
+_known_audit_headers = lru_cache(maxsize=10_000)(_audit_headers)
 
 
 def _with_expiry(
