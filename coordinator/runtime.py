@@ -37,6 +37,7 @@ __all__ = ["Handler", "Runtime", "Write"]
 Handler = Callable[[ShardState, Any, Call], Any]
 
 ACTIVE = Status.ACTIVE
+STALL_MS = 1_000  # a write that takes longer stops the clock of its shard
 MAX_CACHED_GROUPS = 100_000
 
 
@@ -132,7 +133,7 @@ class Runtime:
         replies, shard.waiting = shard.waiting, []
         events, shard.events = shard.events, []
         first_offset = shard.first_unwritten
-        write = Write(shard, first_offset, replies, events)
+        write = Write(shard, first_offset, now, replies, events)
         shard.in_flight.append(write)
         try:
             write.batches = batches(records, first_offset, now, self._max_batch_bytes)
@@ -213,14 +214,32 @@ class Runtime:
     def clock_moved(self, by_ms: int) -> None:
         """What is `now` from now on is another time than it was. What waits does not wait longer or shorter by that."""
         for shard in self.shards:
-            shard.state.purgatory.clock_moved(by_ms)
+            _move_deadlines(shard.state, by_ms)
             for group in shard.state.groups.values():
                 group.join_phase_started += by_ms
                 for member in group.members.values():
-                    session.clock_moved(member, by_ms)
+                    member.joined_at += by_ms
 
     def expire(self, now: int) -> None:
         for shard in self.shards:
-            if shard.status is Status.ACTIVE:
+            if shard.status is ACTIVE and not self._is_held_up(shard, now):
                 while (out := shard.state.purgatory.expire(now)) is not None:
                     self.commit(shard, out)
+
+    def _is_held_up(self, shard: Shard, now: int) -> bool:
+        """Members that wait for an answer that waits for the disk cannot be heard: then their time stands still."""
+        if not shard.in_flight or now - shard.in_flight[0].begun < STALL_MS:
+            return False
+        deadline = shard.state.purgatory.next_deadline()
+        if deadline is not None and deadline <= now:
+            stood_still = now - max(shard.in_flight[0].begun, shard.deadlines_moved_at)
+            _move_deadlines(shard.state, max(stood_still, now - deadline + STALL_MS))
+            shard.deadlines_moved_at = now
+        return True
+
+
+def _move_deadlines(shard: ShardState, by_ms: int) -> None:
+    shard.purgatory.clock_moved(by_ms)
+    for group in shard.groups.values():
+        for member in group.members.values():
+            session.move_deadline(member, by_ms)

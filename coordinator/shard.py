@@ -36,10 +36,11 @@ class Status(Enum):
 class Write:
     """Batches of one shard for its log, who waits for them, and what there is to tell when they are durable."""
 
-    __slots__ = ("batches", "events", "first_offset", "problem", "replies", "shard")
+    __slots__ = ("batches", "begun", "events", "first_offset", "problem", "replies", "shard")
 
-    def __init__(self, shard: Shard, first_offset: int, replies: list[Reply], events: list[Any]) -> None:
+    def __init__(self, shard: Shard, first_offset: int, begun: int, replies: list[Reply], events: list[Any]) -> None:
         self.shard = shard
+        self.begun = begun
         self.first_offset = first_offset
         self.batches: list[bytes] = []
         self.problem: Exception | None = None  # why there are no batches: a bug, and the write has failed
@@ -57,6 +58,7 @@ class Shard:
         self.waiting: list[Reply] = []  # for `unwritten`
         self.events: list[Any] = []  # for `unwritten`
         self.in_flight: list[Write] = []  # handed to the host, oldest first
+        self.deadlines_moved_at = 0  # because of a write that takes long
         self.gone_topics: list[tuple[str, bytes]] = []  # deleted ones whose offsets may be in the log still
         self.skipped_types: set[int] = set()
         self._bulk = BulkReplay(state.offsets)

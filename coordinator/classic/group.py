@@ -6,7 +6,6 @@ time it entered its state. Everything about a join phase in progress is soft.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 
 from coordinator.classic.member import Member, Protocols
@@ -56,7 +55,7 @@ class ClassicGroup:
         self.protocol_name: str | None = None
         self.leader_id: str | None = None
         self.members: dict[str, Member] = {}
-        self.listed: Counter[str] = Counter()  # by how many members, by the protocol's name
+        self.listed: dict[str, int] = {}  # by how many members a protocol is known
         self.static_members: dict[str, str] = {}  # instance id: member id
         self.pending_joins: dict[str, None] = {}  # ids handed out, not yet joined; a dict keeps their order
         self.pending_syncs: dict[str, None] = {}  # members whose SyncGroup has not come
@@ -86,7 +85,7 @@ class ClassicGroup:
         if not self.members:
             self.protocol_type = protocol_type
         self.members[member.member_id] = member
-        self.listed.update(_names(member.protocols))
+        self._count(member.protocols, 1)
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
         if self.leader_id is None:
@@ -99,7 +98,7 @@ class ClassicGroup:
         member = self.members.pop(member_id, None)
         if member is None:
             return None
-        self.listed -= Counter(_names(member.protocols))
+        self._count(member.protocols, -1)
         if member.instance_id is not None and self.static_members.get(member.instance_id) == member_id:
             del self.static_members[member.instance_id]
         if self.leader_id == member_id:
@@ -113,8 +112,8 @@ class ClassicGroup:
             (new.member_id if known == old.member_id else known): (new if known == old.member_id else each)
             for known, each in self.members.items()
         }
-        self.listed -= Counter(_names(old.protocols))
-        self.listed.update(_names(new.protocols))
+        self._count(old.protocols, -1)
+        self._count(new.protocols, 1)
         self.static_members[new.instance_id] = new.member_id
         if self.leader_id == old.member_id:
             self.leader_id = new.member_id
@@ -150,12 +149,22 @@ class ClassicGroup:
             return bool(protocol_type) and bool(protocols)
         if protocol_type != (self.protocol_type or ""):
             return False
-        return any(self.listed[name] == len(self.members) for name, _ in protocols)  # all of nobody agree to anything
+        # Where there is nobody yet, nobody disagrees.
+        return any(self.listed.get(name, 0) == len(self.members) for name, _ in protocols)
 
     def change_protocols(self, member: Member, protocols: Protocols) -> None:
-        self.listed -= Counter(_names(member.protocols))
+        self._count(member.protocols, -1)
         member.protocols = tuple(protocols)
-        self.listed.update(_names(protocols))
+        self._count(protocols, 1)
+
+    def _count(self, protocols: Protocols, by: int) -> None:
+        """So that a group need not look at all its members each time one of them joins."""
+        for name in {name for name, _ in protocols}:
+            count = self.listed.get(name, 0) + by
+            if count:
+                self.listed[name] = count
+            else:
+                del self.listed[name]
 
     def select_protocol(self) -> str:
         return choose_protocol(self.members.values())
@@ -252,13 +261,10 @@ class ClassicGroup:
                 )  # fmt: skip
             member.assignment = saved.assignment
             self.members[saved.member_id] = member
-            self.listed.update(_names(member.protocols))
             if member.instance_id is not None:
                 self.static_members[member.instance_id] = member.member_id
-
-
-def _names(protocols: Protocols) -> set[str]:
-    return {name for name, _ in protocols}
+        for member in self.members.values():
+            self._count(member.protocols, 1)
 
 
 def empty_group_record(group_id: str, now: int) -> Record:

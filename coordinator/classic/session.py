@@ -86,10 +86,9 @@ def _watch_until(shard: ShardState, group: ClassicGroup, member: Member, deadlin
         shard.purgatory.watch(session_key(group, member.member_id), watcher, deadline)
 
 
-def clock_moved(member: Member, by_ms: int) -> None:
-    """Its session ends when it would have."""
+def move_deadline(member: Member, by_ms: int) -> None:
+    """Its watcher has been moved, too."""
     member.session_deadline += by_ms
-    member.joined_at += by_ms
     if member.watched_until:
         member.watched_until += by_ms
 

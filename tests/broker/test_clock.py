@@ -10,7 +10,10 @@ from broker.clock import LEAST_STEP_MS, Clock
 from broker.coordinator_host import CoordinatorHost
 from coordinator.outcome import Outcome
 from protocol.api_keys import ApiKey
+from protocol.error_codes import ErrorCode
+from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.broker.broker_box import START_MS, BrokerBox, FakeConnection
 
 HOUR_MS = 3_600_000
@@ -52,6 +55,33 @@ def test_less_than_a_step_is_let_be() -> None:
     machine.wall_ms += LEAST_STEP_MS - 1
     assert machine.clock.catch_up() == 0
     assert machine.clock.now_ms() == START_MS
+
+
+def test_a_broker_that_stood_still_hears_its_members_before_it_ends_their_sessions(tmp_path: Path) -> None:
+    machine = Machine()
+    box = BrokerBox(tmp_path, kohort_offsets_sync_before_reply="false", group_initial_rebalance_delay_ms="0")
+    coordinator = box.broker.coordinator = CoordinatorHost(box.broker, machine.clock)
+    coordinator.start()
+    box.now = machine.clock.now_ms()
+    client = FakeConnection()
+    request = JoinGroupRequest("g", 10_000, 10_000, "", None, "consumer", [JoinGroupRequestProtocol("range", b"")])
+    box.send(ApiKey.JOIN_GROUP, request, 3, client=client)
+    box.pass_time()
+    (joined,) = client.answers
+    assigned = [SyncGroupRequestAssignment(joined.member_id, b"")]
+    box.send(ApiKey.SYNC_GROUP, SyncGroupRequest("g", 1, joined.member_id, assignments=assigned), 3, client=client)
+    box.pass_time()
+    machine.wait(20_000)
+    box.pass_time(10_000)  # the timer of the first to go rings now, ten seconds late
+    beat = HeartbeatRequest("g", joined.generation_id, joined.member_id)
+    box.now = machine.clock.now_ms()
+    assert box.send(ApiKey.HEARTBEAT, beat, 4).error_code == 0
+    box.pass_time(1)
+    assert box.send(ApiKey.HEARTBEAT, beat, 4).error_code == 0
+    machine.wait(20_000)
+    box.pass_time(20_000)
+    assert box.send(ApiKey.HEARTBEAT, beat, 4).error_code == ErrorCode.UNKNOWN_MEMBER_ID  # it has really gone silent
+    box.close()
 
 
 @pytest.mark.parametrize("step_ms", [HOUR_MS, -HOUR_MS])

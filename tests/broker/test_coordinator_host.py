@@ -12,7 +12,7 @@ import pytest
 
 from broker.api_table import ApiTable
 from broker.call import PARKED, Call
-from broker.clock import Clock
+from broker.clock import CLOCK, Clock
 from broker.connection import Connection
 from broker.coordinator_host import CoordinatorHost
 from coordinator.outcome import Outcome, Record
@@ -136,11 +136,11 @@ def test_a_bug_at_one_deadline_leaves_the_others_their_own(box: BrokerBox) -> No
     runtime = box.broker.coordinator.runtime
     others = [Waits(), Waits()]
     for shard, operation in zip(runtime.shards, [others[0], Waits(ValueError("a bug")), others[1]], strict=False):
-        shard.state.purgatory.watch(("join", "g"), operation, 1)
+        shard.state.purgatory.watch(("join", "g"), operation, CLOCK.now_ms())
         box.broker.coordinator.commit(shard, Outcome())
     with pytest.raises(ValueError, match="a bug"):
-        box.pass_time()
-    box.pass_time()
+        box.pass_time(5)
+    box.pass_time(5)
     assert [each.has_expired for each in others] == [True, True]
 
 

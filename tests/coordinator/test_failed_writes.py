@@ -187,3 +187,50 @@ def test_deletions_that_are_not_written_are_told_to_come_again() -> None:
     }
     host.load()
     assert fetch(host, "g") == {("orders", 0): 1}
+
+
+# --- a disk that takes its time
+
+
+def test_who_waits_for_the_disk_is_not_gone() -> None:
+    """Its connection waits for an answer, so that its heartbeats cannot be heard."""
+    host = Host()
+    a, b = stable(host, "a", "b")  # sessions of ten seconds
+    host.disk.is_slow = True
+    waiting = a.send_commit({("orders", 0): 1})
+    host.advance(65_000)
+    host.disk_catches_up()
+    assert set(errors_of(waiting).values()) == {NONE}
+    host.advance(3_000)
+    assert (a.heartbeat(), b.heartbeat()) == (NONE, NONE)
+    host.advance(9_999)
+    assert a.heartbeat() is NONE
+    host.advance(1)
+    assert b.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_other_shards_do_not_wait_for_that() -> None:
+    host = Host()
+    (a,) = stable(host, "a")
+    other = Member(host, "other")
+    other.join()
+    host.advance(3_000)
+    assert host.runtime.shard_of("g") is not host.runtime.shard_of("other")
+    host.disk.is_slow = True
+    a.send_commit({("orders", 0): 1})
+    host.advance(60_000)
+    assert not host.runtime.shard_of("other").state.groups["other"].members
+    assert host.runtime.shard_of("g").state.groups["g"].members
+
+
+def test_a_write_that_takes_less_than_a_second_holds_nobody_up() -> None:
+    host = Host()
+    stable(host, "a")
+    host.advance(9_500)
+    host.disk.is_slow = True
+    shard = host.runtime.shard_of("g")
+    neighbour = next(name for name in map(str, range(1_000)) if host.runtime.shard_of(name) is shard)
+    commit(host, neighbour, {("orders", 0): 1})
+    assert shard.in_flight
+    host.advance(500)
+    assert shard.state.groups["g"].members == {}
