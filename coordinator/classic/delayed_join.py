@@ -10,6 +10,7 @@ DelayedSync           who does not send SyncGroup in time is gone
 from __future__ import annotations
 
 from coordinator.classic import session
+from coordinator.classic.events import rebalanced
 from coordinator.classic.group import ClassicGroup
 from coordinator.classic.member import Member
 from coordinator.classic.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
@@ -171,6 +172,7 @@ def become_empty(shard: ShardState, group: ClassicGroup, now: int, out: Outcome)
     group.protocol_name = None
     group.leader_id = None
     out.records.append(group.to_record({}, now, shard.config.audit_headers))
+    out.events.append(rebalanced(group, {}, now))
 
 
 def join_response(group: ClassicGroup, member: Member) -> JoinGroupResponse:

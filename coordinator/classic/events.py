@@ -14,20 +14,20 @@ class Rebalanced(NamedTuple):
     generation: int
     cause: str
     trigger: str  # who caused it
-    slowest: str  # who rejoined last
+    slowest: str  # who rejoined last; nobody if they are all gone
     duration_ms: int  # from the cause to the assignment
     members: int
     moved: int  # partitions that have another owner than before; -1 if the assignments cannot be read
 
 
 def rebalanced(group: ClassicGroup, assignments: dict[str, bytes], now: int) -> Rebalanced:
-    slowest = max(group.members.values(), key=lambda member: member.joined_at)
+    slowest = max(group.members.values(), key=lambda member: member.joined_at, default=None)
     return Rebalanced(
         group.group_id,
         group.generation,
         group.cause,
         group.trigger,
-        slowest.member_id,
+        slowest.member_id if slowest is not None else "",
         now - group.join_phase_started,
         len(group.members),
         _moved(group.committed_assignments, assignments) if group.protocol_type == CONSUMER else -1,

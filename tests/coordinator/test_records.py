@@ -281,6 +281,15 @@ def test_a_rebalance_is_told_when_its_record_is_durable_and_never_if_the_disk_re
     assert [event.members for event in host.events] == [1]
 
 
+def test_that_nobody_is_left_is_told_too() -> None:
+    host = Host()
+    (a,) = stable(host, "a")
+    leave(host, "g", (a.member_id, None), reason="done")
+    told = host.events[-1]
+    assert (told.generation, told.cause, told.trigger) == (2, "member left: done", a.member_id)
+    assert (told.members, told.slowest) == (0, "")
+
+
 def test_causes_are_named() -> None:
     host = Host()
     a, b = stable(host, "a", "b")
