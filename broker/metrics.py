@@ -117,7 +117,7 @@ def _group_lines(broker: Broker) -> Iterator[str]:
     yield from _gauge("kohort_group_members", "members of all classic groups", [("", members)])
     told = broker.coordinator.rebalances
     causes = [(f'cause="{cause}"', count) for cause, count in sorted(told.by_cause.items())]
-    yield from _metric("kohort_rebalances_total", "counter", "rebalances, up to the assignment or an empty group", causes)
+    yield from _metric("kohort_rebalances_total", "counter", "rebalances, also those that left nobody", causes)
     moved = [("", told.moved_partitions)]
     yield from _metric("kohort_rebalance_moved_partitions_total", "counter", "that got another owner", moved)
     yield from _metric("kohort_rebalance_seconds", "histogram", "from the cause to the assignment", ())
