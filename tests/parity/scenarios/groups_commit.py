@@ -308,3 +308,12 @@ def a_topic_made_again_has_no_offsets(s: Story) -> None:
     s.fetch({topic: [0]})
     s.commit({(topic, 0): 6})
     s.fetch({topic: [0]})
+
+
+@story(ApiKey.OFFSET_COMMIT, range(2, 5))
+def a_retention_time_of_its_own_may_be_forever(s: Story) -> None:
+    topic = s.peer.create()
+    for offset, retention_time_ms in enumerate((2**63 - 1, 86_400_000)):
+        asked = [OffsetCommitRequestTopic(topic, partitions=rows((0, offset)))]
+        s.ask(ApiKey.OFFSET_COMMIT, OffsetCommitRequest(s.group, -1, "", None, retention_time_ms, asked))
+        s.fetch({topic: [0]})

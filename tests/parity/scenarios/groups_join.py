@@ -381,3 +381,12 @@ def a_member_is_described_with_its_new_metadata_after_a_rebalance(s: Story) -> N
     s.describe()
     a.sync([a])
     s.describe()
+
+
+@story(ApiKey.JOIN_GROUP, WITH_REQUIRED_ID)  # in earlier versions Kafka never answers
+def a_client_id_that_leaves_no_room_for_a_member_id_is_refused(s: Story) -> None:
+    (a,) = s.stable()
+    s.member(client_id="c" * 32_731).join()
+    s.member(client_id="c" * 32_767).join()
+    a.heartbeat()
+    s.describe()

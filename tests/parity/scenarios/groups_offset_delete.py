@@ -110,3 +110,13 @@ def the_same_partition_forgotten_twice(s: Story) -> None:
     forget(s, (topic, [0, 0]))
     forget(s, (topic, [0]))
     s.fetch()
+
+
+@story(ApiKey.OFFSET_DELETE)
+def a_topic_that_is_named_twice_is_answered_in_full(s: Story) -> None:
+    topic = s.peer.create(partitions=4)
+    s.commit({(topic, partition): partition for partition in range(4)})
+    forget(s, (topic, [0, 1]), (topic, [1, 2]))
+    s.fetch({topic: [0, 1, 2, 3]})
+    forget(s, (topic, [3, 3]), (s.peer.topic("-missing"), [0]), (topic, [9]))
+    s.fetch({topic: [3]})
