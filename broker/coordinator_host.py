@@ -104,7 +104,7 @@ class CoordinatorHost:
         shard.next_offset = log.log_end_offset
 
     def _go_on_loading(self, shard: Shard, steps: Iterator[None], at_once: bool = False) -> None:
-        if self.runtime.shards[shard.partition] is not shard:
+        if shard.state.is_abandoned:
             return
         until = monotonic() + LOAD_STEP_S
         try:
@@ -211,19 +211,23 @@ class CoordinatorHost:
     def _check_retention(self) -> None:
         """One shard per turn: a million offsets take most of a second, and clients wait meanwhile."""
         self._broker.call_later(self.runtime.config.retention_check_interval_ms / 1000, self._check_retention)
-        self._check_shards(iter(range(len(self.runtime.shards))))
+        self._check_shards(iter(self.runtime.shards))
 
-    def _check_shards(self, partitions: Iterator[int]) -> None:
-        for partition in partitions:
-            shard = self.runtime.shards[partition]
-            if shard.status is Status.ACTIVE and shard.state.groups:
-                self._broker.call_soon(lambda: self._check_shards(partitions))
+    def _check_shards(self, shards: Iterator[Shard]) -> None:
+        for shard in shards:
+            if shard.status is Status.ACTIVE and shard.state.groups and not shard.state.is_abandoned:
+                self._broker.call_soon(lambda: self._check_shards(shards))
                 self.commit(shard, expire_offsets(shard.state, self._clock.now_ms()))
                 return
 
     def topics_deleted(self, topics: list[Topic]) -> None:
-        """Offsets of a topic go with it."""
-        self.runtime.topics_deleted([(topic.name, topic.id) for topic in topics])
+        """Offsets of a topic go with it; and with the topic of offsets all groups, which begin anew."""
+        if any(topic.name == CONSUMER_OFFSETS for topic in topics):
+            self.runtime.forget_everything(self._broker.config.offsets_topic_num_partitions)
+            for shard in self.runtime.shards:
+                self.runtime.commit(shard, shard.loaded(self._clock.now_ms()))
+        else:
+            self.runtime.topics_deleted([(topic.name, topic.id) for topic in topics])
         self._after()
 
     # --- writing
@@ -259,26 +263,30 @@ class CoordinatorHost:
     def _synced(self, write: Write, problem: StorageError | None) -> None:
         if problem is not None:
             self._failed(write, problem)
-        elif self.runtime.shards[write.shard.partition] is write.shard:
+        elif not write.shard.state.is_abandoned:
             self.runtime.written(write)
         self._after()
 
     def _failed(self, write: Write, problem: Exception, error: ErrorCode = ErrorCode.NOT_COORDINATOR) -> None:
         """A disk that refuses: everyone is told to come again, and the shard starts over from its log."""
         partition = write.shard.partition
-        if self.runtime.shards[partition] is not write.shard:
+        if write.shard.state.is_abandoned:
             return
         logger.error("writing to %s-%d failed, loading it again: %s", CONSUMER_OFFSETS, partition, problem)
         self.runtime.write_failed(write, error)
-        self._broker.call_later(RELOAD_DELAY_S, lambda: self._reload(partition))
+        self._reload_later(self.runtime.shards[partition])
 
-    def _reload(self, partition: int) -> None:
-        shard = self.runtime.shards[partition]
+    def _reload_later(self, shard: Shard) -> None:
+        self._broker.call_later(RELOAD_DELAY_S, lambda: self._reload(shard))
+
+    def _reload(self, shard: Shard) -> None:
+        if shard.state.is_abandoned:
+            return
         try:
-            log = self._broker.logs.reopen(CONSUMER_OFFSETS, partition, self._clock.now_ms())
+            log = self._broker.logs.reopen(CONSUMER_OFFSETS, shard.partition, self._clock.now_ms())
         except (StorageError, OSError) as problem:
-            logger.error("%s-%d is still not usable: %s", CONSUMER_OFFSETS, partition, problem)
-            self._broker.call_later(RELOAD_DELAY_S, lambda: self._reload(partition))
+            logger.error("%s-%d is still not usable: %s", CONSUMER_OFFSETS, shard.partition, problem)
+            self._reload_later(shard)
             return
         self._go_on_loading(shard, self._load(shard, log))
 

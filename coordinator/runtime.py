@@ -156,8 +156,13 @@ class Runtime:
     def write_failed(self, write: Write, error: ErrorCode) -> None:
         """The shard's memory is ahead of its log: tell everyone to come again, and start over from the log."""
         shard = write.shard
-        if write not in shard.in_flight:
-            return  # an earlier write of the same shard has failed before
+        if write in shard.in_flight:  # else an earlier write of the same shard has failed before
+            self._turn_away(shard, error)
+            self.reset(shard.partition)
+
+    def _turn_away(self, shard: Shard, error: ErrorCode) -> None:
+        """Everyone who waits for an answer of this shard comes again, to the one that takes its place."""
+        shard.state.is_abandoned = True
         waiting = [reply for each in shard.in_flight for reply in each.replies] + shard.waiting
         shard.in_flight, shard.waiting, shard.unwritten = [], [], []
         self.replies += [Reply(r.call, failed_response(r.response, r.call.version, error)) for r in waiting]
@@ -167,7 +172,14 @@ class Runtime:
                     if call is not None:
                         self.replies.append(Reply(call, failed_response(kind, call.version, error)))
         self.dirty.pop(shard.partition, None)
-        self.reset(shard.partition)
+
+    def forget_everything(self, partition_count: int) -> None:
+        """The log is gone as a whole, and another one will begin."""
+        for shard in self.shards:
+            self._turn_away(shard, ErrorCode.NOT_COORDINATOR)
+        self.shards = [Shard(self._new_state(partition)) for partition in range(partition_count)]
+        self.changed.clear()
+        self._shard_of.clear()
 
     def reset(self, partition: int) -> Shard:
         """An empty shard in the place of the old one, to be loaded."""

@@ -40,7 +40,7 @@ class ShardState:
         self.foreign: dict[str, ForeignGroup] = {}  # none of these is in `groups`
         self.offsets = OffsetStore()
         self.purgatory = Purgatory()
-        self.is_abandoned = False  # it was ahead of its log, and another has taken its place
+        self.is_abandoned = False  # it was ahead of its log, or that is gone: another has taken its place
 
     def new_member_id(self, prefix: str) -> str:
         """The client's or the instance's id, a dash, and a random UUID."""

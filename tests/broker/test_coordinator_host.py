@@ -15,6 +15,7 @@ from broker.call import PARKED, Call
 from broker.clock import CLOCK, Clock
 from broker.connection import Connection
 from broker.coordinator_host import CoordinatorHost
+from broker.topics.catalog import CONSUMER_OFFSETS
 from coordinator.outcome import Outcome, Record
 from coordinator.shard import Shard
 from protocol.api_keys import ApiKey
@@ -22,7 +23,9 @@ from protocol.codec import request_encoder, response_decoder
 from protocol.error_codes import ErrorCode
 from protocol.frames import framed
 from protocol.headers import read_response_header, request_header
+from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from tests.broker.broker_box import BrokerBox, FakeConnection
@@ -77,6 +80,31 @@ def test_records_that_cannot_be_packed_fail_their_shard_and_no_other(box: Broker
     again = send_commit(box, "bad")
     box.pass_time()
     assert error_of(again) is ErrorCode.NONE
+
+
+# --- the log is deleted
+
+
+def test_with_the_offsets_topic_all_groups_are_gone_and_new_ones_begin(box: BrokerBox) -> None:
+    coordinator = box.broker.coordinator
+    send_commit(box, "g")
+    box.pass_time()
+    joining, waiting = FakeConnection(), FakeConnection()
+    protocols = [JoinGroupRequestProtocol("range", b"")]
+    box.send(ApiKey.JOIN_GROUP, JoinGroupRequest("h", 10_000, 10_000, "", None, "c", protocols), 3, client=joining)
+    send_commit(box, "i", waiting)
+    old = shard_of(box, "g")
+    deleted = box.send(ApiKey.DELETE_TOPICS, DeleteTopicsRequest([], [CONSUMER_OFFSETS]), 5)
+    assert [topic.error_code for topic in deleted.responses] == [0]
+    assert joining.answers[0].error_code == ErrorCode.NOT_COORDINATOR
+    assert error_of(waiting) is ErrorCode.NOT_COORDINATOR
+    assert [group for shard in coordinator.runtime.shards for group in shard.state.groups] == []
+    assert old.state.is_abandoned
+    again = send_commit(box, "g")
+    box.pass_time(10_000)
+    assert error_of(again) is ErrorCode.NONE
+    assert list(shard_of(box, "g").state.groups) == ["g"]
+    assert box.broker.catalog.ensure_consumer_offsets().partitions[shard_of(box, "g").partition].log.log_end_offset == 1
 
 
 # --- retention
