@@ -304,6 +304,10 @@ def _value_function(source: Source, f: Field, version: int, owner: str) -> str:
         with reader.lines.block(f"def {name}(data: bytes, pos: int) -> tuple[Any, int]:"):
             reader.read(f, "value")
             reader.flush()
+            if f.struct is not None and not f.ever_nullable():
+                # Absent means all defaults, and is None with us. So is what says them one by one.
+                with reader.lines.block(f"if value == {f.struct.class_name}():"):
+                    reader.lines.add("return None, pos")
             reader.lines.add("return value, pos")
         source.functions.append(reader.lines.text())
     return name

@@ -990,6 +990,8 @@ def _read_replica_state_v15(data: bytes, pos: int) -> tuple[ReplicaState, int]:
 
 def _read_fetch_request_replica_state_v15(data: bytes, pos: int) -> tuple[Any, int]:
     value, pos = _read_replica_state_v15(data, pos)
+    if value == ReplicaState():
+        return None, pos
     return value, pos
 
 
@@ -1125,6 +1127,8 @@ def _read_fetch_request_cluster_id_v17(data: bytes, pos: int) -> tuple[Any, int]
 
 def _read_fetch_request_replica_state_v17(data: bytes, pos: int) -> tuple[Any, int]:
     value, pos = _read_replica_state_v15(data, pos)
+    if value == ReplicaState():
+        return None, pos
     return value, pos
 
 
@@ -1270,6 +1274,8 @@ def _read_fetch_request_cluster_id_v18(data: bytes, pos: int) -> tuple[Any, int]
 
 def _read_fetch_request_replica_state_v18(data: bytes, pos: int) -> tuple[Any, int]:
     value, pos = _read_replica_state_v15(data, pos)
+    if value == ReplicaState():
+        return None, pos
     return value, pos
 
 
@@ -2054,6 +2060,8 @@ def _read_epoch_end_offset_v12(data: bytes, pos: int) -> tuple[EpochEndOffset, i
 
 def _read_partition_data_diverging_epoch_v12(data: bytes, pos: int) -> tuple[Any, int]:
     value, pos = _read_epoch_end_offset_v12(data, pos)
+    if value == EpochEndOffset():
+        return None, pos
     return value, pos
 
 
@@ -2068,6 +2076,8 @@ def _read_leader_id_and_epoch_v12(data: bytes, pos: int) -> tuple[LeaderIdAndEpo
 
 def _read_partition_data_current_leader_v12(data: bytes, pos: int) -> tuple[Any, int]:
     value, pos = _read_leader_id_and_epoch_v12(data, pos)
+    if value == LeaderIdAndEpoch():
+        return None, pos
     return value, pos
 
 
@@ -2082,6 +2092,8 @@ def _read_snapshot_id_v12(data: bytes, pos: int) -> tuple[SnapshotId, int]:
 
 def _read_partition_data_snapshot_id_v12(data: bytes, pos: int) -> tuple[Any, int]:
     value, pos = _read_snapshot_id_v12(data, pos)
+    if value == SnapshotId():
+        return None, pos
     return value, pos
 
 

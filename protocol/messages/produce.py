@@ -916,6 +916,8 @@ def _read_leader_id_and_epoch_v10(data: bytes, pos: int) -> tuple[LeaderIdAndEpo
 
 def _read_partition_produce_response_current_leader_v10(data: bytes, pos: int) -> tuple[Any, int]:
     value, pos = _read_leader_id_and_epoch_v10(data, pos)
+    if value == LeaderIdAndEpoch():
+        return None, pos
     return value, pos
 
 

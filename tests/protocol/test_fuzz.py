@@ -8,10 +8,14 @@ from __future__ import annotations
 import gc
 import random
 from collections import Counter
+from struct import pack
 
 import pytest
 
+from protocol.api_keys import ApiKey
+from protocol.codec import request_decoder, request_encoder
 from protocol.errors import MalformedMessage
+from protocol.messages.fetch import FetchRequest, ReplicaState
 from tests.protocol import mutations
 from tests.protocol.random_messages import Kind, kinds
 
@@ -65,3 +69,14 @@ def test_what_came_in_clean_goes_out_and_comes_in_the_same(kind: Kind, seed: int
             except MalformedMessage:
                 continue
             assert decode(encode(message)) == message, (seed, kind.name, version, data.hex())
+
+
+def test_a_tag_that_says_all_defaults_says_nothing() -> None:
+    """Found by the test above: it was read as a value that we would not write again."""
+    asked = FetchRequest(replica_state=ReplicaState(7, 8))
+    packed = bytes(request_encoder(ApiKey.FETCH, 15)(asked))
+    numbers = pack(">iq", 7, 8)
+    assert packed.count(numbers) == 1
+    decode = request_decoder(ApiKey.FETCH, 15)
+    assert decode(packed).replica_state == ReplicaState(7, 8)
+    assert decode(packed.replace(numbers, pack(">iq", -1, -1))).replica_state is None
