@@ -158,10 +158,12 @@ class Runtime:
         shard = write.shard
         if write in shard.in_flight:  # else an earlier write of the same shard has failed before
             self._turn_away(shard, error)
-            self.reset(shard.partition)
+            fresh = self.shards[shard.partition] = Shard(self._new_state(shard.partition))
+            fresh.gone_topics = shard.gone_topics
+            self._shard_of.clear()
 
     def _turn_away(self, shard: Shard, error: ErrorCode) -> None:
-        """Everyone who waits for an answer of this shard comes again, to the one that takes its place."""
+        """Another takes the place of this shard. Everyone who waits for an answer of it is told to come again."""
         shard.state.is_abandoned = True
         waiting = [reply for each in shard.in_flight for reply in each.replies] + shard.waiting
         shard.in_flight, shard.waiting, shard.unwritten = [], [], []
@@ -180,15 +182,6 @@ class Runtime:
         self.shards = [Shard(self._new_state(partition)) for partition in range(partition_count)]
         self.changed.clear()
         self._shard_of.clear()
-
-    def reset(self, partition: int) -> Shard:
-        """An empty shard in the place of the old one, to be loaded."""
-        before = self.shards[partition]
-        before.state.is_abandoned = True
-        shard = self.shards[partition] = Shard(self._new_state(partition))
-        shard.gone_topics = before.gone_topics
-        self._shard_of.clear()
-        return shard
 
     # --- topics
 
