@@ -12,10 +12,10 @@ import signal
 import socket
 import sys
 from collections import Counter
-from time import time
 from typing import Any
 
 from broker.broker import Broker
+from broker.clock import CLOCK
 from broker.config import INT32_MAX, Config, Listener, parse_listeners
 from broker.connection import Connection
 from storage.disk import RealDisk
@@ -23,10 +23,6 @@ from storage.disk import RealDisk
 logger = logging.getLogger(__name__)
 
 SWEEP_INTERVAL_S = 1.0
-
-
-def now_ms() -> int:
-    return int(time() * 1000)
 
 
 class Server:
@@ -53,7 +49,7 @@ class Server:
         config = self.broker.config
         self.broker.call_later = self.loop.call_later
         self.broker.call_soon = self.loop.call_soon
-        self.broker.open(now_ms())
+        self.broker.open(CLOCK.now_ms())
         self.broker.start_work(self.loop.call_soon_threadsafe)
         try:
             listeners = parse_listeners("listeners", config.listeners)
@@ -62,7 +58,7 @@ class Server:
             for index, listener in enumerate(listeners):
                 await self._listen(index, listener)
         except BaseException:
-            self.broker.close(now_ms())
+            self.broker.close(CLOCK.now_ms())
             raise
         self.broker.advertised = self._advertised()
         self._sweep()
@@ -166,7 +162,7 @@ class Server:
         for connection in list(self._connections):
             connection.finish()
         await asyncio.sleep(0)  # one turn, in which the transports write what they have
-        self.broker.close(now_ms())
+        self.broker.close(CLOCK.now_ms())
 
 
 async def serve(config: Config, announce: Any = None) -> None:
