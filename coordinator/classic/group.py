@@ -29,8 +29,8 @@ class ClassicGroup:
         "generation",
         "group_id",
         "join_phase_started",
+        "known_by",
         "leader_id",
-        "listed",
         "members",
         "new_member_added",
         "pending_joins",
@@ -55,7 +55,7 @@ class ClassicGroup:
         self.protocol_name: str | None = None
         self.leader_id: str | None = None
         self.members: dict[str, Member] = {}
-        self.listed: dict[str, int] = {}  # by how many members a protocol is known
+        self.known_by: dict[str, int] = {}  # protocol: count of members
         self.static_members: dict[str, str] = {}  # instance id: member id
         self.pending_joins: dict[str, None] = {}  # ids handed out, not yet joined; a dict keeps their order
         self.pending_syncs: dict[str, None] = {}  # members whose SyncGroup has not come
@@ -150,7 +150,7 @@ class ClassicGroup:
         if protocol_type != (self.protocol_type or ""):
             return False
         # Where there is nobody yet, nobody disagrees.
-        return any(self.listed.get(name, 0) == len(self.members) for name, _ in protocols)
+        return any(self.known_by.get(name, 0) == len(self.members) for name, _ in protocols)
 
     def change_protocols(self, member: Member, protocols: Protocols) -> None:
         self._count(member.protocols, -1)
@@ -160,11 +160,11 @@ class ClassicGroup:
     def _count(self, protocols: Protocols, by: int) -> None:
         """So that a group need not look at all its members each time one of them joins."""
         for name in {name for name, _ in protocols}:
-            count = self.listed.get(name, 0) + by
+            count = self.known_by.get(name, 0) + by
             if count:
-                self.listed[name] = count
+                self.known_by[name] = count
             else:
-                del self.listed[name]
+                del self.known_by[name]
 
     def select_protocol(self) -> str:
         return choose_protocol(self.members.values())
@@ -247,7 +247,7 @@ class ClassicGroup:
         """Members as the record has them. Live they are the ones it was made of, and keep what it does not say."""
         before, self.members = self.members, {}
         self.static_members = {}
-        self.listed.clear()
+        self.known_by.clear()
         for saved in saved_members:
             chosen = (self.protocol_name or "", saved.subscription)
             member = before.get(saved.member_id)

@@ -297,7 +297,7 @@ def check_group(shard: Shard, group: ClassicGroup) -> None:
     assert set(group.pending_syncs) <= set(members)
     assert not set(group.pending_joins) & set(members)
     assert {i: m.member_id for m in members.values() if (i := m.instance_id)} == group.static_members
-    assert group.listed == Counter(name for m in members.values() for name in {name for name, _ in m.protocols})
+    assert group.known_by == Counter(name for m in members.values() for name in {name for name, _ in m.protocols})
     assert group.leader_id is None or group.leader_id in members, group.leader_id
     assert (group.leader_id is None) == (not members), group.leader_id
     assert purgatory.is_watched(("join", group.group_id)) == (group.state is PREPARING_REBALANCE)
