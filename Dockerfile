@@ -10,6 +10,7 @@ COPY audit audit
 COPY broker broker
 COPY coordinator coordinator
 COPY protocol protocol
+COPY src src
 COPY storage storage
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /dist .
 

@@ -2,7 +2,7 @@
 # Bare `make` lists the rest.
 
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
-	"$$p" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null && echo "$$p" && break; done)
+	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$p" && break; done)
 UV_VERSION := 0.13.7
 BIN := .venv/bin
 PACKAGES := audit broker coordinator protocol storage
@@ -21,7 +21,8 @@ install: .venv/.dev  ## create .venv with everything pinned; .venv/bin/kohort is
 .venv/.audit: requirements-audit.lock
 .venv/.dev: requirements-dev.lock
 .venv/.broker .venv/.audit .venv/.dev: pyproject.toml
-	@test -n "$(PYTHON)" || { echo "Kohort needs Python 3.11, 3.12 or 3.13; none found. Set PYTHON=/path/to/python3." >&2; exit 1; }
+	@test -n "$(PYTHON)" || { echo "Kohort needs Python 3.11 or newer; none found. Set PYTHON=/path/to/python3." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; v = sys.version_info; v < (3, 14) or print("Kohort is tested with Python 3.11 to 3.13; Python %d.%d may work." % v[:2])' >&2
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --compile-bytecode --no-deps --require-hashes -r $(filter %.lock,$^)
@@ -34,7 +35,7 @@ run: .venv/.broker  ## start the broker on port 9092 (stop it with Ctrl-C)
 	$(BIN)/kohort serve
 
 audit: .venv/.audit  ## break a group on a broker made for it, audit what that left in the log, say where the report is
-	$(BIN)/python -m audit.sample $(SAMPLE)
+	$(BIN)/python -m kohort.audit.sample $(SAMPLE)
 
 test: install  ## run the tests
 	$(BIN)/python -m pytest

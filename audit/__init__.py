@@ -19,3 +19,6 @@ sample/     what `make audit` has to show
 
 A group lives in one partition of the log, so everything about a group can be worked out where that partition is read.
 """
+
+if __name__ != "kohort.audit":  # the repository itself is on sys.path: each module would exist twice
+    raise ImportError(f"import kohort.audit, not {__name__}", name=__name__)

@@ -1,4 +1,4 @@
-"""`kohort audit` without the command `kohort`: `python -m audit ...`, or this file for spark-submit."""
+"""`kohort audit` without the command `kohort`: `python -m kohort.audit ...`, or this file for spark-submit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from importlib import import_module
 from typing import Any
 
-from audit import cli
+from kohort.audit import cli
 
 INTERRUPTED = 130
 

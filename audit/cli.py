@@ -15,10 +15,10 @@ import sys
 from importlib.util import find_spec
 from typing import Any
 
-from audit.moments import in_words, moment
-from audit.result import SEVERITIES, AuditError, Request, Result
+from kohort.audit.moments import in_words, moment
+from kohort.audit.result import SEVERITIES, AuditError, Request, Result
 
-ACTIONS = {"owners": "audit.cli_owners", "follow": "audit.cli_follow"}
+ACTIONS = {"owners": "kohort.audit.cli_owners", "follow": "kohort.audit.cli_follow"}
 EPILOG = """\
 also: kohort audit owners --group G --at TIME ...   who owned each partition at a moment
       kohort audit follow PATH ...                  new findings of a running broker, as they happen
@@ -74,8 +74,8 @@ def add_machine(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if not is_installed():
         return COULD_NOT_RUN
-    from audit.progress import Progress
-    from audit.run import run_audit
+    from kohort.audit.progress import Progress
+    from kohort.audit.run import run_audit
 
     request = Request(
         tuple(options.path), options.out, options.group, options.since, options.until, options.baseline,
@@ -99,7 +99,7 @@ def run(options: argparse.Namespace) -> int:
 
 def spark_session(options: argparse.Namespace) -> Any:
     """For `with`."""
-    from audit.session import session
+    from kohort.audit.session import session
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: temporary tables go, the JVM ends
     logging.getLogger().addHandler(logging.NullHandler())  # py4j would print a trace of each call that Ctrl-C ends

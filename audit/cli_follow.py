@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from audit.cli import (
+from kohort.audit.cli import (
     COULD_NOT_RUN,
     add_common,
     add_input,
@@ -18,13 +18,13 @@ from audit.cli import (
     is_installed,
     spark_session,
 )
-from audit.moments import in_words
-from audit.result import SEVERITIES, AuditError
+from kohort.audit.moments import in_words
+from kohort.audit.result import SEVERITIES, AuditError
 
 if TYPE_CHECKING:
-    from audit.checks import Settings
-    from audit.decode.folders import LogFolder
-    from audit.news import Finding
+    from kohort.audit.checks import Settings
+    from kohort.audit.decode.folders import LogFolder
+    from kohort.audit.news import Finding
 
 WAIT_S = 1
 
@@ -41,8 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if not is_installed():
         return COULD_NOT_RUN
-    from audit.checks import parse_settings
-    from audit.decode.folders import find_logs
+    from kohort.audit.checks import parse_settings
+    from kohort.audit.decode.folders import find_logs
 
     wanted = SEVERITIES[: SEVERITIES.index(options.min_severity) + 1]
 
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
 def _follow(
     options: argparse.Namespace, settings: Settings, folders: list[LogFolder], tell: Callable[[Finding], None]
 ) -> int:
-    from audit.follow import Follower
+    from kohort.audit.follow import Follower
 
     with spark_session(options) as spark:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark's would cancel what is running, with noise

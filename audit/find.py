@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from audit.decode.folders import LogFolder, find_logs
-from audit.decode.partition_count import guess_partition_count
-from audit.result import AuditError
-from coordinator.partitioner import partition_of
+from kohort.audit.decode.folders import LogFolder, find_logs
+from kohort.audit.decode.partition_count import guess_partition_count
+from kohort.audit.result import AuditError
+from kohort.coordinator.partitioner import partition_of
 
 
 def find_folders(paths: Sequence[str], group: str | None = None) -> tuple[list[LogFolder], list[str]]:

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from audit.checks import ALL, Settings, check_tables
-from audit.decode import schema
-from audit.decode.folders import LogFolder, find_logs
-from audit.derive.partition import MADE, derive_partition
-from audit.news import Finding, News
-from audit.recent import Recent
-from audit.source import FORMAT, register
-from audit.tables import AUDIT_RUNS, BASE_TABLES, LOG_BATCHES
+from kohort.audit.checks import ALL, Settings, check_tables
+from kohort.audit.decode import schema
+from kohort.audit.decode.folders import LogFolder, find_logs
+from kohort.audit.derive.partition import MADE, derive_partition
+from kohort.audit.news import Finding, News
+from kohort.audit.recent import Recent
+from kohort.audit.source import FORMAT, register
+from kohort.audit.tables import AUDIT_RUNS, BASE_TABLES, LOG_BATCHES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from audit.result import AuditError
+from kohort.audit.result import AuditError
 
 OLDEST_JAVA = 17
 START_TIMEOUT_S = 60

@@ -7,7 +7,7 @@ import re
 import time
 from datetime import UTC, datetime
 
-from audit.tables import MAX_MS
+from kohort.audit.tables import MAX_MS
 
 UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 AGO = re.compile(r"(\d+)([smhd])")

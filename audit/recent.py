@@ -12,10 +12,10 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit.decode import Wanted, schema, whole_tables
-from audit.decode.folders import LogFolder
-from audit.store_files import ABORTED, OPEN, decided, markers_in
-from audit.tables import (
+from kohort.audit.decode import Wanted, schema, whole_tables
+from kohort.audit.decode.folders import LogFolder
+from kohort.audit.store_files import ABORTED, OPEN, decided, markers_in
+from kohort.audit.tables import (
     AUDIT_RUNS,
     BASE_TABLES,
     GROUP_GENERATIONS,

@@ -19,22 +19,22 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit import baseline, report
-from audit.checks import Settings, check_run, parse_settings
-from audit.decode import files
-from audit.decode.folders import LogFolder
-from audit.decode.partition_count import guess_partition_count
-from audit.decode.schemas import schema
-from audit.find import find_folders
-from audit.moments import in_words
-from audit.one_pass import one_pass
-from audit.progress import Progress
-from audit.result import AuditError, Request, Result
-from audit.store import Run, Store
-from audit.store_files import StoreFiles
-from audit.store_tasks import Ingested
-from audit.stored import report_source
-from audit.tables import AUDIT_RUNS, CHECK_RESULTS, FINDINGS, GROUP_GENERATIONS, OTHER_RECORDS, PARTITION_FACTS
+from kohort.audit import baseline, report
+from kohort.audit.checks import Settings, check_run, parse_settings
+from kohort.audit.decode import files
+from kohort.audit.decode.folders import LogFolder
+from kohort.audit.decode.partition_count import guess_partition_count
+from kohort.audit.decode.schemas import schema
+from kohort.audit.find import find_folders
+from kohort.audit.moments import in_words
+from kohort.audit.one_pass import one_pass
+from kohort.audit.progress import Progress
+from kohort.audit.result import AuditError, Request, Result
+from kohort.audit.store import Run, Store
+from kohort.audit.store_files import StoreFiles
+from kohort.audit.store_tasks import Ingested
+from kohort.audit.stored import report_source
+from kohort.audit.tables import AUDIT_RUNS, CHECK_RESULTS, FINDINGS, GROUP_GENERATIONS, OTHER_RECORDS, PARTITION_FACTS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

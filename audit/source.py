@@ -35,12 +35,12 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from audit.decode import read_table
-from audit.decode.folders import LogFolder, find_logs
-from audit.decode.partition_count import guess_partition_count
-from audit.packing import TASKS_PER_CORE, pack, task_count
-from audit.tables import BASE_TABLES, TABLES
-from coordinator.partitioner import partition_of
+from kohort.audit.decode import read_table
+from kohort.audit.decode.folders import LogFolder, find_logs
+from kohort.audit.decode.partition_count import guess_partition_count
+from kohort.audit.packing import TASKS_PER_CORE, pack, task_count
+from kohort.audit.tables import BASE_TABLES, TABLES
+from kohort.coordinator.partitioner import partition_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

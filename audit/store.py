@@ -25,11 +25,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from audit.decode.folders import LogFolder
-from audit.decode.schemas import schema
-from audit.store_files import BASE, OWN, TAILS, Lock, StoreFiles, settle
-from audit.store_tasks import Ingested, cut_files, derive_files, ingest_folders
-from audit.tables import AUDIT_RUNS, DERIVED_TABLES
+from kohort.audit.decode.folders import LogFolder
+from kohort.audit.decode.schemas import schema
+from kohort.audit.store_files import BASE, OWN, TAILS, Lock, StoreFiles, settle
+from kohort.audit.store_tasks import Ingested, cut_files, derive_files, ingest_folders
+from kohort.audit.tables import AUDIT_RUNS, DERIVED_TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

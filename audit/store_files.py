@@ -25,10 +25,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType, LocalFileSystem
 
-from audit import topic_names
-from audit.decode.schemas import schema
-from audit.decode.walk import CRC, GARBAGE, TORN
-from audit.tables import AUDIT_RUNS, BASE_TABLES, LOG_BATCHES, MEMBER_ASSIGNMENTS, OFFSET_COMMITS
+from kohort.audit import topic_names
+from kohort.audit.decode.schemas import schema
+from kohort.audit.decode.walk import CRC, GARBAGE, TORN
+from kohort.audit.tables import AUDIT_RUNS, BASE_TABLES, LOG_BATCHES, MEMBER_ASSIGNMENTS, OFFSET_COMMITS
 
 BASE = tuple(table.name for table in BASE_TABLES)
 UNDECIDED, TOPIC_NAMES, TAILS = "undecided_commits", "topic_names", "log_tails"

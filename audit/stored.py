@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from audit.decode.schemas import schema
-from audit.report.source import Source
-from audit.result import Request
-from audit.store_files import StoreFiles
-from audit.tables import CHECK_RESULTS, COMMIT_STEPS, FINDINGS, LOG_BATCHES, REBALANCES, TABLES
+from kohort.audit.decode.schemas import schema
+from kohort.audit.report.source import Source
+from kohort.audit.result import Request
+from kohort.audit.store_files import StoreFiles
+from kohort.audit.tables import CHECK_RESULTS, COMMIT_STEPS, FINDINGS, LOG_BATCHES, REBALANCES, TABLES
 
 TIMES = {
     LOG_BATCHES.name: pc.field("max_time"),

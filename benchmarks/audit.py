@@ -22,11 +22,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from audit.progress import Progress
-from audit.result import Request
-from audit.run import run_audit
-from audit.session import start_session, stop_session
 from benchmarks.audit_log import make_log
+from kohort.audit.progress import Progress
+from kohort.audit.result import Request
+from kohort.audit.run import run_audit
+from kohort.audit.session import start_session, stop_session
 from tests.kafka.jars import kafka_jars
 
 KAFKAS_OPTIONS = (

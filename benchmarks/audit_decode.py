@@ -16,14 +16,18 @@ from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from audit.decode import read_tables
-from audit.decode.folders import find_logs
-from protocol.log_records import encode_key, encode_value
-from protocol.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartition
-from protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
-from protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
-from protocol.record_batch import Headers, NewRecord, build_batch
-from protocol.subscription import pack_assignment, pack_subscription
+from kohort.audit.decode import read_tables
+from kohort.audit.decode.folders import find_logs
+from kohort.protocol.log_records import encode_key, encode_value
+from kohort.protocol.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    TopicPartition,
+)
+from kohort.protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from kohort.protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
+from kohort.protocol.record_batch import Headers, NewRecord, build_batch
+from kohort.protocol.subscription import pack_assignment, pack_subscription
 
 NOW = 1_790_000_000_000
 GROUPS, TOPICS, PARTITIONS, MEMBERS = 40, 3, 32, 10

@@ -8,16 +8,20 @@ from heapq import merge
 from operator import itemgetter
 from pathlib import Path
 
-from coordinator.partitioner import partition_of
-from protocol.log_records import encode_key, encode_value
-from protocol.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartition
-from protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
-from protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
-from protocol.record_batch import Headers, NewRecord, build_batch
-from protocol.subscription import pack_assignment, pack_subscription
-from storage.disk import RealDisk
-from storage.log_config import LogConfig
-from storage.log_directory import LogDirectory
+from kohort.coordinator.partitioner import partition_of
+from kohort.protocol.log_records import encode_key, encode_value
+from kohort.protocol.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    TopicPartition,
+)
+from kohort.protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from kohort.protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
+from kohort.protocol.record_batch import Headers, NewRecord, build_batch
+from kohort.protocol.subscription import pack_assignment, pack_subscription
+from kohort.storage.disk import RealDisk
+from kohort.storage.log_config import LogConfig
+from kohort.storage.log_directory import LogDirectory
 
 START = 1_790_000_000_000
 LOG_PARTITIONS = 50

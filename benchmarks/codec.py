@@ -155,7 +155,7 @@ def _ours(name: str, version: int, values: dict[str, Any]) -> tuple[bytes, Calla
 
     kind = next(kind for kind in kinds() if kind.name == name)
     message = kind.build(values)
-    module = importlib.import_module(f"protocol.messages.{kind.module}")
+    module = importlib.import_module(f"kohort.protocol.messages.{kind.module}")
     encode = getattr(module, f"encode_{kind.part}")[version]
     decode = getattr(module, f"decode_{kind.part}")[version]
     if isinstance(encode(message), list):

@@ -25,26 +25,26 @@ import uvloop
 
 from benchmarks.broker import equal_records, frame, varied_records
 from benchmarks.groups import OVERRIDES
-from broker.broker import Broker
-from broker.config import load_config
-from broker.connection import Connection
-from broker.server import Server
-from protocol.api_keys import ApiKey
-from protocol.codec import response_decoder
-from protocol.headers import read_response_header
-from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.messages.heartbeat import HeartbeatRequest
-from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from protocol.messages.offset_commit import (
+from kohort.broker.broker import Broker
+from kohort.broker.config import load_config
+from kohort.broker.connection import Connection
+from kohort.broker.server import Server
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.codec import response_decoder
+from kohort.protocol.headers import read_response_header
+from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kohort.protocol.messages.heartbeat import HeartbeatRequest
+from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from protocol.record_batch import build_batch
-from storage.disk import RealDisk
+from kohort.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from kohort.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kohort.protocol.record_batch import build_batch
+from kohort.storage.disk import RealDisk
 
 GROUPS = 50
 PARTITIONS = 100

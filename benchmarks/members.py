@@ -23,8 +23,8 @@ from typing import NamedTuple
 from benchmarks.broker import Broker, frame, own_broker
 from benchmarks.groups import OVERRIDES, connect, wait_for_coordinator
 from benchmarks.rebalance import Crew
-from protocol.api_keys import ApiKey
-from protocol.messages.heartbeat import HeartbeatRequest
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.messages.heartbeat import HeartbeatRequest
 
 GROUP_SIZE = 10
 MEMBERS_PER_CONNECTION = 5

@@ -7,12 +7,12 @@ import socket
 from typing import Any
 
 from benchmarks.broker import frame
-from protocol.api_keys import ApiKey
-from protocol.codec import response_decoder
-from protocol.error_codes import ErrorCode
-from protocol.headers import read_response_header
-from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.codec import response_decoder
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.headers import read_response_header
+from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 JOIN_VERSION = 3  # needs no second try with an id
 SYNC_VERSION = 3

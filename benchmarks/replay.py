@@ -16,16 +16,16 @@ from pathlib import Path
 from time import perf_counter, time
 
 from benchmarks.broker import Broker
-from broker.client import Client
-from coordinator.outcome import CommitRecords
-from coordinator.partitioner import partition_of
-from coordinator.record_codec import batches
-from protocol.api_keys import ApiKey
-from protocol.messages.offset_commit import OffsetCommitRequestPartition
-from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from protocol.record_batch import encode_headers
-from storage.disk import RealDisk
-from storage.log_directory import LogDirectory
+from kohort.broker.client import Client
+from kohort.coordinator.outcome import CommitRecords
+from kohort.coordinator.partitioner import partition_of
+from kohort.coordinator.record_codec import batches
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.messages.offset_commit import OffsetCommitRequestPartition
+from kohort.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from kohort.protocol.record_batch import encode_headers
+from kohort.storage.disk import RealDisk
+from kohort.storage.log_directory import LogDirectory
 
 GROUPS = 1000
 PARTITIONS = 100

@@ -16,9 +16,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from broker.client import Client, ClientError
-from protocol.api_keys import ApiKey
-from protocol.messages.api_versions import ApiVersionsRequest
+from kohort.broker.client import Client, ClientError
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.messages.api_versions import ApiVersionsRequest
 
 
 def main() -> None:

@@ -20,13 +20,13 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
-from protocol.record_batch import build_batch, scan_records
-from storage.disk import RealDisk
-from storage.errors import LogFailed
-from storage.group_commit import Flush, GroupCommit
-from storage.log_config import LogConfig
-from storage.log_directory import LogDirectory
-from storage.partition_log import PartitionLog
+from kohort.protocol.record_batch import build_batch, scan_records
+from kohort.storage.disk import RealDisk
+from kohort.storage.errors import LogFailed
+from kohort.storage.group_commit import Flush, GroupCommit
+from kohort.storage.log_config import LogConfig
+from kohort.storage.log_directory import LogDirectory
+from kohort.storage.partition_log import PartitionLog
 
 NOW = 1_700_000_000_000
 OFFSETS_CONFIG = LogConfig(cleanup_policy="compact", segment_bytes=104_857_600)

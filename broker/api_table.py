@@ -11,43 +11,43 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from protocol.api_keys import APIS, ApiKey
-from protocol.codec import request_decoder, response_encoder
-from protocol.headers import has_response_tags, is_flexible
+from kohort.protocol.api_keys import APIS, ApiKey
+from kohort.protocol.codec import request_decoder, response_encoder
+from kohort.protocol.headers import has_response_tags, is_flexible
 
 Handler = Callable[[Any, Any, Any], Any]
 
 HANDLERS: dict[ApiKey, str] = {
-    ApiKey.API_VERSIONS: "broker.cluster.api_versions",
-    ApiKey.METADATA: "broker.cluster.metadata",
-    ApiKey.FIND_COORDINATOR: "broker.cluster.find_coordinator",
-    ApiKey.JOIN_GROUP: "broker.groups:join_group",
-    ApiKey.SYNC_GROUP: "broker.groups:sync_group",
-    ApiKey.HEARTBEAT: "broker.groups:heartbeat",
-    ApiKey.LEAVE_GROUP: "broker.groups:leave_group",
-    ApiKey.OFFSET_COMMIT: "broker.groups:offset_commit",
-    ApiKey.OFFSET_FETCH: "broker.groups:offset_fetch",
-    ApiKey.OFFSET_DELETE: "broker.groups:offset_delete",
-    ApiKey.LIST_GROUPS: "broker.groups:list_groups",
-    ApiKey.DESCRIBE_GROUPS: "broker.groups:describe_groups",
-    ApiKey.DELETE_GROUPS: "broker.groups:delete_groups",
-    ApiKey.DESCRIBE_CLUSTER: "broker.cluster.describe_cluster",
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: "broker.cluster.describe_topic_partitions",
-    ApiKey.CREATE_TOPICS: "broker.topics.create_topics",
-    ApiKey.CREATE_PARTITIONS: "broker.topics.create_partitions",
-    ApiKey.DELETE_TOPICS: "broker.topics.delete_topics",
-    ApiKey.DESCRIBE_CONFIGS: "broker.topics.describe_configs",
-    ApiKey.ALTER_CONFIGS: "broker.topics.alter_configs",
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: "broker.topics.incremental_alter_configs",
-    ApiKey.LIST_CONFIG_RESOURCES: "broker.topics.list_config_resources",
-    ApiKey.PRODUCE: "broker.topics.produce",
-    ApiKey.FETCH: "broker.topics.fetch",
-    ApiKey.LIST_OFFSETS: "broker.topics.list_offsets",
-    ApiKey.INIT_PRODUCER_ID: "broker.topics.init_producer_id",
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: "broker.topics.offset_for_leader_epoch",
-    ApiKey.DELETE_RECORDS: "broker.topics.delete_records",
-    ApiKey.DESCRIBE_LOG_DIRS: "broker.topics.describe_log_dirs",
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: "broker.topics.list_partition_reassignments",
+    ApiKey.API_VERSIONS: "kohort.broker.cluster.api_versions",
+    ApiKey.METADATA: "kohort.broker.cluster.metadata",
+    ApiKey.FIND_COORDINATOR: "kohort.broker.cluster.find_coordinator",
+    ApiKey.JOIN_GROUP: "kohort.broker.groups:join_group",
+    ApiKey.SYNC_GROUP: "kohort.broker.groups:sync_group",
+    ApiKey.HEARTBEAT: "kohort.broker.groups:heartbeat",
+    ApiKey.LEAVE_GROUP: "kohort.broker.groups:leave_group",
+    ApiKey.OFFSET_COMMIT: "kohort.broker.groups:offset_commit",
+    ApiKey.OFFSET_FETCH: "kohort.broker.groups:offset_fetch",
+    ApiKey.OFFSET_DELETE: "kohort.broker.groups:offset_delete",
+    ApiKey.LIST_GROUPS: "kohort.broker.groups:list_groups",
+    ApiKey.DESCRIBE_GROUPS: "kohort.broker.groups:describe_groups",
+    ApiKey.DELETE_GROUPS: "kohort.broker.groups:delete_groups",
+    ApiKey.DESCRIBE_CLUSTER: "kohort.broker.cluster.describe_cluster",
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: "kohort.broker.cluster.describe_topic_partitions",
+    ApiKey.CREATE_TOPICS: "kohort.broker.topics.create_topics",
+    ApiKey.CREATE_PARTITIONS: "kohort.broker.topics.create_partitions",
+    ApiKey.DELETE_TOPICS: "kohort.broker.topics.delete_topics",
+    ApiKey.DESCRIBE_CONFIGS: "kohort.broker.topics.describe_configs",
+    ApiKey.ALTER_CONFIGS: "kohort.broker.topics.alter_configs",
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: "kohort.broker.topics.incremental_alter_configs",
+    ApiKey.LIST_CONFIG_RESOURCES: "kohort.broker.topics.list_config_resources",
+    ApiKey.PRODUCE: "kohort.broker.topics.produce",
+    ApiKey.FETCH: "kohort.broker.topics.fetch",
+    ApiKey.LIST_OFFSETS: "kohort.broker.topics.list_offsets",
+    ApiKey.INIT_PRODUCER_ID: "kohort.broker.topics.init_producer_id",
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: "kohort.broker.topics.offset_for_leader_epoch",
+    ApiKey.DELETE_RECORDS: "kohort.broker.topics.delete_records",
+    ApiKey.DESCRIBE_LOG_DIRS: "kohort.broker.topics.describe_log_dirs",
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: "kohort.broker.topics.list_partition_reassignments",
 }
 
 
@@ -106,7 +106,7 @@ class ApiTable:
 
     def failure_response(self, route: Route) -> Any | None:
         """An answer of this API that says UNKNOWN_SERVER_ERROR, if it has a place for that."""
-        module = import_module(f"protocol.messages.{APIS[route.api_key].module}")
+        module = import_module(f"kohort.protocol.messages.{APIS[route.api_key].module}")
         response = getattr(module, f"{route.name}Response")
         return response(error_code=-1) if "error_code" in response.__slots__ else None
 

@@ -13,16 +13,16 @@ from collections.abc import Callable
 from time import time
 from typing import TYPE_CHECKING, Any, Protocol
 
-from broker.api_table import ApiTable
-from broker.config import Config, Listener, parse_properties
-from broker.coordinator_host import CoordinatorHost
-from broker.flusher import Flusher
-from broker.topics.catalog import Catalog
-from storage.disk import Disk
-from storage.log_directory import LogDirectory
+from kohort.broker.api_table import ApiTable
+from kohort.broker.config import Config, Listener, parse_properties
+from kohort.broker.coordinator_host import CoordinatorHost
+from kohort.broker.flusher import Flusher
+from kohort.broker.topics.catalog import Catalog
+from kohort.storage.disk import Disk
+from kohort.storage.log_directory import LogDirectory
 
 if TYPE_CHECKING:
-    from broker.housekeeping import Housekeeping
+    from kohort.broker.housekeeping import Housekeeping
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class Broker:
         self._later = self.call_later(HOUSEKEEPING_DELAY_S, lambda: self._start_housekeeping(post))
 
     def _start_housekeeping(self, post: Callable[[Callable[[], object]], object]) -> None:
-        from broker.housekeeping import Housekeeping
+        from kohort.broker.housekeeping import Housekeeping
 
         self.housekeeping = Housekeeping(self, post, lambda: int(time() * 1000))
         self.housekeeping.start()
@@ -83,8 +83,8 @@ class Broker:
         if self.housekeeping is not None:
             self.housekeeping.stop()
         self.flusher.stop()
-        if "broker.topics.producer_state" in sys.modules:
-            from broker.topics.producer_state import save_all_snapshots
+        if "kohort.broker.topics.producer_state" in sys.modules:
+            from kohort.broker.topics.producer_state import save_all_snapshots
 
             save_all_snapshots(self)
         self.logs.close(now)

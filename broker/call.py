@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from coordinator.outcome import PARKED  # not yet: the handler keeps the call, and `call.reply` comes later
+from kohort.coordinator.outcome import PARKED  # not yet: the handler keeps the call, and `call.reply` comes later
 
 if TYPE_CHECKING:
-    from broker.api_table import Route
-    from broker.connection import Connection
+    from kohort.broker.api_table import Route
+    from kohort.broker.connection import Connection
 
 
 __all__ = ["NO_ANSWER", "PARKED", "Call"]

@@ -22,7 +22,7 @@ COMMANDS = {
     "dump": "show what is in a log folder, as kafka-dump-log does",
     "audit": "find out from a log of consumer offsets who owned what, and what went wrong",
 }
-ELSEWHERE = {"audit": "audit.cli"}
+ELSEWHERE = {"audit": "kohort.audit.cli"}
 
 USAGE = (
     "usage: kohort COMMAND ...\n\nA Kafka group coordinator in Python. `kohort COMMAND --help` says more.\n\n"
@@ -65,7 +65,7 @@ def _forget_output() -> None:
 def parse(given: Sequence[str]) -> tuple[Any, argparse.Namespace]:
     """What to run, and with which options. A command may have actions in files of their own."""
     words, rest = list(given[:1]), list(given[1:])
-    module: Any = import_module(ELSEWHERE.get(given[0], f"broker.commands.{given[0]}"))
+    module: Any = import_module(ELSEWHERE.get(given[0], f"kohort.broker.commands.{given[0]}"))
     actions = getattr(module, "ACTIONS", {})
     if rest and rest[0] in actions:
         words.append(rest.pop(0))

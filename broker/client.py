@@ -10,12 +10,12 @@ from struct import Struct
 from types import TracebackType
 from typing import Any
 
-from protocol.api_keys import APIS, ApiKey
-from protocol.codec import request_encoder, response_decoder
-from protocol.errors import MalformedMessage
-from protocol.frames import framed
-from protocol.headers import read_response_header, request_header
-from protocol.messages.api_versions import ApiVersionsRequest
+from kohort.protocol.api_keys import APIS, ApiKey
+from kohort.protocol.codec import request_encoder, response_decoder
+from kohort.protocol.errors import MalformedMessage
+from kohort.protocol.frames import framed
+from kohort.protocol.headers import read_response_header, request_header
+from kohort.protocol.messages.api_versions import ApiVersionsRequest
 
 _length = Struct(">i").unpack
 

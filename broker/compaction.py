@@ -14,19 +14,19 @@ from threading import Event
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
-from broker.topics.producer_state import PRODUCERS, Producers
-from broker.worker import Worker
-from protocol.errors import MalformedMessage
-from storage.cleanable import CleanableRange, cleanable_range, is_due
-from storage.compactor import Compaction, IoThrottle
-from storage.errors import StorageError
+from kohort.broker.topics.producer_state import PRODUCERS, Producers
+from kohort.broker.worker import Worker
+from kohort.protocol.errors import MalformedMessage
+from kohort.storage.cleanable import CleanableRange, cleanable_range, is_due
+from kohort.storage.compactor import Compaction, IoThrottle
+from kohort.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
-    from broker.worker import Post
-    from storage.layout import TopicPartition
-    from storage.partition_log import PartitionLog
-    from storage.segment import Segment
+    from kohort.broker.broker import Broker
+    from kohort.broker.worker import Post
+    from kohort.storage.layout import TopicPartition
+    from kohort.storage.partition_log import PartitionLog
+    from kohort.storage.segment import Segment
 
 logger = logging.getLogger(__name__)
 

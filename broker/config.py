@@ -170,7 +170,7 @@ def _apply(config: Config, name: str, value: str) -> None:
         attribute = _FIELDS[name].name
         setattr(config, attribute, _parse(name, value, type(getattr(config, attribute)), _FIELDS[name].metadata))
         return
-    from broker.kafka_settings import KAFKA_SETTINGS  # only for files that hold more than we use
+    from kohort.broker.kafka_settings import KAFKA_SETTINGS  # only for files that hold more than we use
 
     if name not in KAFKA_SETTINGS and not name.startswith(("listener.name.", "config.providers")):
         raise ConfigError(f"{name}={value}: neither Kafka nor Kohort has such a setting{_did_you_mean(name)}")

@@ -15,20 +15,20 @@ from struct import Struct
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
-from broker.api_table import Route, UnsupportedRequest
-from broker.call import NO_ANSWER, PARKED, Call
-from broker.clock import CLOCK
-from broker.recurring import MAX_BYTES as MAX_RECURRING_BYTES
-from broker.recurring import Recurring, RecurringHeartbeats, remember
-from broker.sending import MIN_BYTES, CutShort, FileSender, read_parts
-from protocol.api_keys import ApiKey
-from protocol.errors import MalformedMessage
-from protocol.frames import FrameSplitter
-from protocol.wire import skip_tags
+from kohort.broker.api_table import Route, UnsupportedRequest
+from kohort.broker.call import NO_ANSWER, PARKED, Call
+from kohort.broker.clock import CLOCK
+from kohort.broker.recurring import MAX_BYTES as MAX_RECURRING_BYTES
+from kohort.broker.recurring import Recurring, RecurringHeartbeats, remember
+from kohort.broker.sending import MIN_BYTES, CutShort, FileSender, read_parts
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.errors import MalformedMessage
+from kohort.protocol.frames import FrameSplitter
+from kohort.protocol.wire import skip_tags
 
 if TYPE_CHECKING:
-    from broker.server import Server
-    from coordinator.classic.session import Pulse
+    from kohort.broker.server import Server
+    from kohort.coordinator.classic.session import Pulse
 
 logger = logging.getLogger(__name__)
 
@@ -317,7 +317,7 @@ class Connection(asyncio.Protocol):
             self._transport.write(data)
 
     def _measure(self, call: Call, route: Route, response: Any) -> None:
-        from broker.metrics import holds_error
+        from kohort.broker.metrics import holds_error
 
         failed = response is not NO_ANSWER and type(response) is not bytes and holds_error(response)
         self._server.metrics.api(route.name).answered(self._server.loop.time() - call.started, failed)
@@ -342,7 +342,7 @@ class Connection(asyncio.Protocol):
         self._pump()
 
     def _answer_unknown_api_versions(self, correlation_id: int) -> None:
-        from broker.cluster.api_versions import fallback_answer
+        from kohort.broker.cluster.api_versions import fallback_answer
 
         body = fallback_answer()
         self._write(_answer_header(len(body) + 4, correlation_id) + body)

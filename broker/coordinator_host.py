@@ -15,22 +15,22 @@ from secrets import randbits
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from broker.clock import CLOCK, Clock
-from broker.rebalances import Rebalances
-from broker.topics.catalog import CONSUMER_OFFSETS, Topic
-from broker.topics.delayed_fetch import appended
-from coordinator.config import GroupConfig
-from coordinator.offsets.expiration import expire_offsets
-from coordinator.outcome import PARKED, Call
-from coordinator.runtime import Handler, Runtime, Write
-from coordinator.shard import Shard, Status
-from protocol.error_codes import ErrorCode
-from protocol.errors import MalformedMessage
-from storage.errors import StorageError
+from kohort.broker.clock import CLOCK, Clock
+from kohort.broker.rebalances import Rebalances
+from kohort.broker.topics.catalog import CONSUMER_OFFSETS, Topic
+from kohort.broker.topics.delayed_fetch import appended
+from kohort.coordinator.config import GroupConfig
+from kohort.coordinator.offsets.expiration import expire_offsets
+from kohort.coordinator.outcome import PARKED, Call
+from kohort.coordinator.runtime import Handler, Runtime, Write
+from kohort.coordinator.shard import Shard, Status
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.errors import MalformedMessage
+from kohort.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from broker.broker import Broker, Cancellable
-    from storage.partition_log import PartitionLog
+    from kohort.broker.broker import Broker, Cancellable
+    from kohort.storage.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 

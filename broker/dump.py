@@ -20,9 +20,9 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO, NamedTuple, TextIO
 
-from protocol.errors import MalformedMessage
-from protocol.log_records import UnknownRecord
-from protocol.record_batch import (
+from kohort.protocol.errors import MalformedMessage
+from kohort.protocol.log_records import UnknownRecord
+from kohort.protocol.record_batch import (
     BATCH_HEADER_BYTES,
     BatchHeader,
     CorruptBatch,
@@ -32,8 +32,8 @@ from protocol.record_batch import (
     read_records,
     verify_crc,
 )
-from protocol.record_json import key_and_value, to_text
-from storage.layout import LOG, parse_partition_folder, parse_segment_file
+from kohort.protocol.record_json import key_and_value, to_text
+from kohort.storage.layout import LOG, parse_partition_folder, parse_segment_file
 
 OFFSETS_TOPIC = "__consumer_offsets"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "5", "6", "7")

@@ -10,15 +10,15 @@ from __future__ import annotations
 from time import time
 from typing import TYPE_CHECKING
 
-from broker.worker import Worker
-from storage.group_commit import Flush, GroupCommit, Ready
+from kohort.broker.worker import Worker
+from kohort.storage.group_commit import Flush, GroupCommit, Ready
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from broker.worker import Post
-    from storage.disk import Disk
-    from storage.log_writer import LogWriter
+    from kohort.broker.worker import Post
+    from kohort.storage.disk import Disk
+    from kohort.storage.log_writer import LogWriter
 
 
 class Flusher:

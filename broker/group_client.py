@@ -6,28 +6,28 @@ from collections.abc import Callable, Iterable
 from time import monotonic, sleep
 from typing import Any, NamedTuple
 
-from broker.client import Client, ClientError
-from protocol.api_keys import ApiKey
-from protocol.error_codes import ErrorCode
-from protocol.errors import MalformedMessage
-from protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
-from protocol.messages.find_coordinator import FindCoordinatorRequest
-from protocol.messages.list_groups import ListedGroup, ListGroupsRequest
-from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from protocol.messages.offset_commit import (
+from kohort.broker.client import Client, ClientError
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.errors import MalformedMessage
+from kohort.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
+from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kohort.protocol.messages.list_groups import ListedGroup, ListGroupsRequest
+from kohort.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kohort.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from protocol.messages.offset_delete import (
+from kohort.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from protocol.subscription import read_assignment
-from protocol.wire import NO_UUID
+from kohort.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from kohort.protocol.subscription import read_assignment
+from kohort.protocol.wire import NO_UUID
 
 EARLIEST, LATEST = -2, -1
 NEWEST_COMMIT_WITH_NAMES = 9

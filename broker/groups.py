@@ -8,34 +8,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from broker.call import PARKED, Call
-from broker.cluster.operations import GROUP_OPERATIONS
-from coordinator.admin.delete_groups import delete_group
-from coordinator.admin.describe_groups import describe_group
-from coordinator.admin.list_groups import list_groups as groups_of
-from coordinator.classic import heartbeat as heartbeats
-from coordinator.classic import join_group as joins
-from coordinator.classic import leave_group as leaves
-from coordinator.classic import sync_group as syncs
-from coordinator.failures import unavailable_error
-from coordinator.offsets import offset_commit as commits
-from coordinator.offsets import offset_delete as deletes
-from coordinator.offsets.offset_fetch import offset_fetch as fetch_of
-from coordinator.offsets.plain_fetch import plain_answer
-from coordinator.offsets.recurring_commit import RecurringCommit, commit_again
-from coordinator.outcome import Outcome
-from coordinator.shard import Shard, Status
-from protocol.error_codes import ErrorCode
-from protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
-from protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
-from protocol.messages.heartbeat import HeartbeatRequest
-from protocol.messages.heartbeat import encode_response as encode_heartbeat_response
-from protocol.messages.join_group import JoinGroupRequest
-from protocol.messages.leave_group import LeaveGroupRequest
-from protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from protocol.messages.offset_commit import OffsetCommitRequest
-from protocol.messages.offset_delete import OffsetDeleteRequest
-from protocol.messages.offset_fetch import (
+from kohort.broker.call import PARKED, Call
+from kohort.broker.cluster.operations import GROUP_OPERATIONS
+from kohort.coordinator.admin.delete_groups import delete_group
+from kohort.coordinator.admin.describe_groups import describe_group
+from kohort.coordinator.admin.list_groups import list_groups as groups_of
+from kohort.coordinator.classic import heartbeat as heartbeats
+from kohort.coordinator.classic import join_group as joins
+from kohort.coordinator.classic import leave_group as leaves
+from kohort.coordinator.classic import sync_group as syncs
+from kohort.coordinator.failures import unavailable_error
+from kohort.coordinator.offsets import offset_commit as commits
+from kohort.coordinator.offsets import offset_delete as deletes
+from kohort.coordinator.offsets.offset_fetch import offset_fetch as fetch_of
+from kohort.coordinator.offsets.plain_fetch import plain_answer
+from kohort.coordinator.offsets.recurring_commit import RecurringCommit, commit_again
+from kohort.coordinator.outcome import Outcome
+from kohort.coordinator.shard import Shard, Status
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from kohort.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from kohort.protocol.messages.heartbeat import HeartbeatRequest
+from kohort.protocol.messages.heartbeat import encode_response as encode_heartbeat_response
+from kohort.protocol.messages.join_group import JoinGroupRequest
+from kohort.protocol.messages.leave_group import LeaveGroupRequest
+from kohort.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from kohort.protocol.messages.offset_commit import OffsetCommitRequest
+from kohort.protocol.messages.offset_delete import OffsetDeleteRequest
+from kohort.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
@@ -44,10 +44,10 @@ from protocol.messages.offset_fetch import (
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
 )
-from protocol.messages.sync_group import SyncGroupRequest
+from kohort.protocol.messages.sync_group import SyncGroupRequest
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from kohort.broker.broker import Broker
 
 ACTIVE = Status.ACTIVE
 FIRST_FETCH_OF_SEVERAL = 8

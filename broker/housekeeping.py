@@ -15,16 +15,16 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from broker.compaction import Cleaner
-from broker.topics.producer_state import PRODUCERS
-from storage.errors import StorageError
-from storage.log_config import FOREVER
-from storage.retention import apply_retention
+from kohort.broker.compaction import Cleaner
+from kohort.broker.topics.producer_state import PRODUCERS
+from kohort.storage.errors import StorageError
+from kohort.storage.log_config import FOREVER
+from kohort.storage.retention import apply_retention
 
 if TYPE_CHECKING:
-    from broker.broker import Broker, Cancellable
-    from broker.worker import Post
-    from storage.partition_log import PartitionLog
+    from kohort.broker.broker import Broker, Cancellable
+    from kohort.broker.worker import Post
+    from kohort.storage.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 

@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from broker.rebalances import DURATION_BUCKETS_S
-from coordinator.classic.state import ClassicGroupState
-from protocol.wire import Message
+from kohort.broker.rebalances import DURATION_BUCKETS_S
+from kohort.coordinator.classic.state import ClassicGroupState
+from kohort.protocol.wire import Message
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
-    from broker.server import Server
+    from kohort.broker.broker import Broker
+    from kohort.broker.server import Server
 
 LATENCY_BUCKETS_S = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 60)
 LAG_INTERVAL_S = 0.5

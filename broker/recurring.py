@@ -9,18 +9,18 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
-from coordinator.classic.heartbeat import GO_ON
-from coordinator.offsets.recurring_commit import RecurringCommit
-from protocol.api_keys import ApiKey
-from protocol.codec import request_encoder
-from protocol.headers import is_flexible
-from protocol.messages.offset_commit import OffsetCommitRequest
-from protocol.stencil import Stencil, places_of_change
+from kohort.coordinator.classic.heartbeat import GO_ON
+from kohort.coordinator.offsets.recurring_commit import RecurringCommit
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.codec import request_encoder
+from kohort.protocol.headers import is_flexible
+from kohort.protocol.messages.offset_commit import OffsetCommitRequest
+from kohort.protocol.stencil import Stencil, places_of_change
 
 if TYPE_CHECKING:
-    from broker.api_table import Route
-    from broker.call import Call
-    from coordinator.classic.session import Pulse
+    from kohort.broker.api_table import Route
+    from kohort.broker.call import Call
+    from kohort.coordinator.classic.session import Pulse
 
 _int32 = Struct(">i").pack
 _int16 = Struct(">h").unpack_from

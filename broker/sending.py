@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from storage.open_files import LogSlice
+from kohort.storage.open_files import LogSlice
 
 if TYPE_CHECKING:
     import asyncio

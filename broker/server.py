@@ -14,11 +14,11 @@ import sys
 from collections import Counter
 from typing import Any
 
-from broker.broker import Broker
-from broker.clock import CLOCK
-from broker.config import INT32_MAX, Config, Listener, parse_listeners
-from broker.connection import Connection
-from storage.disk import RealDisk
+from kohort.broker.broker import Broker
+from kohort.broker.clock import CLOCK
+from kohort.broker.config import INT32_MAX, Config, Listener, parse_listeners
+from kohort.broker.connection import Connection
+from kohort.storage.disk import RealDisk
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class Server:
         self._sweep()
 
     async def _start_metrics(self, host: str) -> None:
-        from broker.metrics import Metrics, MetricsEndpoint
+        from kohort.broker.metrics import Metrics, MetricsEndpoint
 
         self.metrics = Metrics(self)
         made = await self.loop.create_server(

@@ -23,3 +23,6 @@ waits, session deadlines, the join phase in progress; lost at a restart, and tha
 A failed write fails the shard: waiting callers get an error that tells them to come again, the shard is emptied and
 loaded from its log. There is no rollback code.
 """
+
+if __name__ != "kohort.coordinator":  # the repository itself is on sys.path: each module would exist twice
+    raise ImportError(f"import kohort.coordinator, not {__name__}", name=__name__)

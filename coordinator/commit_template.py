@@ -7,13 +7,13 @@ from itertools import cycle
 from struct import Struct
 from typing import Any
 
-from coordinator.outcome import CommitColumns
-from coordinator.record_codec import BASE_SEQUENCE, OFFSET_COMMIT, V4, packed_tags, packed_text
-from protocol.log_records import encode_key
-from protocol.messages.log_offset_commit import OffsetCommitKey
-from protocol.record_batch import COVERED_FORMAT, covered_fields, with_crc
-from protocol.structs import shared_struct
-from protocol.varint import encode_varint
+from kohort.coordinator.outcome import CommitColumns
+from kohort.coordinator.record_codec import BASE_SEQUENCE, OFFSET_COMMIT, V4, packed_tags, packed_text
+from kohort.protocol.log_records import encode_key
+from kohort.protocol.messages.log_offset_commit import OffsetCommitKey
+from kohort.protocol.record_batch import COVERED_FORMAT, covered_fields, with_crc
+from kohort.protocol.structs import shared_struct
+from kohort.protocol.varint import encode_varint
 
 _int32 = Struct(">i").pack
 

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from coordinator.classic import join_group, sync_group
-from coordinator.classic.delayed_join import join_error
-from coordinator.offsets import offset_commit, offset_delete
-from coordinator.outcome import Call
-from coordinator.shard_state import ShardState
-from protocol.error_codes import ErrorCode
-from protocol.messages.delete_groups import DeleteGroupsResponse
-from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from protocol.messages.offset_commit import (
+from kohort.coordinator.classic import join_group, sync_group
+from kohort.coordinator.classic.delayed_join import join_error
+from kohort.coordinator.offsets import offset_commit, offset_delete
+from kohort.coordinator.outcome import Call
+from kohort.coordinator.shard_state import ShardState
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.delete_groups import DeleteGroupsResponse
+from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kohort.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
 )
-from protocol.messages.offset_commit import decode_response as decode_commit_response
-from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from protocol.messages.offset_fetch import OffsetFetchResponse
-from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from kohort.protocol.messages.offset_commit import decode_response as decode_commit_response
+from kohort.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from kohort.protocol.messages.offset_fetch import OffsetFetchResponse
+from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 if TYPE_CHECKING:
-    from coordinator.shard import Status
+    from kohort.coordinator.shard import Status
 
 FIRST_FETCH_WITH_ERROR = 2
 FIRST_FETCH_OF_SEVERAL = 8

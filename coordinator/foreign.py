@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from coordinator.outcome import Record
-from protocol.error_codes import ErrorCode
+from kohort.coordinator.outcome import Record
+from kohort.protocol.error_codes import ErrorCode
 
 CONSUMER, SHARE, STREAMS = "consumer", "share", "streams"
 

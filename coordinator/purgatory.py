@@ -10,7 +10,7 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 from typing import Protocol
 
-from coordinator.outcome import Outcome
+from kohort.coordinator.outcome import Outcome
 
 Key = tuple[str, ...]
 

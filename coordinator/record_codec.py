@@ -13,16 +13,16 @@ from functools import lru_cache
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
-from coordinator.outcome import CommitRecords, LogEntry, PlannedCommit, Record
-from protocol.log_records import encode_key, encode_value
-from protocol.messages.log_offset_commit import OffsetCommitKey
-from protocol.record_batch import build_encoded, encode_headers, encode_record
-from protocol.structs import shared_struct
-from protocol.varint import SMALL_VARINTS, encode_varint
-from protocol.wire import NO_UUID, uvarint
+from kohort.coordinator.outcome import CommitRecords, LogEntry, PlannedCommit, Record
+from kohort.protocol.log_records import encode_key, encode_value
+from kohort.protocol.messages.log_offset_commit import OffsetCommitKey
+from kohort.protocol.record_batch import build_encoded, encode_headers, encode_record
+from kohort.protocol.structs import shared_struct
+from kohort.protocol.varint import SMALL_VARINTS, encode_varint
+from kohort.protocol.wire import NO_UUID, uvarint
 
 if TYPE_CHECKING:
-    from coordinator.commit_template import CommitTemplate
+    from kohort.coordinator.commit_template import CommitTemplate
 
 OFFSET_COMMIT = 1
 MAX_BATCH_BYTES = 900_000  # a batch must stay below max.message.bytes

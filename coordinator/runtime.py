@@ -15,20 +15,20 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from coordinator.classic import session
-from coordinator.classic.session import Pulse, find_pulse
-from coordinator.config import MAX_REMEMBERED_ID, GroupConfig
-from coordinator.failures import failed_response, unavailable_response
-from coordinator.offsets.expiration import forget_topics
-from coordinator.outcome import PARKED, Call, Outcome, PlannedCommit, Reply
-from coordinator.partitioner import partition_of
-from coordinator.record_codec import MAX_BATCH_BYTES, batches
-from coordinator.shard import Shard, Status, Write
-from coordinator.shard_state import ShardState, Topics
-from protocol.error_codes import ErrorCode
-from protocol.messages.heartbeat import HeartbeatRequest
-from protocol.messages.join_group import JoinGroupRequest
-from protocol.record_batch import BATCH_HEADER_BYTES
+from kohort.coordinator.classic import session
+from kohort.coordinator.classic.session import Pulse, find_pulse
+from kohort.coordinator.config import MAX_REMEMBERED_ID, GroupConfig
+from kohort.coordinator.failures import failed_response, unavailable_response
+from kohort.coordinator.offsets.expiration import forget_topics
+from kohort.coordinator.outcome import PARKED, Call, Outcome, PlannedCommit, Reply
+from kohort.coordinator.partitioner import partition_of
+from kohort.coordinator.record_codec import MAX_BATCH_BYTES, batches
+from kohort.coordinator.shard import Shard, Status, Write
+from kohort.coordinator.shard_state import ShardState, Topics
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.heartbeat import HeartbeatRequest
+from kohort.protocol.messages.join_group import JoinGroupRequest
+from kohort.protocol.record_batch import BATCH_HEADER_BYTES
 
 logger = logging.getLogger(__name__)
 

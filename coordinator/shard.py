@@ -6,19 +6,19 @@ import logging
 from enum import Enum
 from typing import Any
 
-from coordinator import foreign
-from coordinator.classic import session
-from coordinator.classic.delayed_join import prepare_rebalance
-from coordinator.classic.group import ClassicGroup
-from coordinator.offsets.bulk_replay import BulkReplay
-from coordinator.offsets.expiration import forget_topics
-from coordinator.outcome import CommitRecords, LogEntry, Outcome, PlannedCommit, Record, Reply
-from coordinator.shard_state import ShardState
-from protocol.errors import MalformedMessage
-from protocol.log_records import UnknownRecord, decode_key, decode_value
-from protocol.messages.log_legacy_offset_commit import LegacyOffsetCommitKey, LegacyOffsetCommitValue
-from protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
-from protocol.record_batch import CONTROL, TRANSACTIONAL, parse_marker, scan_records
+from kohort.coordinator import foreign
+from kohort.coordinator.classic import session
+from kohort.coordinator.classic.delayed_join import prepare_rebalance
+from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.offsets.bulk_replay import BulkReplay
+from kohort.coordinator.offsets.expiration import forget_topics
+from kohort.coordinator.outcome import CommitRecords, LogEntry, Outcome, PlannedCommit, Record, Reply
+from kohort.coordinator.shard_state import ShardState
+from kohort.protocol.errors import MalformedMessage
+from kohort.protocol.log_records import UnknownRecord, decode_key, decode_value
+from kohort.protocol.messages.log_legacy_offset_commit import LegacyOffsetCommitKey, LegacyOffsetCommitValue
+from kohort.protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
+from kohort.protocol.record_batch import CONTROL, TRANSACTIONAL, parse_marker, scan_records
 
 logger = logging.getLogger(__name__)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from random import Random
 from typing import Protocol
 
-from coordinator.classic.group import ClassicGroup
-from coordinator.config import GroupConfig
-from coordinator.foreign import ForeignGroup
-from coordinator.offsets.store import OffsetStore
-from coordinator.purgatory import Purgatory
+from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.config import GroupConfig
+from kohort.coordinator.foreign import ForeignGroup
+from kohort.coordinator.offsets.store import OffsetStore
+from kohort.coordinator.purgatory import Purgatory
 
 
 class Topics(Protocol):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from protocol.api_keys import APIS
+from kohort.protocol.api_keys import APIS
 
 Decoder = Callable[..., Any]  # (frame, position) -> message
 Encoder = Callable[[Any], Any]
@@ -35,6 +35,6 @@ def response_decoder(api_key: int, version: int) -> Decoder:
 
 def _find(api_key: int, version: int, table: str) -> Callable[..., Any]:
     """KeyError for an API or version without a codec: the caller has compared with APIS before."""
-    module = import_module(f"protocol.messages.{APIS[api_key].module}")
+    module = import_module(f"kohort.protocol.messages.{APIS[api_key].module}")
     found: Callable[..., Any] = getattr(module, table)[version]
     return found

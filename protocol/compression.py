@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Final, TypeAlias
 
-from protocol.errors import MalformedMessage
+from kohort.protocol.errors import MalformedMessage
 
 NONE: Final = 0
 GZIP: Final = 1

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from struct import Struct
 
-from protocol.errors import MalformedMessage
+from kohort.protocol.errors import MalformedMessage
 
 _length = Struct(">i").unpack_from
 _pack_length = Struct(">i").pack

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from struct import Struct
 
-from protocol.api_keys import APIS, ApiKey
-from protocol.errors import MalformedMessage
-from protocol.wire import READ_ERRORS, skip_tags, start_large_request
+from kohort.protocol.api_keys import APIS, ApiKey
+from kohort.protocol.errors import MalformedMessage
+from kohort.protocol.wire import READ_ERRORS, skip_tags, start_large_request
 
 _fixed = Struct(">hhih").unpack_from
 _pack_request = Struct(">hhih").pack

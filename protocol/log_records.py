@@ -14,7 +14,7 @@ from importlib import import_module
 from struct import Struct
 from typing import Any, NamedTuple
 
-from protocol.errors import MalformedMessage
+from kohort.protocol.errors import MalformedMessage
 
 _int16 = Struct(">h")
 
@@ -65,7 +65,7 @@ class _Codec:
     __slots__ = ("decode_key", "decode_value", "encode_key", "encode_value")
 
     def __init__(self, kind: RecordType) -> None:
-        module: Any = import_module(f"protocol.messages.{kind.module}")
+        module: Any = import_module(f"kohort.protocol.messages.{kind.module}")
         self.decode_key = module.decode_key[0]
         self.encode_key = module.encode_key[0]
         self.decode_value = module.decode_value

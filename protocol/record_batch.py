@@ -31,9 +31,9 @@ from typing import Final, NamedTuple, TypeAlias
 
 from crc32c import crc32c
 
-from protocol.compression import DEFAULT_MAX_INFLATED_BYTES, compress, inflate
-from protocol.errors import MalformedMessage
-from protocol.varint import SMALL_VARINTS, encode_varint, read_varint, read_varlong
+from kohort.protocol.compression import DEFAULT_MAX_INFLATED_BYTES, compress, inflate
+from kohort.protocol.errors import MalformedMessage
+from kohort.protocol.varint import SMALL_VARINTS, encode_varint, read_varint, read_varlong
 
 BATCH_HEADER_BYTES: Final = 61
 LOG_OVERHEAD_BYTES: Final = 12  # base offset and batch length

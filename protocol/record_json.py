@@ -17,11 +17,11 @@ from array import array
 from struct import Struct
 from typing import Any
 
-from protocol.errors import MalformedMessage
-from protocol.log_records import UnknownRecord, decode_key, decode_value
-from protocol.messages.log_consumer_group_member_metadata import ClassicMemberMetadata
-from protocol.subscription import read_assignment, read_subscription
-from protocol.wire import NO_UUID, LazyArray, Message
+from kohort.protocol.errors import MalformedMessage
+from kohort.protocol.log_records import UnknownRecord, decode_key, decode_value
+from kohort.protocol.messages.log_consumer_group_member_metadata import ClassicMemberMetadata
+from kohort.protocol.subscription import read_assignment, read_subscription
+from kohort.protocol.wire import NO_UUID, LazyArray, Message
 
 _version = Struct(">h").unpack_from
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from protocol.structs import shared_struct
+from kohort.protocol.structs import shared_struct
 
 _changed_int64 = re.compile(rb"\xff{8}").finditer
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any
 
-from protocol.errors import MalformedMessage
-from protocol.messages import consumer_protocol
-from protocol.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from kohort.protocol.errors import MalformedMessage
+from kohort.protocol.messages import consumer_protocol
+from kohort.protocol.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
 MAX_VERSION = 3
 

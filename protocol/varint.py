@@ -9,7 +9,7 @@ so the cost of reading a varint never depends on how many 0xff bytes somebody se
 
 from typing import Final
 
-from protocol.errors import MalformedMessage
+from kohort.protocol.errors import MalformedMessage
 
 MAX_VARINT_BYTES: Final = 5
 MAX_VARLONG_BYTES: Final = 10

@@ -27,7 +27,7 @@ from itertools import starmap as starmap  # for the generated modules, which tak
 from struct import Struct, error, pack
 from typing import Any, TypeVar
 
-from protocol.errors import MalformedMessage
+from kohort.protocol.errors import MalformedMessage
 
 T = TypeVar("T")
 

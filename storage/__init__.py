@@ -20,3 +20,6 @@ Read in this order:
         piece = log.read(offset, max_bytes, up_to=...)    # a slice of a file, for sendfile or read()
         directory.close()
 """
+
+if __name__ != "kohort.storage":  # the repository itself is on sys.path: each module would exist twice
+    raise ImportError(f"import kohort.storage, not {__name__}", name=__name__)

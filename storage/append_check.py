@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from protocol.record_batch import (
+from kohort.protocol.record_batch import (
     CRC_START,
     LOG_APPEND_TIME,
     LOG_OVERHEAD_BYTES,
@@ -16,9 +16,9 @@ from protocol.record_batch import (
     parse_header,
     validate_batch,
 )
-from storage.disk import Buffer
-from storage.errors import BatchTooLarge, InvalidAppend
-from storage.log_config import LogConfig
+from kohort.storage.disk import Buffer
+from kohort.storage.errors import BatchTooLarge, InvalidAppend
+from kohort.storage.log_config import LogConfig
 
 _INT64: Final = Struct(">q")
 _INT32: Final = Struct(">i")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Final
 
-from protocol.record_batch import (
+from kohort.protocol.record_batch import (
     BATCH_HEADER_BYTES,
     LOG_OVERHEAD_BYTES,
     BatchHeader,
@@ -14,7 +14,7 @@ from protocol.record_batch import (
     parse_header,
     verify_crc,
 )
-from storage.disk import File
+from kohort.storage.disk import File
 
 CHUNK_BYTES: Final = 1 << 20
 _OFFSET_AND_LENGTH: Final = Struct(">qi")

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from threading import Lock
 
-from storage.disk import Disk
-from storage.layout import TopicPartition, format_offsets, parse_offsets
+from kohort.storage.disk import Disk
+from kohort.storage.layout import TopicPartition, format_offsets, parse_offsets
 
 Offsets = Mapping[TopicPartition, int]
 

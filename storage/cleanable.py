@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from storage.log_config import LogConfig
-from storage.segment import MAX_RELATIVE_OFFSET, Segment
+from kohort.storage.log_config import LogConfig
+from kohort.storage.segment import MAX_RELATIVE_OFFSET, Segment
 
 
 class CleanableRange(NamedTuple):

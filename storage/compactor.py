@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Final
 
-from protocol.record_batch import (
+from kohort.protocol.record_batch import (
     LOG_OVERHEAD_BYTES,
     NO_PRODUCER_ID,
     BatchHeader,
@@ -45,10 +45,10 @@ from protocol.record_batch import (
     rebuild_batch,
     scan_records,
 )
-from storage.cleanable import CleanableRange, group_segments
-from storage.layout import CLEANED, SEGMENT_KINDS, SWAP, segment_file
-from storage.log_config import LogConfig
-from storage.segment import Segment
+from kohort.storage.cleanable import CleanableRange, group_segments
+from kohort.storage.layout import CLEANED, SEGMENT_KINDS, SWAP, segment_file
+from kohort.storage.log_config import LogConfig
+from kohort.storage.segment import Segment
 
 DEFAULT_MAX_MAP_BYTES: Final = 128 * 1024 * 1024  # Kafka's log.cleaner.dedupe.buffer.size
 MAP_ENTRY_BYTES: Final = 256  # a key of up to 64 bytes, its offset, and their place in a dict that grows

@@ -29,7 +29,7 @@ from functools import partial
 from threading import Lock
 from typing import NamedTuple
 
-from storage.syncfs import SyncChooser
+from kohort.storage.syncfs import SyncChooser
 
 Buffer = bytes | bytearray | memoryview
 

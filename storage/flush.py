@@ -11,11 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from storage.disk import Disk, File
-from storage.layout import SYNC_FAILED_FILE
+from kohort.storage.disk import Disk, File
+from kohort.storage.layout import SYNC_FAILED_FILE
 
 if TYPE_CHECKING:
-    from storage.log_writer import LogWriter
+    from kohort.storage.log_writer import LogWriter
 
 
 @dataclass(slots=True)

@@ -21,10 +21,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from storage.disk import Disk
-from storage.errors import LogFailed
-from storage.flush import FlushTicket, sync_tickets
-from storage.log_writer import LogWriter
+from kohort.storage.disk import Disk
+from kohort.storage.errors import LogFailed
+from kohort.storage.flush import FlushTicket, sync_tickets
+from kohort.storage.log_writer import LogWriter
 
 Ready: TypeAlias = Callable[[LogFailed | None], None]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator
 
-from storage.disk import Disk, File
-from storage.layout import LEADER_EPOCHS_FILE, CorruptCheckpoint, format_leader_epochs, parse_leader_epochs
+from kohort.storage.disk import Disk, File
+from kohort.storage.layout import LEADER_EPOCHS_FILE, CorruptCheckpoint, format_leader_epochs, parse_leader_epochs
 
 logger = logging.getLogger(__name__)
 

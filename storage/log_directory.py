@@ -17,11 +17,11 @@ import secrets
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from storage.checkpoints import Checkpoint, CheckpointFiles
-from storage.disk import Disk
-from storage.errors import LogCorrupt, LogFailed, StorageError
-from storage.flush import sync_tickets
-from storage.layout import (
+from kohort.storage.checkpoints import Checkpoint, CheckpointFiles
+from kohort.storage.disk import Disk
+from kohort.storage.errors import LogCorrupt, LogFailed, StorageError
+from kohort.storage.flush import sync_tickets
+from kohort.storage.layout import (
     CLEAN_SHUTDOWN_FILE,
     CLEANER_FILE,
     DELETED_FOLDER_SUFFIX,
@@ -33,9 +33,9 @@ from storage.layout import (
     parse_partition_folder,
     partition_folder,
 )
-from storage.log_config import LogConfig
-from storage.open_files import OpenFiles
-from storage.partition_log import PartitionLog
+from kohort.storage.log_config import LogConfig
+from kohort.storage.open_files import OpenFiles
+from kohort.storage.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 

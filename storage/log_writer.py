@@ -17,17 +17,17 @@ from contextlib import contextmanager
 from struct import Struct
 from typing import NoReturn
 
-from protocol.record_batch import BatchHeader, parse_header
-from storage.append_check import AppendInfo, place_batches, split_batches
-from storage.batch_walk import walk_headers
-from storage.disk import OUT_OF_SPACE, Buffer, Disk, File
-from storage.errors import InvalidAppend, LogFailed
-from storage.flush import FlushTicket, mark_failed, sync_tickets
-from storage.layout import PARTITION_METADATA_FILE, format_partition_metadata
-from storage.leader_epochs import LeaderEpochs
-from storage.log_config import LogConfig
-from storage.open_files import OpenFiles
-from storage.segment import Segment
+from kohort.protocol.record_batch import BatchHeader, parse_header
+from kohort.storage.append_check import AppendInfo, place_batches, split_batches
+from kohort.storage.batch_walk import walk_headers
+from kohort.storage.disk import OUT_OF_SPACE, Buffer, Disk, File
+from kohort.storage.errors import InvalidAppend, LogFailed
+from kohort.storage.flush import FlushTicket, mark_failed, sync_tickets
+from kohort.storage.layout import PARTITION_METADATA_FILE, format_partition_metadata
+from kohort.storage.leader_epochs import LeaderEpochs
+from kohort.storage.log_config import LogConfig
+from kohort.storage.open_files import OpenFiles
+from kohort.storage.segment import Segment
 
 logger = logging.getLogger(__name__)
 

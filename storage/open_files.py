@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from storage.disk import File
-from storage.segment import Segment
+from kohort.storage.disk import File
+from kohort.storage.segment import Segment
 
 
 class LogSlice:

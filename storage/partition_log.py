@@ -18,11 +18,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from operator import attrgetter
 
-from protocol.record_batch import BATCH_HEADER_BYTES, BatchHeader, CorruptBatch, parse_header
-from storage.batch_walk import walk_chunks
-from storage.disk import Disk
-from storage.errors import OffsetOutOfRange
-from storage.layout import (
+from kohort.protocol.record_batch import BATCH_HEADER_BYTES, BatchHeader, CorruptBatch, parse_header
+from kohort.storage.batch_walk import walk_chunks
+from kohort.storage.disk import Disk
+from kohort.storage.errors import OffsetOutOfRange
+from kohort.storage.layout import (
     DELETED,
     PARTITION_METADATA_FILE,
     SNAPSHOT,
@@ -32,11 +32,11 @@ from storage.layout import (
     parse_segment_file,
     segment_file,
 )
-from storage.log_config import LogConfig
-from storage.log_writer import LogWriter
-from storage.open_files import LogSlice, OpenFiles
-from storage.recovery import Opened, OpenRules, open_segments
-from storage.segment import Segment
+from kohort.storage.log_config import LogConfig
+from kohort.storage.log_writer import LogWriter
+from kohort.storage.open_files import LogSlice, OpenFiles
+from kohort.storage.recovery import Opened, OpenRules, open_segments
+from kohort.storage.segment import Segment
 
 logger = logging.getLogger(__name__)
 _base_offset = attrgetter("base_offset")

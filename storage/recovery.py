@@ -25,11 +25,11 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Final
 
-from protocol.record_batch import BatchHeader, CorruptBatch
-from storage.batch_walk import walk_batches, walk_headers
-from storage.disk import Disk, FileInfo
-from storage.errors import LogCorrupt
-from storage.layout import (
+from kohort.protocol.record_batch import BatchHeader, CorruptBatch
+from kohort.storage.batch_walk import walk_batches, walk_headers
+from kohort.storage.disk import Disk, FileInfo
+from kohort.storage.errors import LogCorrupt
+from kohort.storage.layout import (
     CLEANED,
     DELETED,
     LOG,
@@ -40,8 +40,8 @@ from storage.layout import (
     parse_segment_file,
     segment_file,
 )
-from storage.log_config import LogConfig
-from storage.segment import MAX_RELATIVE_OFFSET, Segment
+from kohort.storage.log_config import LogConfig
+from kohort.storage.segment import MAX_RELATIVE_OFFSET, Segment
 
 logger = logging.getLogger(__name__)
 

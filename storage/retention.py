@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from storage.segment import Segment
+from kohort.storage.segment import Segment
 
 if TYPE_CHECKING:
-    from storage.partition_log import PartitionLog
+    from kohort.storage.partition_log import PartitionLog
 
 
 def expired_segments(

@@ -14,15 +14,15 @@ from contextlib import suppress
 from struct import Struct
 from typing import Final
 
-from protocol.record_batch import LOG_OVERHEAD_BYTES, NO_TIMESTAMP, BatchHeader, CorruptBatch, read_records
-from storage.batch_walk import walk_batches, walk_headers
-from storage.disk import Buffer, Disk, File
-from storage.layout import INDEX, LOG, SEGMENT_KINDS, TIME_INDEX, TXN_INDEX, segment_file
-from storage.log_config import LogConfig
-from storage.offset_index import ENTRY_BYTES as INDEX_ENTRY_BYTES
-from storage.offset_index import CorruptIndex, OffsetIndex
-from storage.time_index import ENTRY_BYTES as TIME_INDEX_ENTRY_BYTES
-from storage.time_index import TimeIndex
+from kohort.protocol.record_batch import LOG_OVERHEAD_BYTES, NO_TIMESTAMP, BatchHeader, CorruptBatch, read_records
+from kohort.storage.batch_walk import walk_batches, walk_headers
+from kohort.storage.disk import Buffer, Disk, File
+from kohort.storage.layout import INDEX, LOG, SEGMENT_KINDS, TIME_INDEX, TXN_INDEX, segment_file
+from kohort.storage.log_config import LogConfig
+from kohort.storage.offset_index import ENTRY_BYTES as INDEX_ENTRY_BYTES
+from kohort.storage.offset_index import CorruptIndex, OffsetIndex
+from kohort.storage.time_index import ENTRY_BYTES as TIME_INDEX_ENTRY_BYTES
+from kohort.storage.time_index import TimeIndex
 
 logger = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from itertools import pairwise
 from struct import Struct
 from typing import Final
 
-from protocol.record_batch import NO_TIMESTAMP
-from storage.offset_index import CorruptIndex
+from kohort.protocol.record_batch import NO_TIMESTAMP
+from kohort.storage.offset_index import CorruptIndex
 
 _ENTRY: Final = Struct(">qi")
 ENTRY_BYTES: Final = 12

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from pathlib import Path
 
 import yaml
 
-from broker.cli import parse
-from broker.config import load_config
+from kohort.broker.cli import parse
+from kohort.broker.config import load_config
 
 ROOT = Path(__file__).parent.parent
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
@@ -76,9 +77,8 @@ def test_the_settings_of_the_image_are_valid() -> None:
 
 def test_the_image_holds_every_package_of_the_distribution() -> None:
     copied = set(re.findall(r"^COPY (\w+) \1$", DOCKERFILE, re.MULTILINE))
-    packages = re.search(r"^packages = (\[.*\])$", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
-    assert packages is not None
-    assert copied == set(json.loads(packages[1]))
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    assert copied == {path.partition("/")[0] for path in build["targets"]["wheel"]["only-include"]}
 
 
 def _instruction(name: str) -> str:

@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 from urllib.request import urlopen
 
-from broker import group_client
-from broker.client import Client
-from coordinator.partitioner import partition_of
-from protocol.api_keys import ApiKey
-from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kohort.broker import group_client
+from kohort.broker.client import Client
+from kohort.coordinator.partitioner import partition_of
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.clients.kohort import KohortProcess
 
 ROOT = Path(__file__).parent.parent

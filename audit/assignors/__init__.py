@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from audit.assignors.cooperative_sticky import cooperative_sticky_assignor
-from audit.assignors.group import Assignment, Group, Partition
-from audit.assignors.range import range_assignor
-from audit.assignors.roundrobin import roundrobin_assignor
-from audit.assignors.sticky import sticky_assignor
+from kohort.audit.assignors.cooperative_sticky import cooperative_sticky_assignor
+from kohort.audit.assignors.group import Assignment, Group, Partition
+from kohort.audit.assignors.range import range_assignor
+from kohort.audit.assignors.roundrobin import roundrobin_assignor
+from kohort.audit.assignors.sticky import sticky_assignor
 
 __all__ = ["ASSIGNORS", "Assignment", "Group", "Partition", "assign"]
 

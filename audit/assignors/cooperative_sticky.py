@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from audit.assignors.group import Assignment, Group, Partition
-from audit.assignors.sticky import sticky_assignor
+from kohort.audit.assignors.group import Assignment, Group, Partition
+from kohort.audit.assignors.sticky import sticky_assignor
 
 _ROUNDS = 8  # with different subscriptions, handing over may upset the balance once or twice more
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from audit.assignors.group import Assignment, Group
+from kohort.audit.assignors.group import Assignment, Group
 
 
 def range_assignor(group: Group) -> Assignment:

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from audit.assignors.group import Assignment, Group, Partition
-from audit.assignors.unequal import balance_unequal
+from kohort.audit.assignors.group import Assignment, Group, Partition
+from kohort.audit.assignors.unequal import balance_unequal
 
 
 def sticky_assignor(group: Group) -> Assignment:

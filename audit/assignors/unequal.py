@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from audit.assignors.group import Assignment, Group, Partition
+from kohort.audit.assignors.group import Assignment, Group, Partition
 
 
 def balance_unequal(group: Group, owned: Assignment) -> Assignment:

@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from importlib import import_module
 from types import ModuleType
 
-from audit.checks.kit.check import SEVERITIES, Check
-from audit.checks.settings import Settings, parse_settings
+from kohort.audit.checks.kit.check import SEVERITIES, Check
+from kohort.audit.checks.settings import Settings, parse_settings
 
 __all__ = [
     "ALL", "RULES", "SEVERITIES", "Check", "Settings", "check_run", "check_tables", "parse_settings",
@@ -41,8 +41,8 @@ RULES = (
     "committed_beyond_end_or_below_start", "state_differs_from_broker",
 )  # fmt: skip
 
-MODULES: Mapping[str, ModuleType] = {name: import_module(f"audit.checks.{name}") for name in RULES}
+MODULES: Mapping[str, ModuleType] = {name: import_module(f"kohort.audit.checks.{name}") for name in RULES}
 ALL: Mapping[str, Check] = {name: module.CHECK for name, module in MODULES.items()}
 
-from audit.checks.run import check_tables  # noqa: E402  # these want the lists above
-from audit.checks.spark import check_run  # noqa: E402
+from kohort.audit.checks.run import check_tables  # noqa: E402  # these want the lists above
+from kohort.audit.checks.spark import check_run  # noqa: E402

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit.checks.kit.check import ERROR, HISTORY, Check, Limits, Row, finding
-from audit.checks.kit.part import Part
-from audit.checks.kit.words import count
-from audit.tables import MEMBER_ASSIGNMENTS
+from kohort.audit.checks.kit.check import ERROR, HISTORY, Check, Limits, Row, finding
+from kohort.audit.checks.kit.part import Part
+from kohort.audit.checks.kit.words import count
+from kohort.audit.tables import MEMBER_ASSIGNMENTS
 
 CHECK = Check(
     "assignment_outside_subscription",

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pyarrow.compute as pc
 
-from audit.checks.kit.check import HISTORY, WARNING, Check, Limits, Row, finding
-from audit.checks.kit.gather import gather_rows
-from audit.checks.kit.part import Part
-from audit.checks.kit.words import count
-from audit.tables import MEMBER_ASSIGNMENTS
+from kohort.audit.checks.kit.check import HISTORY, WARNING, Check, Limits, Row, finding
+from kohort.audit.checks.kit.gather import gather_rows
+from kohort.audit.checks.kit.part import Part
+from kohort.audit.checks.kit.words import count
+from kohort.audit.tables import MEMBER_ASSIGNMENTS
 
 CHECK = Check(
     "avoidable_moves",

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit.checks.kit.check import HISTORY, WARNING, Check, Limits, Row, finding
-from audit.checks.kit.gather import gather_steps
-from audit.checks.kit.part import Part
-from audit.checks.kit.words import between, count, duration
-from audit.tables import PARTITION_FACTS
+from kohort.audit.checks.kit.check import HISTORY, WARNING, Check, Limits, Row, finding
+from kohort.audit.checks.kit.gather import gather_steps
+from kohort.audit.checks.kit.part import Part
+from kohort.audit.checks.kit.words import between, count, duration
+from kohort.audit.tables import PARTITION_FACTS
 
 CHECK = Check(
     "commit_gap",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from audit.checks.kit.check import HISTORY, INFO, OWNERS, WARNING, Check, Limits, Row, finding
-from audit.checks.kit.gather import gather_steps
-from audit.checks.kit.part import Part
-from audit.checks.kit.words import count
+from kohort.audit.checks.kit.check import HISTORY, INFO, OWNERS, WARNING, Check, Limits, Row, finding
+from kohort.audit.checks.kit.gather import gather_steps
+from kohort.audit.checks.kit.part import Part
+from kohort.audit.checks.kit.words import count
 
 CHECK = Check(
     "commit_without_owner",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from audit.checks.kit.check import CRITICAL, Check, Limits, Row, finding
-from audit.checks.kit.part import Part
-from audit.checks.kit.words import count
-from audit.tables import LOG_BATCHES
+from kohort.audit.checks.kit.check import CRITICAL, Check, Limits, Row, finding
+from kohort.audit.checks.kit.part import Part
+from kohort.audit.checks.kit.words import count
+from kohort.audit.tables import LOG_BATCHES
 
 CHECK = Check(
     "crc_mismatch",

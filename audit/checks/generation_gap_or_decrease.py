@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit.checks.kit.check import ERROR, HISTORY, INFO, Check, Limits, Row, finding
-from audit.checks.kit.part import Part
-from audit.checks.kit.words import count
-from audit.derive.commits import codes
-from audit.tables import GROUP_GENERATIONS
+from kohort.audit.checks.kit.check import ERROR, HISTORY, INFO, Check, Limits, Row, finding
+from kohort.audit.checks.kit.part import Part
+from kohort.audit.checks.kit.words import count
+from kohort.audit.derive.commits import codes
+from kohort.audit.tables import GROUP_GENERATIONS
 
 CHECK = Check(
     "generation_gap_or_decrease",

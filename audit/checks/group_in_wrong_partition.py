@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from audit.checks.kit.check import ERROR, Check, Limits, Row, finding
-from audit.checks.kit.part import Part
-from audit.checks.kit.words import count
-from coordinator.partitioner import partition_of
+from kohort.audit.checks.kit.check import ERROR, Check, Limits, Row, finding
+from kohort.audit.checks.kit.part import Part
+from kohort.audit.checks.kit.words import count
+from kohort.coordinator.partitioner import partition_of
 
 CHECK = Check(
     "group_in_wrong_partition",

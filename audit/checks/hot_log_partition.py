@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from audit.checks.kit.check import WARNING, Check, Limits, Row, finding
-from audit.checks.kit.summary import Summary
+from kohort.audit.checks.kit.check import WARNING, Check, Limits, Row, finding
+from kohort.audit.checks.kit.summary import Summary
 
 CHECK = Check(
     "hot_log_partition",

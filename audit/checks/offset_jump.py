@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from audit.checks.kit.check import HISTORY, WARNING, Check, Limits, Row, finding
-from audit.checks.kit.gather import gather_steps
-from audit.checks.kit.part import Part
-from audit.checks.kit.words import count
+from kohort.audit.checks.kit.check import HISTORY, WARNING, Check, Limits, Row, finding
+from kohort.audit.checks.kit.gather import gather_steps
+from kohort.audit.checks.kit.part import Part
+from kohort.audit.checks.kit.words import count
 
 CHECK = Check(
     "offset_jump",

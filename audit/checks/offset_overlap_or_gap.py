@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from audit.checks.kit.check import CLEANER_CHECKPOINT, CRITICAL, Check, Limits, Row, finding
-from audit.checks.kit.part import Part
-from audit.checks.kit.words import count
-from audit.tables import LOG_BATCHES
+from kohort.audit.checks.kit.check import CLEANER_CHECKPOINT, CRITICAL, Check, Limits, Row, finding
+from kohort.audit.checks.kit.part import Part
+from kohort.audit.checks.kit.words import count
+from kohort.audit.tables import LOG_BATCHES
 
 CHECK = Check(
     "offset_overlap_or_gap",

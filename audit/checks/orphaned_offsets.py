@@ -9,10 +9,10 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit.checks.kit.check import WARNING, Check, Limits, Row, finding
-from audit.checks.kit.part import Part
-from audit.checks.kit.words import between, count, duration
-from audit.tables import GROUP_GENERATIONS, MEMBER_ASSIGNMENTS, PARTITION_FACTS
+from kohort.audit.checks.kit.check import WARNING, Check, Limits, Row, finding
+from kohort.audit.checks.kit.part import Part
+from kohort.audit.checks.kit.words import between, count, duration
+from kohort.audit.tables import GROUP_GENERATIONS, MEMBER_ASSIGNMENTS, PARTITION_FACTS
 
 CHECK = Check(
     "orphaned_offsets",

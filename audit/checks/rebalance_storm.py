@@ -10,10 +10,10 @@ from itertools import pairwise
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit.checks.kit.check import ERROR, HISTORY, Check, Limits, Row, finding
-from audit.checks.kit.part import Part
-from audit.checks.kit.words import between, count, duration
-from audit.tables import REBALANCES
+from kohort.audit.checks.kit.check import ERROR, HISTORY, Check, Limits, Row, finding
+from kohort.audit.checks.kit.part import Part
+from kohort.audit.checks.kit.words import between, count, duration
+from kohort.audit.tables import REBALANCES
 
 CHECK = Check(
     "rebalance_storm",

@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit.baseline import Answers
-from audit.checks import ALL, MODULES
-from audit.checks.kit.check import SEVERITIES, Check, Row
-from audit.checks.kit.evaluable import NOT_EVALUABLE, Missing, missing_in, missing_overall
-from audit.checks.kit.part import COLUMNS, Part
-from audit.checks.kit.summary import Summary, summarize
-from audit.checks.kit.world import World, make_world
-from audit.checks.settings import Settings
-from audit.tables import AUDIT_RUNS, GROUP_GENERATIONS, LOG_BATCHES
+from kohort.audit.baseline import Answers
+from kohort.audit.checks import ALL, MODULES
+from kohort.audit.checks.kit.check import SEVERITIES, Check, Row
+from kohort.audit.checks.kit.evaluable import NOT_EVALUABLE, Missing, missing_in, missing_overall
+from kohort.audit.checks.kit.part import COLUMNS, Part
+from kohort.audit.checks.kit.summary import Summary, summarize
+from kohort.audit.checks.kit.world import World, make_world
+from kohort.audit.checks.settings import Settings
+from kohort.audit.tables import AUDIT_RUNS, GROUP_GENERATIONS, LOG_BATCHES
 
 MAX_PER_GROUP = 20  # findings of one check in one group; the worst are shown, the others counted
 MAX_GROUPS_NAMED = 100  # more groups than that without what a check needs are counted, not named

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from math import inf
 from typing import NamedTuple
 
-from audit.checks.kit.check import Check, Limits
+from kohort.audit.checks.kit.check import Check, Limits
 
 
 class Settings(NamedTuple):
@@ -23,7 +23,7 @@ class Settings(NamedTuple):
 
 def parse_settings(texts: Iterable[str]) -> Settings:
     """From "check.threshold=value". ValueError, in one line for people, if one is not there or is no number."""
-    from audit.checks import ALL
+    from kohort.audit.checks import ALL
 
     thresholds: dict[str, dict[str, float]] = {}
     for text in texts:

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit.baseline import Answers
-from audit.checks.kit.check import Row
-from audit.checks.kit.part import COLUMNS, Part
-from audit.checks.kit.world import World, make_world
-from audit.checks.run import check_part, conclude
-from audit.checks.settings import Settings
-from audit.decode.schemas import schema
-from audit.packing import pack, task_count
-from audit.store_files import BASE, SUFFIX, TAILS, StoreFiles
-from audit.store_tasks import run_tasks
-from audit.tables import COMMIT_STEPS, GROUP_GENERATIONS, LOG_BATCHES
+from kohort.audit.baseline import Answers
+from kohort.audit.checks.kit.check import Row
+from kohort.audit.checks.kit.part import COLUMNS, Part
+from kohort.audit.checks.kit.world import World, make_world
+from kohort.audit.checks.run import check_part, conclude
+from kohort.audit.checks.settings import Settings
+from kohort.audit.decode.schemas import schema
+from kohort.audit.packing import pack, task_count
+from kohort.audit.store_files import BASE, SUFFIX, TAILS, StoreFiles
+from kohort.audit.store_tasks import run_tasks
+from kohort.audit.tables import COMMIT_STEPS, GROUP_GENERATIONS, LOG_BATCHES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

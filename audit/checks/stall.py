@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from audit.checks.kit.check import HISTORY, WARNING, Check, Limits, Row, finding
-from audit.checks.kit.part import Part
-from audit.checks.kit.steps import Array, Steps
-from audit.checks.kit.words import count, duration
+from kohort.audit.checks.kit.check import HISTORY, WARNING, Check, Limits, Row, finding
+from kohort.audit.checks.kit.part import Part
+from kohort.audit.checks.kit.steps import Array, Steps
+from kohort.audit.checks.kit.words import count, duration
 
 CHECK = Check(
     "stall",

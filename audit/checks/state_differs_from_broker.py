@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from audit.baseline import GroupAnswer
-from audit.checks.kit.check import BASELINE, CRITICAL, Check, Limits, Row, finding
-from audit.checks.kit.part import Part
-from audit.checks.kit.words import count
-from coordinator.partitioner import partition_of
+from kohort.audit.baseline import GroupAnswer
+from kohort.audit.checks.kit.check import BASELINE, CRITICAL, Check, Limits, Row, finding
+from kohort.audit.checks.kit.part import Part
+from kohort.audit.checks.kit.words import count
+from kohort.coordinator.partitioner import partition_of
 
 CHECK = Check(
     "state_differs_from_broker",

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pyarrow.compute as pc
 
-from audit.checks.kit.check import HISTORY, WARNING, Check, Limits, Row, finding
-from audit.checks.kit.part import Part
-from audit.checks.kit.words import between, duration
-from audit.tables import MEMBER_ASSIGNMENTS
+from kohort.audit.checks.kit.check import HISTORY, WARNING, Check, Limits, Row, finding
+from kohort.audit.checks.kit.part import Part
+from kohort.audit.checks.kit.words import between, duration
+from kohort.audit.tables import MEMBER_ASSIGNMENTS
 
 CHECK = Check(
     "static_member_with_many_ids",

@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit.checks.kit.check import ERROR, HISTORY, PARTITION_COUNTS, Check, Limits, Row, finding
-from audit.checks.kit.part import Part
-from audit.checks.kit.words import count, duration
-from audit.tables import MEMBER_ASSIGNMENTS
+from kohort.audit.checks.kit.check import ERROR, HISTORY, PARTITION_COUNTS, Check, Limits, Row, finding
+from kohort.audit.checks.kit.part import Part
+from kohort.audit.checks.kit.words import count, duration
+from kohort.audit.tables import MEMBER_ASSIGNMENTS
 
 CHECK = Check(
     "subscribed_partition_without_owner",

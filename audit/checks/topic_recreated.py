@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow.compute as pc
 
-from audit.checks.kit.check import HISTORY, WARNING, Check, Limits, Row, finding
-from audit.checks.kit.part import Part
-from audit.derive.commits import codes
+from kohort.audit.checks.kit.check import HISTORY, WARNING, Check, Limits, Row, finding
+from kohort.audit.checks.kit.part import Part
+from kohort.audit.derive.commits import codes
 
 CHECK = Check(
     "topic_recreated",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from audit.checks.kit.check import WARNING, Check, Limits, Row, finding
-from audit.checks.kit.part import Part
-from audit.checks.kit.words import count
-from audit.checks.undecodable_record import end_of_readable
-from audit.tables import LOG_BATCHES
+from kohort.audit.checks.kit.check import WARNING, Check, Limits, Row, finding
+from kohort.audit.checks.kit.part import Part
+from kohort.audit.checks.kit.words import count
+from kohort.audit.checks.undecodable_record import end_of_readable
+from kohort.audit.tables import LOG_BATCHES
 
 CHECK = Check(
     "torn_tail",

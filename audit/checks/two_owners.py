@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from audit.checks.kit.check import CRITICAL, HISTORY, Check, Limits, Row, finding
-from audit.checks.kit.part import Part
+from kohort.audit.checks.kit.check import CRITICAL, HISTORY, Check, Limits, Row, finding
+from kohort.audit.checks.kit.part import Part
 
 CHECK = Check(
     "two_owners",

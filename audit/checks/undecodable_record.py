@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit.checks.kit.check import ERROR, INFO, Check, Limits, Row, finding
-from audit.checks.kit.part import Part
-from audit.checks.kit.words import count
-from audit.tables import LOG_BATCHES, OTHER_RECORDS
+from kohort.audit.checks.kit.check import ERROR, INFO, Check, Limits, Row, finding
+from kohort.audit.checks.kit.part import Part
+from kohort.audit.checks.kit.words import count
+from kohort.audit.tables import LOG_BATCHES, OTHER_RECORDS
 
 CHECK = Check(
     "undecodable_record",

@@ -16,10 +16,10 @@ from collections.abc import Collection, Iterator
 
 import pyarrow as pa
 
-from audit.decode.folders import LogFolder
-from audit.decode.scan import scan
-from audit.decode.schemas import schema
-from audit.decode.wanted import EVERYTHING, Wanted
+from kohort.audit.decode.folders import LogFolder
+from kohort.audit.decode.scan import scan
+from kohort.audit.decode.schemas import schema
+from kohort.audit.decode.wanted import EVERYTHING, Wanted
 
 __all__ = ["Wanted", "read_table", "read_tables", "schema", "whole_tables"]
 

@@ -12,8 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from audit.decode.vector import Array, integers_at
-from protocol.record_batch import BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC, MIN_BATCH_LENGTH
+from kohort.audit.decode.vector import Array, integers_at
+from kohort.protocol.record_batch import BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC, MIN_BATCH_LENGTH
 
 SAMPLE_BATCHES: Final = 32
 MANY_BYTES: Final = 1 << 16  # in shorter parts links are followed one by one

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from audit.decode.consumer_protocol import assignment_of, joined, subscription_of
-from audit.decode.schemas import column, schema
+from kohort.audit.decode.consumer_protocol import assignment_of, joined, subscription_of
+from kohort.audit.decode.schemas import column, schema
 
 Row: TypeAlias = tuple[Any, ...]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from audit.decode.schemas import TIMESTAMP
-from audit.decode.vector import Array
-from audit.tables import MAX_MS
+from kohort.audit.decode.schemas import TIMESTAMP
+from kohort.audit.decode.vector import Array
+from kohort.audit.tables import MAX_MS
 
 
 def texts(found: list[str] | list[str | None], codes: Array) -> pa.Array:

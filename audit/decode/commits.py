@@ -17,13 +17,22 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from audit.decode.columns import optional, texts, times
-from audit.decode.rows import header_int32, header_text
-from audit.decode.schemas import schema, uuid_text
-from audit.decode.split import Records
-from audit.decode.vector import MAX_DISTINCT_BYTES, Array, distinct, int16_at, integers_at, pick_rows, uvarints, windows
-from protocol.record_batch import Headers
-from protocol.wire import NO_UUID
+from kohort.audit.decode.columns import optional, texts, times
+from kohort.audit.decode.rows import header_int32, header_text
+from kohort.audit.decode.schemas import schema, uuid_text
+from kohort.audit.decode.split import Records
+from kohort.audit.decode.vector import (
+    MAX_DISTINCT_BYTES,
+    Array,
+    distinct,
+    int16_at,
+    integers_at,
+    pick_rows,
+    uvarints,
+    windows,
+)
+from kohort.protocol.record_batch import Headers
+from kohort.protocol.wire import NO_UUID
 
 TABLE: Final = "offset_commits"
 MIN_KEY_BYTES: Final = 10  # type, two empty strings, partition

@@ -9,9 +9,9 @@ from base64 import b64encode
 from functools import lru_cache
 from typing import NamedTuple
 
-from protocol.errors import MalformedMessage
-from protocol.record_json import as_json, to_text
-from protocol.subscription import read_assignment, read_subscription
+from kohort.protocol.errors import MalformedMessage
+from kohort.protocol.record_json import as_json, to_text
+from kohort.protocol.subscription import read_assignment, read_subscription
 
 REMEMBERED = 50_000
 

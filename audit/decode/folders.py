@@ -12,9 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from audit.decode import files
-from audit.decode.walk import end_of, first_offset_in
-from storage.layout import (
+from kohort.audit.decode import files
+from kohort.audit.decode.walk import end_of, first_offset_in
+from kohort.storage.layout import (
     CLEANED,
     CLEANER_FILE,
     INDEX,

@@ -8,15 +8,15 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from audit.decode.columns import optional, texts, times
-from audit.decode.schemas import from_rows, schema
-from audit.decode.segments import Segment
-from audit.decode.split import Block
-from audit.decode.transactions import MARKERS, kinds_of
-from audit.decode.vector import Array
-from audit.decode.walk import CRC, UNDECODABLE, pick_headers
-from audit.decode.wanted import Wanted
-from protocol.record_batch import COMPRESSION_MASK, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
+from kohort.audit.decode.columns import optional, texts, times
+from kohort.audit.decode.schemas import from_rows, schema
+from kohort.audit.decode.segments import Segment
+from kohort.audit.decode.split import Block
+from kohort.audit.decode.transactions import MARKERS, kinds_of
+from kohort.audit.decode.vector import Array
+from kohort.audit.decode.walk import CRC, UNDECODABLE, pick_headers
+from kohort.audit.decode.wanted import Wanted
+from kohort.protocol.record_batch import COMPRESSION_MASK, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
 
 TABLE: Final = "log_batches"
 CODECS: Final = ["none", "gzip", "snappy", "lz4", "zstd", "5", "6", "7"]

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from audit.decode import files
-from audit.decode.folders import LogFolder
-from coordinator.partitioner import partition_of
-from protocol.errors import MalformedMessage
-from protocol.log_records import UnknownRecord, decode_key
-from protocol.record_batch import parse_header, read_records
+from kohort.audit.decode import files
+from kohort.audit.decode.folders import LogFolder
+from kohort.coordinator.partitioner import partition_of
+from kohort.protocol.errors import MalformedMessage
+from kohort.protocol.log_records import UnknownRecord, decode_key
+from kohort.protocol.record_batch import parse_header, read_records
 
 KAFKAS_DEFAULT = 50
 SAMPLE_FOLDERS = 12

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from audit.decode.classic import SPLIT_VERSION, ClassicMembers, Generation, split_generation
-from audit.decode.consumer_protocol import assignment_of, joined, subscription_of
-from audit.decode.schemas import micros, schema, uuid_text
-from protocol.errors import MalformedMessage
-from protocol.log_records import RECORD_TYPES, UnknownRecord, decode_key, decode_value
-from protocol.messages.log_consumer_group_member_metadata import ClassicMemberMetadata
-from protocol.record_batch import Headers
-from protocol.record_json import as_json, key_and_value, to_text
-from protocol.wire import NO_UUID
+from kohort.audit.decode.classic import SPLIT_VERSION, ClassicMembers, Generation, split_generation
+from kohort.audit.decode.consumer_protocol import assignment_of, joined, subscription_of
+from kohort.audit.decode.schemas import micros, schema, uuid_text
+from kohort.protocol.errors import MalformedMessage
+from kohort.protocol.log_records import RECORD_TYPES, UnknownRecord, decode_key, decode_value
+from kohort.protocol.messages.log_consumer_group_member_metadata import ClassicMemberMetadata
+from kohort.protocol.record_batch import Headers
+from kohort.protocol.record_json import as_json, key_and_value, to_text
+from kohort.protocol.wire import NO_UUID
 
 Row: TypeAlias = tuple[Any, ...]
 

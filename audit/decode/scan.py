@@ -11,20 +11,20 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from audit.decode import commits
-from audit.decode.classic import ClassicMembers
-from audit.decode.columns import texts
-from audit.decode.folders import LogFolder
-from audit.decode.log_batches import batches_in, shown_batches, stretches_in
-from audit.decode.rows import RawRecord, Row, Rows, resolved, unresolved
-from audit.decode.schemas import from_rows, schema, uuid_text
-from audit.decode.segments import Segment, load_segments
-from audit.decode.split import Block, Records, blocks
-from audit.decode.topics import names_of
-from audit.decode.transactions import STATES, Transactions
-from audit.decode.vector import Array, int16_at
-from audit.decode.wanted import Wanted
-from audit.tables import MAX_MS
+from kohort.audit.decode import commits
+from kohort.audit.decode.classic import ClassicMembers
+from kohort.audit.decode.columns import texts
+from kohort.audit.decode.folders import LogFolder
+from kohort.audit.decode.log_batches import batches_in, shown_batches, stretches_in
+from kohort.audit.decode.rows import RawRecord, Row, Rows, resolved, unresolved
+from kohort.audit.decode.schemas import from_rows, schema, uuid_text
+from kohort.audit.decode.segments import Segment, load_segments
+from kohort.audit.decode.split import Block, Records, blocks
+from kohort.audit.decode.topics import names_of
+from kohort.audit.decode.transactions import STATES, Transactions
+from kohort.audit.decode.vector import Array, int16_at
+from kohort.audit.decode.wanted import Wanted
+from kohort.audit.tables import MAX_MS
 
 ROWS_PER_BATCH = 20_000
 WITH_COMMITS = {"offset_commits", "other_records"}  # the latter for those that cannot be read

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from audit.tables import MAX_MS, TABLES
+from kohort.audit.tables import MAX_MS, TABLES
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 _SIMPLE = {

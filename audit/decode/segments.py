@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from audit.decode import files
-from audit.decode.folders import LogFolder, SegmentFile
-from audit.decode.vector import Array
-from audit.decode.walk import TORN, Walk, walk
-from protocol.record_batch import CONTROL, TRANSACTIONAL
+from kohort.audit.decode import files
+from kohort.audit.decode.folders import LogFolder, SegmentFile
+from kohort.audit.decode.vector import Array
+from kohort.audit.decode.walk import TORN, Walk, walk
+from kohort.protocol.record_batch import CONTROL, TRANSACTIONAL
 
 ATTEMPTS = 10
 

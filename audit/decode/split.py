@@ -13,11 +13,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from audit.decode.vector import MAX_DISTINCT_BYTES, PAD_BYTES, Array, distinct, padded, varints
-from audit.decode.walk import Walk, pick_headers
-from protocol.compression import inflate
-from protocol.errors import MalformedMessage
-from protocol.record_batch import (
+from kohort.audit.decode.vector import MAX_DISTINCT_BYTES, PAD_BYTES, Array, distinct, padded, varints
+from kohort.audit.decode.walk import Walk, pick_headers
+from kohort.protocol.compression import inflate
+from kohort.protocol.errors import MalformedMessage
+from kohort.protocol.record_batch import (
     BATCH_HEADER_BYTES,
     COMPRESSION_MASK,
     LOG_APPEND_TIME,
@@ -25,7 +25,7 @@ from protocol.record_batch import (
     Headers,
     read_records,
 )
-from protocol.varint import read_varint
+from kohort.protocol.varint import read_varint
 
 BLOCK_RECORDS: Final = 16_384
 BLOCK_BYTES: Final = 16 << 20

@@ -17,8 +17,8 @@ from typing import Final
 import numpy as np
 from crc32c import crc32c
 
-from audit.decode.vector import Array
-from protocol.record_batch import CRC_START
+from kohort.audit.decode.vector import Array
+from kohort.protocol.record_batch import CRC_START
 
 SPAN_BYTES: Final = 1 << 16
 SMALL_BATCH_BYTES: Final = 2048  # on average; larger ones are not worth the trouble

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from audit.decode import commits, files
-from audit.decode.folders import LogFolder
-from audit.decode.rows import RawRecord, Rows
-from audit.decode.schemas import uuid_text
-from audit.decode.segments import load_segments
-from audit.decode.split import Records, blocks
-from audit.decode.vector import int16_at
-from storage.layout import (
+from kohort.audit.decode import commits, files
+from kohort.audit.decode.folders import LogFolder
+from kohort.audit.decode.rows import RawRecord, Rows
+from kohort.audit.decode.schemas import uuid_text
+from kohort.audit.decode.segments import load_segments
+from kohort.audit.decode.split import Records, blocks
+from kohort.audit.decode.vector import int16_at
+from kohort.storage.layout import (
     PARTITION_METADATA_FILE,
     CorruptCheckpoint,
     parse_partition_folder,

@@ -11,11 +11,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from audit.decode.folders import LogFolder
-from audit.decode.segments import Segment, load_segments
-from audit.decode.split import Records, blocks
-from audit.decode.vector import Array, int16_at, integers_at
-from protocol.record_batch import ABORT, COMMIT
+from kohort.audit.decode.folders import LogFolder
+from kohort.audit.decode.segments import Segment, load_segments
+from kohort.audit.decode.split import Records, blocks
+from kohort.audit.decode.vector import Array, int16_at, integers_at
+from kohort.protocol.record_batch import ABORT, COMMIT
 
 STATES: Final = ("none", "committed", "aborted", "open")
 NONE, COMMITTED, ABORTED, OPEN = range(4)

@@ -12,11 +12,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from audit.decode import files
-from audit.decode.chain import chain
-from audit.decode.sums import sums_of
-from audit.decode.vector import Array, windows
-from protocol.record_batch import (
+from kohort.audit.decode import files
+from kohort.audit.decode.chain import chain
+from kohort.audit.decode.sums import sums_of
+from kohort.audit.decode.vector import Array, windows
+from kohort.protocol.record_batch import (
     BATCH_HEADER_BYTES,
     LOG_OVERHEAD_BYTES,
     MAGIC,
@@ -25,7 +25,7 @@ from protocol.record_batch import (
     parse_header,
     verify_crc,
 )
-from storage.offset_index import ENTRY_BYTES
+from kohort.storage.offset_index import ENTRY_BYTES
 
 HEADER: Final = np.dtype(
     [

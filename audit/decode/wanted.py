@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from audit.decode.vector import Array
-from protocol.record_batch import DELETE_HORIZON
+from kohort.audit.decode.vector import Array
+from kohort.protocol.record_batch import DELETE_HORIZON
 
 
 class Wanted(NamedTuple):

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit.derive.commits import Commits, timestamps
+from kohort.audit.derive.commits import Commits, timestamps
 
 NONE = -1
 

@@ -18,8 +18,8 @@ from collections.abc import Container, Iterable, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
-from audit.derive.moves import count_moves
-from audit.derive.records import (
+from kohort.audit.derive.moves import count_moves
+from kohort.audit.derive.records import (
     CLASSIC,
     CLASSIC_GENERATION,
     CONSUMER,

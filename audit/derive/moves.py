@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from operator import eq
 from typing import NamedTuple
 
-from audit.derive.records import Member, Place
+from kohort.audit.derive.records import Member, Place
 
 
 class Moves(NamedTuple):

@@ -11,14 +11,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from audit.decode.schemas import schema
-from audit.derive.commits import visible_commits
-from audit.derive.facts import facts_of
-from audit.derive.history import History, Interval, Rebalance, walk
-from audit.derive.records import GroupLog, group_logs
-from audit.derive.steps import steps_of
-from audit.derive.what_if import WhatIf, what_if_rows
-from audit.tables import (
+from kohort.audit.decode.schemas import schema
+from kohort.audit.derive.commits import visible_commits
+from kohort.audit.derive.facts import facts_of
+from kohort.audit.derive.history import History, Interval, Rebalance, walk
+from kohort.audit.derive.records import GroupLog, group_logs
+from kohort.audit.derive.steps import steps_of
+from kohort.audit.derive.what_if import WhatIf, what_if_rows
+from kohort.audit.tables import (
     COMMIT_STEPS,
     GROUP_GENERATIONS,
     MEMBER_ASSIGNMENTS,

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit.derive.commits import paired
+from kohort.audit.derive.commits import paired
 
 Place = tuple[str, int]
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit.derive.commits import RANK_BITS, Commits, codes, joined, timestamps
+from kohort.audit.derive.commits import RANK_BITS, Commits, codes, joined, timestamps
 
 IN_FORCE = (2, 3, 11)  # records that say a group's generation or epoch
 

@@ -23,9 +23,9 @@ from functools import lru_cache
 from operator import ne
 from typing import NamedTuple
 
-from audit.assignors import ASSIGNORS, Assignment, Group
-from audit.assignors.cooperative_sticky import settled
-from audit.derive.records import CLASSIC_GENERATION, GroupLog, GroupRecord, Member, MemberRecord, Place
+from kohort.audit.assignors import ASSIGNORS, Assignment, Group
+from kohort.audit.assignors.cooperative_sticky import settled
+from kohort.audit.derive.records import CLASSIC_GENERATION, GroupLog, GroupRecord, Member, MemberRecord, Place
 
 Counts = tuple[tuple[str, int], ...]  # topics in order, each with its number of partitions
 

@@ -17,17 +17,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from audit.report.gather import gather
-from audit.report.page import page
-from audit.report.payload import payload
-from audit.report.source import Source
+from kohort.audit.report.gather import gather
+from kohort.audit.report.page import page
+from kohort.audit.report.payload import payload
+from kohort.audit.report.source import Source
 
 __all__ = ["write"]
 
 
 def write(source: Source, path: str, about: Mapping[str, Any]) -> None:
     """`about`: what a reader should know of this run, label by label; `title` names the report."""
-    from audit.checks import ALL
+    from kohort.audit.checks import ALL
 
     gathered = gather(source, {name: check.about for name, check in ALL.items()})
     Path(path).write_text(page(payload(gathered, about)), encoding="utf-8")

@@ -10,8 +10,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from audit.report.limits import FINDINGS_PER_GROUP, OFFSET_LINES, PARTITIONS
-from audit.report.rows import Gathered, Row
+from kohort.audit.report.limits import FINDINGS_PER_GROUP, OFFSET_LINES, PARTITIONS
+from kohort.audit.report.rows import Gathered, Row
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")

@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit.report import ranking, shrink
-from audit.report.details import by_group, offset_lines
-from audit.report.limits import (
+from kohort.audit.report import ranking, shrink
+from kohort.audit.report.details import by_group, offset_lines
+from kohort.audit.report.limits import (
     FEWEST_POINTS_OF_LINE,
     FINDINGS_PER_GROUP,
     FINDINGS_PER_RULE,
@@ -20,8 +20,8 @@ from audit.report.limits import (
     POINTS_OF_LINE,
     STEPS,
 )
-from audit.report.rows import Gathered, Row
-from audit.report.source import Source
+from kohort.audit.report.rows import Gathered, Row
+from kohort.audit.report.source import Source
 
 FINDING = (
     "check", "severity", "group_id", "topic", "partition", "member_id", "generation", "log_partition", "log_offset",

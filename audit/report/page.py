@@ -8,11 +8,11 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from audit.report.details import compact
-from audit.report.rows import SEVERITIES
+from kohort.audit.report.details import compact
+from kohort.audit.report.rows import SEVERITIES
 
 SCRIPTS = ("dom.js", "colours.js", "charts.js", "group.js", "page.js", "health.js")
-ASSETS = files("audit.report") / "assets"
+ASSETS = files("kohort.audit.report") / "assets"
 
 
 def page(data: Mapping[str, Any]) -> str:

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from audit.report.details import Details, finding_row, packed
-from audit.report.limits import BINS, EXAMPLES, LISTED_GROUPS, LOG_PROBLEMS, RUN_ROWS
-from audit.report.ranking import found_by_group, ranked
-from audit.report.rows import SEVERITIES, Gathered, Row, severity_rank
+from kohort.audit.report.details import Details, finding_row, packed
+from kohort.audit.report.limits import BINS, EXAMPLES, LISTED_GROUPS, LOG_PROBLEMS, RUN_ROWS
+from kohort.audit.report.ranking import found_by_group, ranked
+from kohort.audit.report.rows import SEVERITIES, Gathered, Row, severity_rank
 
 GROUP = ("group_type", "rebalances", "members", "partitions", "commits", "rewinds", "last", "longest")
 TITLE = "Kohort audit"

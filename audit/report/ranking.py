@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from audit.report.limits import DETAILED_GROUPS, GENERATIONS
-from audit.report.rows import SEVERITIES, Row, severity_rank
+from kohort.audit.report.limits import DETAILED_GROUPS, GENERATIONS
+from kohort.audit.report.rows import SEVERITIES, Row, severity_rank
 
 
 def found_by_group(counts: Iterable[Row]) -> dict[str, list[int]]:

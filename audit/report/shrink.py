@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit.report.limits import BINS, INTERVALS, POINTS_OF_LINE, REWINDS_OF_LINE
-from audit.report.rows import SEVERITIES, Row
+from kohort.audit.report.limits import BINS, INTERVALS, POINTS_OF_LINE, REWINDS_OF_LINE
+from kohort.audit.report.rows import SEVERITIES, Row
 
 
 def ms(table: pa.Table, *names: str) -> pa.Table:

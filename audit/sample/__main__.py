@@ -1,6 +1,6 @@
 """Makes the sample, audits it, and says where the report is.
 
-python -m audit.sample [FOLDER]      default: ./kohort-audit
+python -m kohort.audit.sample [FOLDER]      default: ./kohort-audit
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from audit.cli import is_installed
-from audit.sample.broker import BrokerProcess
-from audit.sample.incidents import INCIDENTS, Sample, damage, run_all
+from kohort.audit.cli import is_installed
+from kohort.audit.sample.broker import BrokerProcess
+from kohort.audit.sample.incidents import INCIDENTS, Sample, damage, run_all
 
 COULD_NOT_RUN = 2
 TABLES = "tables"

@@ -8,9 +8,9 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from audit.sample.member import Member
-from coordinator.partitioner import partition_of
-from storage.layout import LOG
+from kohort.audit.sample.member import Member
+from kohort.coordinator.partitioner import partition_of
+from kohort.storage.layout import LOG
 
 TOPICS = {"orders": 6, "parcels": 4, "clicks": 2, "pages": 3}
 STORM_ROUNDS = 8

@@ -30,7 +30,17 @@ class Member:
         instance: str | None = None,
     ) -> None:  # fmt: skip
         self.name = name
-        command = [sys.executable, "-m", "audit.sample.member", address, group, topic, name, assignor, str(session_ms)]
+        command = [
+            sys.executable,
+            "-m",
+            "kohort.audit.sample.member",
+            address,
+            group,
+            topic,
+            name,
+            assignor,
+            str(session_ms),
+        ]
         self._process = subprocess.Popen(
             [*command, *([instance] if instance else [])], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )

@@ -11,9 +11,9 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from protocol.api_keys import APIS, ApiKey
-from protocol.error_codes import ErrorCode
-from protocol.messages.api_versions import (
+from kohort.protocol.api_keys import APIS, ApiKey
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -23,8 +23,8 @@ from protocol.messages.api_versions import (
 )
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
-    from broker.call import Call
+    from kohort.broker.broker import Broker
+    from kohort.broker.call import Call
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 

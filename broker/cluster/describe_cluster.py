@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.cluster.operations import CLUSTER_OPERATIONS, NOT_ASKED
-from protocol.error_codes import ErrorCode
-from protocol.messages.describe_cluster import (
+from kohort.broker.cluster.operations import CLUSTER_OPERATIONS, NOT_ASKED
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
-    from broker.call import Call
+    from kohort.broker.broker import Broker
+    from kohort.broker.call import Call
 
 BROKERS, CONTROLLERS = 1, 2
 

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.cluster.operations import NOT_ASKED, TOPIC_OPERATIONS
-from broker.topics.catalog import LEADER_EPOCH
-from broker.topics.topic_names import name_problem
-from protocol.error_codes import ErrorCode
-from protocol.messages.describe_topic_partitions import (
+from kohort.broker.cluster.operations import NOT_ASKED, TOPIC_OPERATIONS
+from kohort.broker.topics.catalog import LEADER_EPOCH
+from kohort.broker.topics.topic_names import name_problem
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from protocol.wire import NO_UUID
+from kohort.protocol.wire import NO_UUID
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
-    from broker.call import Call
+    from kohort.broker.broker import Broker
+    from kohort.broker.call import Call
 
 MAX_PARTITIONS = 2000  # max.request.partition.size.limit
 

@@ -12,12 +12,12 @@ import base64
 import binascii
 from typing import TYPE_CHECKING
 
-from protocol.error_codes import ErrorCode
-from protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
-    from broker.call import Call
+    from kohort.broker.broker import Broker
+    from kohort.broker.call import Call
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 INVALID_REQUEST_TEXT = (

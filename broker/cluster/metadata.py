@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from broker.cluster.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
-from broker.topics.catalog import INTERNAL_TOPICS, LEADER_EPOCH, Topic
-from broker.topics.create_topics import Refused, create_on_demand
-from broker.topics.topic_names import name_problem
-from protocol.error_codes import ErrorCode
-from protocol.messages.metadata import (
+from kohort.broker.cluster.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from kohort.broker.topics.catalog import INTERNAL_TOPICS, LEADER_EPOCH, Topic
+from kohort.broker.topics.create_topics import Refused, create_on_demand
+from kohort.broker.topics.topic_names import name_problem
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
@@ -26,11 +26,11 @@ from protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from protocol.wire import NO_UUID
+from kohort.protocol.wire import NO_UUID
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
-    from broker.call import Call
+    from kohort.broker.broker import Broker
+    from kohort.broker.call import Call
 
 FIRST_VERSION_BY_ID = 12
 

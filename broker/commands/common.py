@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from broker.client import Client, ClientError
-from broker.terminal import complain
+from kohort.broker.client import Client, ClientError
+from kohort.broker.terminal import complain
 
 Action = Callable[[Client, argparse.Namespace], int]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 
-from broker import group_client
-from broker.client import Client
-from broker.commands.places import must_exist, named_partitions
-from broker.terminal import complain, table
+from kohort.broker import group_client
+from kohort.broker.client import Client
+from kohort.broker.commands.places import must_exist, named_partitions
+from kohort.broker.terminal import complain, table
 
 
 def add_delete_offsets_arguments(parser: argparse.ArgumentParser) -> None:

@@ -14,6 +14,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from broker.dump import dump
+    from kohort.broker.dump import dump
 
     return dump(options.path, out=sys.stdout, as_json=options.json)

@@ -7,14 +7,14 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from broker import group_client
-from broker.client import Client, ClientError
-from broker.commands.common import Action, broker_options, with_broker
-from broker.commands.delete_offsets import add_delete_offsets_arguments, delete_offsets
-from broker.commands.reset_offsets import add_reset_arguments, reset_offsets
-from broker.terminal import complain, printable, table
-from protocol.api_keys import ApiKey
-from protocol.messages.delete_groups import DeleteGroupsRequest
+from kohort.broker import group_client
+from kohort.broker.client import Client, ClientError
+from kohort.broker.commands.common import Action, broker_options, with_broker
+from kohort.broker.commands.delete_offsets import add_delete_offsets_arguments, delete_offsets
+from kohort.broker.commands.reset_offsets import add_reset_arguments, reset_offsets
+from kohort.broker.terminal import complain, printable, table
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.messages.delete_groups import DeleteGroupsRequest
 
 # Of all kinds of groups, as Kafka spells them. A broker would answer others with an empty list.
 STATES = (

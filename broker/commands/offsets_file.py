@@ -6,8 +6,8 @@ import csv
 import sys
 from collections.abc import Mapping
 
-from broker.client import ClientError
-from broker.group_client import TopicPartition
+from kohort.broker.client import ClientError
+from kohort.broker.group_client import TopicPartition
 
 
 def read_offsets(path: str, group: str) -> dict[TopicPartition, int]:

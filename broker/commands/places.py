@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from broker import group_client
-from broker.client import Client, ClientError
-from broker.group_client import TopicPartition
+from kohort.broker import group_client
+from kohort.broker.client import Client, ClientError
+from kohort.broker.group_client import TopicPartition
 
 
 def named_partitions(client: Client, topics: Iterable[str]) -> list[TopicPartition]:

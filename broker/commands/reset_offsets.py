@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from time import time
 
-from broker import group_client
-from broker.client import Client, ClientError
-from broker.commands.offsets_file import read_offsets, write_offsets
-from broker.commands.places import must_be_known, must_exist, named_partitions
-from broker.group_client import EARLIEST, LATEST, TopicPartition
-from broker.terminal import complain, table
+from kohort.broker import group_client
+from kohort.broker.client import Client, ClientError
+from kohort.broker.commands.offsets_file import read_offsets, write_offsets
+from kohort.broker.commands.places import must_be_known, must_exist, named_partitions
+from kohort.broker.group_client import EARLIEST, LATEST, TopicPartition
+from kohort.broker.terminal import complain, table
 
 Offsets = dict[TopicPartition, int]
 

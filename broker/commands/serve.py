@@ -10,10 +10,10 @@ import sys
 from collections.abc import Callable
 from time import time
 
-from broker.config import Config, ConfigError, load_config
-from broker.logs import start_logging
-from broker.server import Server, serve
-from storage.errors import StorageError
+from kohort.broker.config import Config, ConfigError, load_config
+from kohort.broker.logs import start_logging
+from kohort.broker.server import Server, serve
+from kohort.storage.errors import StorageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

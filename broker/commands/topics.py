@@ -9,17 +9,17 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from broker.client import Client
-from broker.commands.common import broker_options, with_broker
-from broker.group_client import error_name
-from broker.terminal import table
-from protocol.api_keys import ApiKey
-from protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
-from protocol.wire import NO_UUID
+from kohort.broker.client import Client
+from kohort.broker.commands.common import broker_options, with_broker
+from kohort.broker.group_client import error_name
+from kohort.broker.terminal import table
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from kohort.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kohort.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kohort.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kohort.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
+from kohort.protocol.wire import NO_UUID
 
 TOPIC = 2
 EARLIEST, LATEST = -2, -1

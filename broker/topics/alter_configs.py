@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.topics.create_topics import Refused
-from broker.topics.incremental_alter_configs import check_resource, refuse_nulls, unknown_topic
-from broker.topics.topic_config import InvalidTopicConfig, check_together, check_topic_config
-from protocol.error_codes import ErrorCode
-from protocol.messages.alter_configs import (
+from kohort.broker.topics.create_topics import Refused
+from kohort.broker.topics.incremental_alter_configs import check_resource, refuse_nulls, unknown_topic
+from kohort.broker.topics.topic_config import InvalidTopicConfig, check_together, check_topic_config
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
     AlterConfigsResourceResponse,
@@ -16,8 +16,8 @@ from protocol.messages.alter_configs import (
 )
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
-    from broker.call import Call
+    from kohort.broker.broker import Broker
+    from kohort.broker.call import Call
 
 
 def alter_configs(broker: Broker, request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse:  # noqa: ARG001

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from crc32c import crc32c
 
-from broker.topics.record_walk import walk_records
-from protocol.compression import inflate
-from protocol.error_codes import ErrorCode
-from protocol.errors import MalformedMessage
-from protocol.messages.produce import BatchIndexAndErrorMessage
-from protocol.record_batch import (
+from kohort.broker.topics.record_walk import walk_records
+from kohort.protocol.compression import inflate
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.errors import MalformedMessage
+from kohort.protocol.messages.produce import BatchIndexAndErrorMessage
+from kohort.protocol.record_batch import (
     BATCH_HEADER_BYTES,
     COMPRESSION_MASK,
     CONTROL,
@@ -33,7 +33,7 @@ from protocol.record_batch import (
 )
 
 if TYPE_CHECKING:
-    from broker.topics.catalog import Partition
+    from kohort.broker.topics.catalog import Partition
 
 _header = Struct(">qiibIhiqqqhii").unpack_from
 _length = Struct(">i").unpack_from

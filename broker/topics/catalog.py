@@ -16,15 +16,15 @@ import secrets
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from broker.topics.topic_config import TopicConfig, topic_config
-from storage.layout import TopicPartition
-from storage.log_config import LogConfig
+from kohort.broker.topics.topic_config import TopicConfig, topic_config
+from kohort.storage.layout import TopicPartition
+from kohort.storage.log_config import LogConfig
 
 if TYPE_CHECKING:
-    from broker.config import Config
-    from storage.disk import Disk
-    from storage.log_directory import LogDirectory
-    from storage.partition_log import PartitionLog
+    from kohort.broker.config import Config
+    from kohort.storage.disk import Disk
+    from kohort.storage.log_directory import LogDirectory
+    from kohort.storage.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.topics.topic_config import TOPIC_SETTINGS, TopicSetting, broker_default
+from kohort.broker.topics.topic_config import TOPIC_SETTINGS, TopicSetting, broker_default
 
 if TYPE_CHECKING:
-    from broker.config import Config
+    from kohort.broker.config import Config
 
 # Where a value comes from, as Kafka numbers it.
 DYNAMIC_TOPIC, STATIC_BROKER, DEFAULT = 1, 4, 5

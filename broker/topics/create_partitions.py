@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from broker.topics.create_topics import Refused, assignment_problem
-from protocol.error_codes import ErrorCode
-from protocol.messages.create_partitions import (
+from kohort.broker.topics.create_topics import Refused, assignment_problem
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,
@@ -15,8 +15,8 @@ from protocol.messages.create_partitions import (
 )
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
-    from broker.call import Call
+    from kohort.broker.broker import Broker
+    from kohort.broker.call import Call
 
 
 def create_partitions(

@@ -9,23 +9,23 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from broker.topics.catalog import CONSUMER_OFFSETS, Catalog, Topic, new_topic_id
-from broker.topics.config_entries import entries_of
-from broker.topics.topic_config import InvalidTopicConfig, check_together, check_topic_config
-from broker.topics.topic_names import collision_key, name_problem
-from protocol.error_codes import ErrorCode
-from protocol.messages.create_topics import (
+from kohort.broker.topics.catalog import CONSUMER_OFFSETS, Catalog, Topic, new_topic_id
+from kohort.broker.topics.config_entries import entries_of
+from kohort.broker.topics.topic_config import InvalidTopicConfig, check_together, check_topic_config
+from kohort.broker.topics.topic_names import collision_key, name_problem
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from protocol.wire import NO_UUID
+from kohort.protocol.wire import NO_UUID
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
-    from broker.call import Call
+    from kohort.broker.broker import Broker
+    from kohort.broker.call import Call
 
 
 CLUSTER_METADATA = "__cluster_metadata"

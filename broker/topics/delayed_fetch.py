@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from broker.broker import Broker, Cancellable
-    from broker.call import Call
-    from broker.topics.catalog import Partition
+    from kohort.broker.broker import Broker, Cancellable
+    from kohort.broker.call import Call
+    from kohort.broker.topics.catalog import Partition
 
 WATCHERS = "fetches"  # in Partition.extra
 PURGE_AT = 1000

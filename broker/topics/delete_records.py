@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.topics.delayed_fetch import changed
-from protocol.error_codes import ErrorCode
-from protocol.messages.delete_records import (
+from kohort.broker.topics.delayed_fetch import changed
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from storage.errors import LogFailed
+from kohort.storage.errors import LogFailed
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
-    from broker.call import Call
+    from kohort.broker.broker import Broker
+    from kohort.broker.call import Call
 
 UP_TO_HIGH_WATERMARK = -1
 

@@ -8,20 +8,20 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from broker.topics.catalog import Topic
-from broker.topics.delayed_fetch import changed
-from protocol.error_codes import ErrorCode
-from protocol.messages.delete_topics import (
+from kohort.broker.topics.catalog import Topic
+from kohort.broker.topics.delayed_fetch import changed
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
     DeleteTopicState,
 )
-from protocol.wire import NO_UUID
+from kohort.protocol.wire import NO_UUID
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
-    from broker.call import Call
+    from kohort.broker.broker import Broker
+    from kohort.broker.call import Call
 
 
 def delete_topics(broker: Broker, request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse:

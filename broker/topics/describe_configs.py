@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from broker.cluster.find_coordinator import INVALID_REQUEST_TEXT
-from broker.config import INT32_MAX, Config
-from broker.topics.config_entries import DEFAULT, STATIC_BROKER, ConfigEntry, entries_of
-from broker.topics.topic_config import BOOLEAN, DOUBLE, INT, LIST, LONG, STRING
-from broker.topics.topic_names import name_problem
-from protocol.error_codes import ErrorCode
-from protocol.messages.describe_configs import (
+from kohort.broker.cluster.find_coordinator import INVALID_REQUEST_TEXT
+from kohort.broker.config import INT32_MAX, Config
+from kohort.broker.topics.config_entries import DEFAULT, STATIC_BROKER, ConfigEntry, entries_of
+from kohort.broker.topics.topic_config import BOOLEAN, DOUBLE, INT, LIST, LONG, STRING
+from kohort.broker.topics.topic_names import name_problem
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
@@ -25,8 +25,8 @@ from protocol.messages.describe_configs import (
 )
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
-    from broker.call import Call
+    from kohort.broker.broker import Broker
+    from kohort.broker.call import Call
 
 TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
 

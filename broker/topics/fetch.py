@@ -15,12 +15,12 @@ import logging
 import secrets
 from typing import TYPE_CHECKING, Any, cast
 
-from broker.call import PARKED
-from broker.topics.catalog import LEADER_EPOCH
-from broker.topics.delayed_fetch import DelayedFetch
-from broker.topics.fetch_sessions import Context, FetchSessions, Wanted
-from protocol.error_codes import ErrorCode
-from protocol.messages.fetch import (
+from kohort.broker.call import PARKED
+from kohort.broker.topics.catalog import LEADER_EPOCH
+from kohort.broker.topics.delayed_fetch import DelayedFetch
+from kohort.broker.topics.fetch_sessions import Context, FetchSessions, Wanted
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
     FetchPartition,
@@ -28,15 +28,15 @@ from protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
-from protocol.record_batch import LOG_OVERHEAD_BYTES, CorruptBatch
-from storage.errors import StorageError
+from kohort.protocol.record_batch import LOG_OVERHEAD_BYTES, CorruptBatch
+from kohort.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
-    from broker.call import Call
-    from broker.topics.catalog import Partition
-    from storage.open_files import LogSlice
-    from storage.partition_log import PartitionLog
+    from kohort.broker.broker import Broker
+    from kohort.broker.call import Call
+    from kohort.broker.topics.catalog import Partition
+    from kohort.storage.open_files import LogSlice
+    from kohort.storage.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 

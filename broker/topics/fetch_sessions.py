@@ -19,10 +19,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
-from protocol.error_codes import ErrorCode
+from kohort.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+    from kohort.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 
 NO_SESSION: Final = 0
 INITIAL_EPOCH: Final = 0

@@ -10,19 +10,19 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from broker.topics.config_entries import entries_of
-from broker.topics.create_topics import Refused
-from broker.topics.describe_configs import BROKER, TOPIC, broker_name_problem
-from broker.topics.topic_config import (
+from kohort.broker.topics.config_entries import entries_of
+from kohort.broker.topics.create_topics import Refused
+from kohort.broker.topics.describe_configs import BROKER, TOPIC, broker_name_problem
+from kohort.broker.topics.topic_config import (
     LIST,
     TOPIC_SETTINGS,
     InvalidTopicConfig,
     check_together,
     check_topic_config,
 )
-from broker.topics.topic_names import name_problem
-from protocol.error_codes import ErrorCode
-from protocol.messages.incremental_alter_configs import (
+from kohort.broker.topics.topic_names import name_problem
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     AlterConfigsResourceResponse,
@@ -31,8 +31,8 @@ from protocol.messages.incremental_alter_configs import (
 )
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
-    from broker.call import Call
+    from kohort.broker.broker import Broker
+    from kohort.broker.call import Call
 
 SET, REMOVE, APPEND, SUBTRACT = 0, 1, 2, 3
 

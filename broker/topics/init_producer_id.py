@@ -15,12 +15,12 @@ import json
 import logging
 from typing import TYPE_CHECKING
 
-from protocol.error_codes import ErrorCode
-from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
-    from broker.call import Call
+    from kohort.broker.broker import Broker
+    from kohort.broker.call import Call
 
 logger = logging.getLogger(__name__)
 

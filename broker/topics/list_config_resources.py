@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.topics.describe_configs import BROKER, TOPIC
-from protocol.error_codes import ErrorCode
-from protocol.messages.list_config_resources import (
+from kohort.broker.topics.describe_configs import BROKER, TOPIC
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
-    from broker.call import Call
+    from kohort.broker.broker import Broker
+    from kohort.broker.call import Call
 
 BROKER_LOGGER, CLIENT_METRICS, GROUP = 8, 16, 32
 KNOWN_TYPES = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)

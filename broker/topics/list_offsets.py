@@ -11,24 +11,24 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from broker.topics.catalog import LEADER_EPOCH
-from broker.topics.fetch import epoch_error
-from protocol.error_codes import ErrorCode
-from protocol.messages.list_offsets import (
+from kohort.broker.topics.catalog import LEADER_EPOCH
+from kohort.broker.topics.fetch import epoch_error
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from protocol.record_batch import CorruptBatch
-from storage.errors import StorageError
+from kohort.protocol.record_batch import CorruptBatch
+from kohort.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
-    from broker.call import Call
-    from broker.topics.catalog import Partition
-    from storage.partition_log import PartitionLog
+    from kohort.broker.broker import Broker
+    from kohort.broker.call import Call
+    from kohort.broker.topics.catalog import Partition
+    from kohort.storage.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 

@@ -7,22 +7,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.topics.catalog import LEADER_EPOCH
-from broker.topics.fetch import epoch_error
-from protocol.error_codes import ErrorCode
-from protocol.messages.offset_for_leader_epoch import (
+from kohort.broker.topics.catalog import LEADER_EPOCH
+from kohort.broker.topics.fetch import epoch_error
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-from storage.errors import LogFailed
+from kohort.storage.errors import LogFailed
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
-    from broker.call import Call
-    from broker.topics.catalog import Partition
+    from kohort.broker.broker import Broker
+    from kohort.broker.call import Call
+    from kohort.broker.topics.catalog import Partition
 
 
 def offset_for_leader_epoch(

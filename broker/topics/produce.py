@@ -13,27 +13,27 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from broker.call import NO_ANSWER, PARKED
-from broker.topics.append_checks import Refusal, check_batch, check_frame
-from broker.topics.catalog import LEADER_EPOCH
-from broker.topics.delayed_fetch import WATCHERS, appended
-from broker.topics.producer_state import PRODUCERS, producers_of, save_snapshot
-from protocol.error_codes import ErrorCode
-from protocol.messages.produce import (
+from kohort.broker.call import NO_ANSWER, PARKED
+from kohort.broker.topics.append_checks import Refusal, check_batch, check_frame
+from kohort.broker.topics.catalog import LEADER_EPOCH
+from kohort.broker.topics.delayed_fetch import WATCHERS, appended
+from kohort.broker.topics.producer_state import PRODUCERS, producers_of, save_snapshot
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceResponse,
 )
-from protocol.record_batch import TRANSACTIONAL
-from storage.errors import LogFailed, StorageError
+from kohort.protocol.record_batch import TRANSACTIONAL
+from kohort.storage.errors import LogFailed, StorageError
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
-    from broker.call import Call
-    from broker.topics.catalog import Partition, Topic
-    from protocol.messages.produce import PartitionProduceData, TopicProduceData
-    from storage.partition_log import PartitionLog
+    from kohort.broker.broker import Broker
+    from kohort.broker.call import Call
+    from kohort.broker.topics.catalog import Partition, Topic
+    from kohort.protocol.messages.produce import PartitionProduceData, TopicProduceData
+    from kohort.storage.partition_log import PartitionLog
 
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 ADMIN_CLIENT_ID = "__admin_client"  # Kafka's own tools may write into internal topics

@@ -23,16 +23,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from crc32c import crc32c
 
-from broker.topics.append_checks import Refusal
-from protocol.error_codes import ErrorCode
-from protocol.record_batch import CONTROL, NO_PRODUCER_EPOCH, BatchHeader
-from storage.batch_walk import walk_headers
-from storage.layout import SNAPSHOT, parse_segment_file, segment_file
+from kohort.broker.topics.append_checks import Refusal
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.record_batch import CONTROL, NO_PRODUCER_EPOCH, BatchHeader
+from kohort.storage.batch_walk import walk_headers
+from kohort.storage.layout import SNAPSHOT, parse_segment_file, segment_file
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
-    from broker.topics.catalog import Partition
-    from storage.partition_log import PartitionLog
+    from kohort.broker.broker import Broker
+    from kohort.broker.topics.catalog import Partition
+    from kohort.storage.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from protocol.errors import MalformedMessage
-from protocol.varint import read_varint, read_varlong
+from kohort.protocol.errors import MalformedMessage
+from kohort.protocol.varint import read_varint, read_varlong
 
 MIN_RECORD_BYTES: Final = 7  # with its length: every varint one byte, key and value null
 MIN_HEADER_BYTES: Final = 2

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from broker.config import INT32_MAX, INT64_MAX
-from storage.log_config import LogConfig
+from kohort.broker.config import INT32_MAX, INT64_MAX
+from kohort.storage.log_config import LogConfig
 
 if TYPE_CHECKING:
-    from broker.config import Config
+    from kohort.broker.config import Config
 
 # Types as DescribeConfigs numbers them.
 BOOLEAN, STRING, INT, LONG, DOUBLE, LIST = 1, 2, 3, 5, 6, 7

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from coordinator.classic.state import EMPTY
-from coordinator.offsets.expiration import group_tombstone, offset_tombstone
-from coordinator.outcome import Outcome
-from coordinator.shard_state import ShardState
-from protocol.error_codes import ErrorCode
+from kohort.coordinator.classic.state import EMPTY
+from kohort.coordinator.offsets.expiration import group_tombstone, offset_tombstone
+from kohort.coordinator.outcome import Outcome
+from kohort.coordinator.shard_state import ShardState
+from kohort.protocol.error_codes import ErrorCode
 
 
 def delete_group(shard: ShardState, group_id: str, out: Outcome) -> ErrorCode | None:

@@ -6,10 +6,10 @@ GROUP_ID_NOT_FOUND instead of showing an unknown group as Dead (KIP-1043).
 
 from __future__ import annotations
 
-from coordinator.classic.state import STABLE
-from coordinator.shard_state import ShardState
-from protocol.error_codes import ErrorCode
-from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from kohort.coordinator.classic.state import STABLE
+from kohort.coordinator.shard_state import ShardState
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 
 NOT_ASKED = -2147483648
 FIRST_VERSION_WITH_NOT_FOUND = 6

@@ -3,8 +3,8 @@ type (KIP-848). Filters know no case; a state may have blanks around it, a type 
 
 from __future__ import annotations
 
-from coordinator.shard_state import ShardState
-from protocol.messages.list_groups import ListedGroup, ListGroupsRequest
+from kohort.coordinator.shard_state import ShardState
+from kohort.protocol.messages.list_groups import ListedGroup, ListGroupsRequest
 
 CLASSIC = "classic"
 

@@ -9,17 +9,17 @@ DelayedSync           who does not send SyncGroup in time is gone
 
 from __future__ import annotations
 
-from coordinator.classic import session
-from coordinator.classic.events import rebalanced
-from coordinator.classic.group import ClassicGroup
-from coordinator.classic.member import Member
-from coordinator.classic.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
-from coordinator.outcome import Outcome
-from coordinator.purgatory import Key
-from coordinator.shard_state import ShardState
-from protocol.error_codes import ErrorCode
-from protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
-from protocol.messages.sync_group import SyncGroupResponse
+from kohort.coordinator.classic import session
+from kohort.coordinator.classic.events import rebalanced
+from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.member import Member
+from kohort.coordinator.classic.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
+from kohort.coordinator.outcome import Outcome
+from kohort.coordinator.purgatory import Key
+from kohort.coordinator.shard_state import ShardState
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+from kohort.protocol.messages.sync_group import SyncGroupResponse
 
 MAX_TOLD = 1_000  # characters of a cause, which clients give, and of the names of thousands of members at once
 LEAST_WAIT_AGAIN_MS = 100  # a rebalance timeout of 0 is allowed, and waiting again for 0 ms would never end

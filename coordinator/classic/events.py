@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from coordinator.classic.group import CONSUMER, ClassicGroup
-from protocol.errors import MalformedMessage
-from protocol.subscription import read_assignment
+from kohort.coordinator.classic.group import CONSUMER, ClassicGroup
+from kohort.protocol.errors import MalformedMessage
+from kohort.protocol.subscription import read_assignment
 
 
 class Rebalanced(NamedTuple):

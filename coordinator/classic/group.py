@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from coordinator.classic.member import Member, Protocols
-from coordinator.classic.protocol_vote import choose_protocol
-from coordinator.classic.state import ALLOWED_FROM, EMPTY, PREPARING_REBALANCE, STABLE, ClassicGroupState
-from coordinator.outcome import Record
-from protocol.error_codes import ErrorCode
-from protocol.errors import MalformedMessage
-from protocol.messages.consumer_protocol import decode_subscription
-from protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from kohort.coordinator.classic.member import Member, Protocols
+from kohort.coordinator.classic.protocol_vote import choose_protocol
+from kohort.coordinator.classic.state import ALLOWED_FROM, EMPTY, PREPARING_REBALANCE, STABLE, ClassicGroupState
+from kohort.coordinator.outcome import Record
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.errors import MalformedMessage
+from kohort.protocol.messages.consumer_protocol import decode_subscription
+from kohort.protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 
 GROUP_METADATA = 2
 CONSUMER = "consumer"

@@ -5,12 +5,12 @@ v1 adds the throttle time; v3 static members (KIP-345); v4 is flexible.
 
 from __future__ import annotations
 
-from coordinator.classic import session
-from coordinator.classic.state import EMPTY, PREPARING_REBALANCE
-from coordinator.outcome import Call
-from coordinator.shard_state import ShardState
-from protocol.error_codes import ErrorCode
-from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.coordinator.classic import session
+from kohort.coordinator.classic.state import EMPTY, PREPARING_REBALANCE
+from kohort.coordinator.outcome import Call
+from kohort.coordinator.shard_state import ShardState
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 GO_ON = HeartbeatResponse(0, 0)  # nearly every answer: not made anew each time
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from coordinator.classic import session
-from coordinator.classic.delayed_join import (
+from kohort.coordinator.classic import session
+from kohort.coordinator.classic.delayed_join import (
     answer_sync,
     join_error,
     join_key,
@@ -18,14 +18,14 @@ from coordinator.classic.delayed_join import (
     prepare_rebalance,
     rebalance_or_go_on,
 )
-from coordinator.classic.group import ClassicGroup, empty_group_record
-from coordinator.classic.member import Member, Protocols
-from coordinator.classic.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
-from coordinator.classic.sync_group import is_too_large
-from coordinator.outcome import PARKED, Call, Outcome
-from coordinator.shard_state import ShardState
-from protocol.error_codes import ErrorCode
-from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kohort.coordinator.classic.group import ClassicGroup, empty_group_record
+from kohort.coordinator.classic.member import Member, Protocols
+from kohort.coordinator.classic.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
+from kohort.coordinator.classic.sync_group import is_too_large
+from kohort.coordinator.outcome import PARKED, Call, Outcome
+from kohort.coordinator.shard_state import ShardState
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 FIRST_VERSION_WITH_REQUIRED_ID = 4
 MAX_ID_BYTES = 32_767  # more has no place in the log, nor in an answer

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from coordinator.classic import session
-from coordinator.classic.delayed_join import drop_member, rebalance_or_go_on
-from coordinator.classic.group import ClassicGroup
-from coordinator.classic.state import EMPTY
-from coordinator.outcome import Call, Outcome
-from coordinator.shard_state import ShardState
-from protocol.error_codes import ErrorCode
-from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
+from kohort.coordinator.classic import session
+from kohort.coordinator.classic.delayed_join import drop_member, rebalance_or_go_on
+from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.state import EMPTY
+from kohort.coordinator.outcome import Call, Outcome
+from kohort.coordinator.shard_state import ShardState
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 
 
 def leave_group(shard: ShardState, request: LeaveGroupRequest, call: Call) -> Any:

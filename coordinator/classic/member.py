@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from coordinator.outcome import Call
+    from kohort.coordinator.outcome import Call
 
 Protocols = Sequence[tuple[str, bytes]]  # (name, metadata), in the member's order of preference
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from coordinator.classic.member import Member
-from coordinator.partitioner import java_hash
+from kohort.coordinator.classic.member import Member
+from kohort.coordinator.partitioner import java_hash
 
 
 def candidates(members: Iterable[Member]) -> set[str]:

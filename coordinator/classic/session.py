@@ -7,14 +7,14 @@ watcher lets it be, and the answer starts the session anew.
 
 from __future__ import annotations
 
-from coordinator.classic import delayed_join  # which needs us as well: the end of a session begins a join phase
-from coordinator.classic.group import ClassicGroup
-from coordinator.classic.member import Member
-from coordinator.classic.state import STABLE
-from coordinator.config import NEW_MEMBER_JOIN_TIMEOUT_MS
-from coordinator.outcome import Outcome
-from coordinator.purgatory import Key
-from coordinator.shard_state import ShardState
+from kohort.coordinator.classic import delayed_join  # which needs us as well: the end of a session begins a join phase
+from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.member import Member
+from kohort.coordinator.classic.state import STABLE
+from kohort.coordinator.config import NEW_MEMBER_JOIN_TIMEOUT_MS
+from kohort.coordinator.outcome import Outcome
+from kohort.coordinator.purgatory import Key
+from kohort.coordinator.shard_state import ShardState
 
 
 def session_key(group: ClassicGroup, member_id: str) -> Key:

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from coordinator.classic import session
-from coordinator.classic.delayed_join import answer_sync, prepare_rebalance, sync_key
-from coordinator.classic.events import rebalanced
-from coordinator.classic.group import ClassicGroup
-from coordinator.classic.member import Member
-from coordinator.classic.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
-from coordinator.outcome import PARKED, Call, Outcome, Record
-from coordinator.record_codec import batch_bytes
-from coordinator.shard_state import ShardState
-from protocol.error_codes import ErrorCode
-from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from kohort.coordinator.classic import session
+from kohort.coordinator.classic.delayed_join import answer_sync, prepare_rebalance, sync_key
+from kohort.coordinator.classic.events import rebalanced
+from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.member import Member
+from kohort.coordinator.classic.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
+from kohort.coordinator.outcome import PARKED, Call, Outcome, Record
+from kohort.coordinator.record_codec import batch_bytes
+from kohort.coordinator.shard_state import ShardState
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 USUAL_MEMBER_BYTES = 1000  # more than its other fields take
 

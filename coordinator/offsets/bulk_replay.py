@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-from coordinator.offsets.store import NO_EXPIRY, ByPartition, CommittedOffset, OffsetStore
+from kohort.coordinator.offsets.store import NO_EXPIRY, ByPartition, CommittedOffset, OffsetStore
 
 _PARTITION = Struct(">i")
 _OFFSET_EPOCH_TIME = Struct(">qixq")  # between version and tagged fields, with empty metadata

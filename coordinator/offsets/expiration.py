@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from coordinator.classic.group import CONSUMER, GROUP_METADATA, ClassicGroup
-from coordinator.classic.state import EMPTY, STABLE
-from coordinator.offsets.store import NO_EXPIRY, CommittedOffset, Place
-from coordinator.outcome import Outcome, Record
-from coordinator.shard_state import ShardState
-from protocol.messages.log_group_metadata import GroupMetadataKey
-from protocol.messages.log_offset_commit import OffsetCommitKey
-from protocol.wire import NO_UUID
+from kohort.coordinator.classic.group import CONSUMER, GROUP_METADATA, ClassicGroup
+from kohort.coordinator.classic.state import EMPTY, STABLE
+from kohort.coordinator.offsets.store import NO_EXPIRY, CommittedOffset, Place
+from kohort.coordinator.outcome import Outcome, Record
+from kohort.coordinator.shard_state import ShardState
+from kohort.protocol.messages.log_group_metadata import GroupMetadataKey
+from kohort.protocol.messages.log_offset_commit import OffsetCommitKey
+from kohort.protocol.wire import NO_UUID
 
 OFFSET_COMMIT = 1
 

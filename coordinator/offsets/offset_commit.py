@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from coordinator.classic import session
-from coordinator.classic.state import COMPLETING_REBALANCE, EMPTY
-from coordinator.config import MAX_REMEMBERED_ID
-from coordinator.offsets.answers import merged
-from coordinator.outcome import Call, CommitRecords, Headers, Outcome, Record
-from coordinator.shard_state import ShardState
-from protocol.error_codes import ErrorCode
-from protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
-from protocol.messages.offset_commit import (
+from kohort.coordinator.classic import session
+from kohort.coordinator.classic.state import COMPLETING_REBALANCE, EMPTY
+from kohort.coordinator.config import MAX_REMEMBERED_ID
+from kohort.coordinator.offsets.answers import merged
+from kohort.coordinator.outcome import Call, CommitRecords, Headers, Outcome, Record
+from kohort.coordinator.shard_state import ShardState
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
+from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
@@ -29,7 +29,7 @@ from protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from protocol.record_batch import encode_headers
+from kohort.protocol.record_batch import encode_headers
 
 OFFSET_COMMIT = 1
 WITH_EXPIRY_VERSION = 1  # of the record's value

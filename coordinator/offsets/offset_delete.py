@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from coordinator.classic.group import CONSUMER, ClassicGroup
-from coordinator.classic.state import EMPTY
-from coordinator.foreign import SHARE
-from coordinator.offsets.answers import merged
-from coordinator.offsets.expiration import offset_tombstone
-from coordinator.outcome import Call, Outcome
-from coordinator.shard_state import ShardState
-from protocol.error_codes import ErrorCode
-from protocol.messages.offset_delete import (
+from kohort.coordinator.classic.group import CONSUMER, ClassicGroup
+from kohort.coordinator.classic.state import EMPTY
+from kohort.coordinator.foreign import SHARE
+from kohort.coordinator.offsets.answers import merged
+from kohort.coordinator.offsets.expiration import offset_tombstone
+from kohort.coordinator.outcome import Call, Outcome
+from kohort.coordinator.shard_state import ShardState
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,

@@ -12,17 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from coordinator.offsets.store import ByPartition, CommittedOffset
-from coordinator.shard_state import ShardState
-from protocol.error_codes import ErrorCode
-from protocol.messages.offset_fetch import (
+from kohort.coordinator.offsets.store import ByPartition, CommittedOffset
+from kohort.coordinator.shard_state import ShardState
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from protocol.wire import NO_UUID
+from kohort.protocol.wire import NO_UUID
 
 FIRST_VERSION_WITH_TOPIC_IDS = 10
 

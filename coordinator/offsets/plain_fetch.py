@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from struct import Struct
 
-from coordinator.offsets.offset_fetch import FIRST_VERSION_WITH_TOPIC_IDS, offsets_of
-from coordinator.shard_state import ShardState
-from protocol.messages.offset_fetch import OffsetFetchRequestGroup
-from protocol.wire import NO_UUID, uvarint
+from kohort.coordinator.offsets.offset_fetch import FIRST_VERSION_WITH_TOPIC_IDS, offsets_of
+from kohort.coordinator.shard_state import ShardState
+from kohort.protocol.messages.offset_fetch import OffsetFetchRequestGroup
+from kohort.protocol.wire import NO_UUID, uvarint
 
 _row = Struct(">iqiBhx").pack  # partition, offset, leader epoch, empty metadata, error code, no tags
 _START = b"\0\0\0\0\x02"  # no throttling, one group

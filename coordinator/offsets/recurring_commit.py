@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from coordinator.classic.session import Pulse, find_pulse
-from coordinator.commit_template import CommitTemplate
-from coordinator.offsets.offset_commit import (
+from kohort.coordinator.classic.session import Pulse, find_pulse
+from kohort.coordinator.commit_template import CommitTemplate
+from kohort.coordinator.offsets.offset_commit import (
     NO_RETENTION,
     Asked,
     headers_of,
@@ -21,10 +21,10 @@ from coordinator.offsets.offset_commit import (
     respond,
     verdict,
 )
-from coordinator.outcome import Call, CommitColumns, PlannedCommit
-from coordinator.shard_state import ShardState
-from protocol.messages.offset_commit import OffsetCommitRequest, encode_response
-from protocol.record_batch import BATCH_HEADER_BYTES
+from kohort.coordinator.outcome import Call, CommitColumns, PlannedCommit
+from kohort.coordinator.shard_state import ShardState
+from kohort.protocol.messages.offset_commit import OffsetCommitRequest, encode_response
+from kohort.protocol.record_batch import BATCH_HEADER_BYTES
 
 MAX_TEMPLATE_BYTES = 32_768  # each record repeats the ids of group and member, and ids can be long
 

@@ -15,9 +15,9 @@ from itertools import count as counting
 from itertools import repeat
 from typing import Any, NamedTuple
 
-from coordinator.outcome import CommitColumns
-from protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
-from protocol.wire import NO_UUID
+from kohort.coordinator.outcome import CommitColumns
+from kohort.protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
+from kohort.protocol.wire import NO_UUID
 
 NO_EXPIRY = -1
 MAX_RECENT = 100  # members come and go, and each generation brings columns of its own

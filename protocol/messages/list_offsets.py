@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Any
 
-from protocol.wire import (
+from kohort.protocol.wire import (
     Message,
     READ_ERRORS,
     SMALL_FRAME_BYTES,

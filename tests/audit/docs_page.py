@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from audit.checks import ALL
-from audit.tables import AUDIT_RUNS, BASE_TABLES, DERIVED_TABLES, Table
+from kohort.audit.checks import ALL
+from kohort.audit.tables import AUDIT_RUNS, BASE_TABLES, DERIVED_TABLES, Table
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "audit.md"
 BLOCK = "<!-- {name}: written by tests/audit/docs_page.py -->\n{text}\n<!-- end of {name} -->"

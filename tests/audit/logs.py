@@ -21,22 +21,26 @@ from hashlib import blake2b
 from itertools import groupby
 from pathlib import Path
 
-from coordinator.outcome import Record
-from coordinator.partitioner import partition_of
-from coordinator.record_codec import batches
-from protocol.log_records import encode_key, encode_value
-from protocol.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartition
-from protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
-from protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
-from protocol.record_batch import Headers, NewRecord, build_batch, build_marker, parse_header, with_base_offset
-from protocol.subscription import pack_assignment, pack_subscription
-from protocol.wire import NO_UUID
-from storage.cleanable import cleanable_range
-from storage.compactor import Compaction
-from storage.disk import RealDisk
-from storage.log_config import LogConfig
-from storage.log_directory import LogDirectory
-from storage.segment import Segment
+from kohort.coordinator.outcome import Record
+from kohort.coordinator.partitioner import partition_of
+from kohort.coordinator.record_codec import batches
+from kohort.protocol.log_records import encode_key, encode_value
+from kohort.protocol.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    TopicPartition,
+)
+from kohort.protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from kohort.protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
+from kohort.protocol.record_batch import Headers, NewRecord, build_batch, build_marker, parse_header, with_base_offset
+from kohort.protocol.subscription import pack_assignment, pack_subscription
+from kohort.protocol.wire import NO_UUID
+from kohort.storage.cleanable import cleanable_range
+from kohort.storage.compactor import Compaction
+from kohort.storage.disk import RealDisk
+from kohort.storage.log_config import LogConfig
+from kohort.storage.log_directory import LogDirectory
+from kohort.storage.segment import Segment
 
 START = 1_790_000_000_000  # some day, in ms
 TOPIC = "__consumer_offsets"

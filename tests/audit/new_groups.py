@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from coordinator.outcome import Record
-from protocol.messages import log_consumer_group_current_member_assignment as current
-from protocol.messages import log_consumer_group_member_metadata as member
-from protocol.messages import log_consumer_group_metadata as group
-from protocol.messages import log_consumer_group_target_assignment_member as target
-from protocol.messages import log_consumer_group_target_assignment_metadata as target_epoch
+from kohort.coordinator.outcome import Record
+from kohort.protocol.messages import log_consumer_group_current_member_assignment as current
+from kohort.protocol.messages import log_consumer_group_member_metadata as member
+from kohort.protocol.messages import log_consumer_group_metadata as group
+from kohort.protocol.messages import log_consumer_group_target_assignment_member as target
+from kohort.protocol.messages import log_consumer_group_target_assignment_metadata as target_epoch
 from tests.audit.logs import Group, by_topic, parse, topic_id
 
 EPOCH, MEMBER, TARGET_EPOCH, TARGET, CURRENT = 3, 5, 6, 7, 8

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from audit.decode import files
-from audit.jvm import java_version, spark_home
-from audit.jvm_cache import JvmCache
-from audit.run import _later_than
-from broker.cli import main
+from kohort.audit.decode import files
+from kohort.audit.jvm import java_version, spark_home
+from kohort.audit.jvm_cache import JvmCache
+from kohort.audit.run import _later_than
+from kohort.broker.cli import main
 from tests.audit.decode.object_store import object_store
 from tests.audit.logs import START, Logs
 

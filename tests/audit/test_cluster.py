@@ -24,10 +24,11 @@ def packed(folder: Path) -> Path:
     """The packages of the audit, as one file for --py-files."""
     file = folder / "kohort.zip"
     with zipfile.ZipFile(file, "w") as archive:
+        archive.write(ROOT / "src" / "kohort" / "__init__.py", "kohort/__init__.py")
         for package in PACKAGES:
             for path in sorted((ROOT / package).rglob("*")):
                 if path.is_file() and "__pycache__" not in path.parts:
-                    archive.write(path, path.relative_to(ROOT))
+                    archive.write(path, "kohort" / path.relative_to(ROOT))
     return file
 
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from broker.cli import parse
+from kohort.broker.cli import parse
 
 pytest.importorskip("pyspark")
 

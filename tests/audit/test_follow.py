@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from audit.sample.broker import BrokerProcess
-from audit.sample.incidents import Sample
-from audit.sample.member import Member
+from kohort.audit.sample.broker import BrokerProcess
+from kohort.audit.sample.incidents import Sample
+from kohort.audit.sample.member import Member
 from tests.audit.logs import Logs
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ Findings = queue.SimpleQueue[dict[str, Any]]
 
 @contextmanager
 def following(spark: SparkSession, data: Path) -> Iterator[tuple[Findings, int]]:
-    from audit.decode.folders import find_logs
-    from audit.follow import Follower
+    from kohort.audit.decode.folders import find_logs
+    from kohort.audit.follow import Follower
 
     told: Findings = queue.SimpleQueue()
     follower = Follower(spark, [str(data)], told.put)
@@ -77,9 +77,9 @@ def test_a_rewind_and_a_storm_are_told_while_they_happen_and_once(spark: SparkSe
 
 
 def test_a_damaged_batch_is_told_and_what_comes_after_it_too(spark: SparkSession, tmp_path: Path) -> None:
-    from audit.decode.folders import find_logs
-    from audit.follow import Follower
-    from audit.source import read
+    from kohort.audit.decode.folders import find_logs
+    from kohort.audit.follow import Follower
+    from kohort.audit.source import read
 
     logs = Logs(tmp_path, start=time.time_ns() // 1_000_000)
     shop = logs.group("shop")

@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from audit.decode import read_table
-from audit.decode.folders import LogFolder, find_logs
-from audit.tables import BASE_TABLES
-from protocol.record_json import to_text
+from kohort.audit.decode import read_table
+from kohort.audit.decode.folders import LogFolder, find_logs
+from kohort.audit.tables import BASE_TABLES
+from kohort.protocol.record_json import to_text
 
 DATA = Path(__file__).parent.parent / "data"
 ARCHIVES = ("consumer_offsets_4.3.1", "consumer_offsets_compacted_4.3.1")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from audit.news import AGAIN, Finding, News
-from audit.tables import FINDINGS
+from kohort.audit.news import AGAIN, Finding, News
+from kohort.audit.tables import FINDINGS
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from audit.group_history import from_folders
-from audit.owners import TimeMachine
-from audit.result import AuditError
+from kohort.audit.group_history import from_folders
+from kohort.audit.owners import TimeMachine
+from kohort.audit.result import AuditError
 from tests.audit.decode.test_folders import as_nobody
 from tests.audit.logs import START, Logs
 from tests.audit.new_groups import current_assignment, new_epoch, new_group_deleted, new_member_left

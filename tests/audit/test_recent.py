@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from audit.checks import check_tables
-from audit.decode.folders import find_logs
-from audit.decode.schemas import schema
-from audit.derive.partition import derive_partition
-from audit.recent import Recent
-from audit.tables import AUDIT_RUNS
+from kohort.audit.checks import check_tables
+from kohort.audit.decode.folders import find_logs
+from kohort.audit.decode.schemas import schema
+from kohort.audit.derive.partition import derive_partition
+from kohort.audit.recent import Recent
+from kohort.audit.tables import AUDIT_RUNS
 from tests.audit.logs import START, Logs
 from tests.audit.new_groups import new_epoch
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from audit.sample.__main__ import clear
+from kohort.audit.sample.__main__ import clear
 
 
 def test_only_what_a_sample_has_left_is_removed(tmp_path: Path) -> None:

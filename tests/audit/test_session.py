@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from audit.jvm import MODULE_OPTIONS
+from kohort.audit.jvm import MODULE_OPTIONS
 from tests.audit.logs import Logs
 
 if TYPE_CHECKING:

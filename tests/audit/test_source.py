@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet
 import pytest
 
-from audit.decode import read_table
-from audit.decode.folders import LogFolder, find_logs
-from audit.decode.schemas import schema
-from audit.tables import BASE_TABLES
-from coordinator.partitioner import partition_of
+from kohort.audit.decode import read_table
+from kohort.audit.decode.folders import LogFolder, find_logs
+from kohort.audit.decode.schemas import schema
+from kohort.audit.tables import BASE_TABLES
+from kohort.coordinator.partitioner import partition_of
 from tests.audit.logs import START, Logs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-source = pytest.importorskip("audit.source", reason="needs pyspark")
+source = pytest.importorskip("kohort.audit.source", reason="needs pyspark")
 
 DATA = Path(__file__).parent.parent / "data"
 

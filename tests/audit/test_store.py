@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from audit.checks import check_run
-from audit.decode.folders import find_logs
-from audit.decode.schemas import schema
-from audit.packing import pack
-from audit.store import DERIVED, Run, Store
-from audit.store_files import BASE, StoreBusy
+from kohort.audit.checks import check_run
+from kohort.audit.decode.folders import find_logs
+from kohort.audit.decode.schemas import schema
+from kohort.audit.packing import pack
+from kohort.audit.store import DERIVED, Run, Store
+from kohort.audit.store_files import BASE, StoreBusy
 from tests.audit.logs import Group, Logs
 
 if TYPE_CHECKING:

@@ -9,23 +9,23 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from broker.broker import Broker
-from broker.call import NO_ANSWER, PARKED, Call
-from broker.config import load_config
-from broker.flusher import Flusher
-from broker.sending import read_parts
-from broker.topics.catalog import Topic
-from protocol.codec import request_encoder, response_decoder
-from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
-from protocol.messages.produce import (
+from kohort.broker.broker import Broker
+from kohort.broker.call import NO_ANSWER, PARKED, Call
+from kohort.broker.config import load_config
+from kohort.broker.flusher import Flusher
+from kohort.broker.sending import read_parts
+from kohort.broker.topics.catalog import Topic
+from kohort.protocol.codec import request_encoder, response_decoder
+from kohort.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from kohort.protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     TopicProduceData,
 )
-from protocol.record_batch import Record, build_batch, scan_records
-from protocol.wire import NO_UUID
-from storage.disk import Disk, RealDisk
+from kohort.protocol.record_batch import Record, build_batch, scan_records
+from kohort.protocol.wire import NO_UUID
+from kohort.storage.disk import Disk, RealDisk
 
 START_MS = 1_800_000_000_000
 POST_TIMEOUT_S = 30

@@ -9,12 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from coordinator.partitioner import partition_of
-from protocol.log_records import decode_key, decode_value
-from protocol.messages.log_group_metadata import GroupMetadataKey
-from protocol.messages.log_offset_commit import OffsetCommitKey
-from protocol.record_batch import BATCH_HEADER_BYTES, CorruptBatch, parse_header, scan_records
-from protocol.subscription import read_assignment
+from kohort.coordinator.partitioner import partition_of
+from kohort.protocol.log_records import decode_key, decode_value
+from kohort.protocol.messages.log_group_metadata import GroupMetadataKey
+from kohort.protocol.messages.log_offset_commit import OffsetCommitKey
+from kohort.protocol.record_batch import BATCH_HEADER_BYTES, CorruptBatch, parse_header, scan_records
+from kohort.protocol.subscription import read_assignment
 
 OFFSETS_PARTITIONS = 50
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from broker.clock import LEAST_STEP_MS, Clock
-from broker.coordinator_host import CoordinatorHost
-from coordinator.outcome import Outcome
-from protocol.api_keys import ApiKey
-from protocol.error_codes import ErrorCode
-from protocol.messages.heartbeat import HeartbeatRequest
-from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kohort.broker.clock import LEAST_STEP_MS, Clock
+from kohort.broker.coordinator_host import CoordinatorHost
+from kohort.coordinator.outcome import Outcome
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.heartbeat import HeartbeatRequest
+from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.broker.broker_box import START_MS, BrokerBox, FakeConnection
 
 HOUR_MS = 3_600_000

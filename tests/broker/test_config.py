@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from broker.config import Config, ConfigError, Listener, load_config, parse_listeners, parse_properties
+from kohort.broker.config import Config, ConfigError, Listener, load_config, parse_listeners, parse_properties
 
 
 def test_without_any_settings_kafkas_defaults_hold() -> None:

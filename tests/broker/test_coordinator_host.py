@@ -10,24 +10,28 @@ from typing import Any
 
 import pytest
 
-from broker.api_table import ApiTable
-from broker.call import PARKED, Call
-from broker.clock import CLOCK, Clock
-from broker.connection import Connection
-from broker.coordinator_host import CoordinatorHost
-from broker.topics.catalog import CONSUMER_OFFSETS
-from coordinator.outcome import Outcome, Record
-from coordinator.shard import Shard
-from protocol.api_keys import ApiKey
-from protocol.codec import request_encoder, response_decoder
-from protocol.error_codes import ErrorCode
-from protocol.frames import framed
-from protocol.headers import read_response_header, request_header
-from protocol.messages.delete_topics import DeleteTopicsRequest
-from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
-from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kohort.broker.api_table import ApiTable
+from kohort.broker.call import PARKED, Call
+from kohort.broker.clock import CLOCK, Clock
+from kohort.broker.connection import Connection
+from kohort.broker.coordinator_host import CoordinatorHost
+from kohort.broker.topics.catalog import CONSUMER_OFFSETS
+from kohort.coordinator.outcome import Outcome, Record
+from kohort.coordinator.shard import Shard
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.codec import request_encoder, response_decoder
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.frames import framed
+from kohort.protocol.headers import read_response_header, request_header
+from kohort.protocol.messages.delete_topics import DeleteTopicsRequest
+from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kohort.protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
+from kohort.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from tests.broker.broker_box import BrokerBox, FakeConnection
 
 RELOAD_MS = 1_000

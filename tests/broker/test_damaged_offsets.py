@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from broker import group_client
-from broker.client import Client
-from coordinator.partitioner import partition_of
-from protocol.api_keys import ApiKey
-from protocol.error_codes import ErrorCode
-from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from kohort.broker import group_client
+from kohort.broker.client import Client
+from kohort.coordinator.partitioner import partition_of
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kohort.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from tests.broker.test_groups_command import Operator
 from tests.clients.kohort import KohortProcess
 from tests.parity.batches import batch

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from broker.call import PARKED
-from broker.topics.delayed_fetch import PURGE_AT, WATCHERS, changed, purgatory_of
-from broker.topics.fetch import sessions_of
-from protocol.error_codes import ErrorCode
-from protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
-from protocol.record_batch import build_batch
+from kohort.broker.call import PARKED
+from kohort.broker.topics.delayed_fetch import PURGE_AT, WATCHERS, changed, purgatory_of
+from kohort.broker.topics.fetch import sessions_of
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from kohort.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from kohort.protocol.record_batch import build_batch
 from tests.broker.broker_box import BrokerBox, FakeConnection
 
 MINUTE_MS = 60_000

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from broker import group_client
-from broker.client import Client
-from protocol.api_keys import ApiKey
-from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kohort.broker import group_client
+from kohort.broker.client import Client
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.clients.group_broker import GroupBroker
 from tests.parity.batches import batch
 from tests.parity.peer import Peer

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.housekeeping import Housekeeping
-from broker.topics.producer_state import PRODUCERS
-from protocol.record_batch import build_batch
-from storage.layout import parse_offsets
+from kohort.broker.housekeeping import Housekeeping
+from kohort.broker.topics.producer_state import PRODUCERS
+from kohort.protocol.record_batch import build_batch
+from kohort.storage.layout import parse_offsets
 from tests.broker.broker_box import BrokerBox
 
 DAY_MS = 86_400_000

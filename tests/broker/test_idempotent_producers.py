@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from broker.topics.producer_state import PRODUCERS, Producers, save_all_snapshots
-from protocol.error_codes import ErrorCode
-from protocol.messages.init_producer_id import InitProducerIdRequest
-from protocol.record_batch import build_batch
+from kohort.broker.topics.producer_state import PRODUCERS, Producers, save_all_snapshots
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.init_producer_id import InitProducerIdRequest
+from kohort.protocol.record_batch import build_batch
 from tests.broker.broker_box import START_MS, BrokerBox
 
 DAY_MS = 86_400_000

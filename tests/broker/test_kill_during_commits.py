@@ -14,8 +14,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from protocol.api_keys import ApiKey
-from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.broker.offsets_log import OffsetsLog
 from tests.broker.raw_members import Crew, RawMember
 from tests.clients.group_broker import GroupBroker

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from broker.client import Client, ClientError
-from protocol.api_keys import ApiKey
-from protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.record_batch import build_batch, scan_records
+from kohort.broker.client import Client, ClientError
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from kohort.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kohort.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kohort.protocol.record_batch import build_batch, scan_records
 from tests.clients.kohort import KohortProcess
 
 ROUNDS = 50

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from crc32c import crc32c
 
-from broker.call import NO_ANSWER, PARKED
-from protocol.error_codes import ErrorCode
-from protocol.record_batch import build_batch, parse_header
+from kohort.broker.call import NO_ANSWER, PARKED
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.record_batch import build_batch, parse_header
 from tests.broker.broker_box import START_MS, BrokerBox, FakeConnection
 from tests.simulation.disk import SimulatedDisk
 

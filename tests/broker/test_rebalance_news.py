@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
-from protocol.api_keys import ApiKey
+from kohort.protocol.api_keys import ApiKey
 from tests.clients.kohort import KohortProcess
 from tests.parity.peer import Peer
 from tests.parity.story import Member, Story, subscription

@@ -8,9 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.topics.record_walk import Walked, walk_records
-from protocol.errors import MalformedMessage
-from protocol.record_batch import BATCH_HEADER_BYTES, Record, build_batch, parse_header, rebuild_batch, scan_records
+from kohort.broker.topics.record_walk import Walked, walk_records
+from kohort.protocol.errors import MalformedMessage
+from kohort.protocol.record_batch import (
+    BATCH_HEADER_BYTES,
+    Record,
+    build_batch,
+    parse_header,
+    rebuild_batch,
+    scan_records,
+)
 
 BASE_MS = 1_700_000_000_000
 

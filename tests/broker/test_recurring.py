@@ -11,25 +11,29 @@ from typing import Any, cast
 
 import pytest
 
-from broker.api_table import ApiTable
-from broker.client import Client
-from broker.connection import Connection
-from broker.coordinator_host import CoordinatorHost
-from broker.recurring import Recurring, remember
-from coordinator.offsets.recurring_commit import RecurringCommit
-from protocol.api_keys import ApiKey
-from protocol.codec import request_encoder, response_decoder
-from protocol.error_codes import ErrorCode
-from protocol.errors import MalformedMessage
-from protocol.headers import is_flexible, request_header
-from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.messages.heartbeat import HeartbeatRequest
-from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from protocol.messages.leave_group import LeaveGroupRequest
-from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from protocol.wire import NO_UUID
+from kohort.broker.api_table import ApiTable
+from kohort.broker.client import Client
+from kohort.broker.connection import Connection
+from kohort.broker.coordinator_host import CoordinatorHost
+from kohort.broker.recurring import Recurring, remember
+from kohort.coordinator.offsets.recurring_commit import RecurringCommit
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.codec import request_encoder, response_decoder
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.errors import MalformedMessage
+from kohort.protocol.headers import is_flexible, request_header
+from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kohort.protocol.messages.heartbeat import HeartbeatRequest
+from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kohort.protocol.messages.leave_group import LeaveGroupRequest
+from kohort.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kohort.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kohort.protocol.wire import NO_UUID
 from tests.broker.broker_box import BrokerBox
 from tests.clients.kohort import KohortProcess
 

@@ -13,12 +13,12 @@ from threading import Thread
 
 import pytest
 
-from broker.client import Client, ClientError
-from protocol.api_keys import APIS, ApiKey
-from protocol.headers import request_header
-from protocol.messages.api_versions import ApiVersionsRequest
-from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.messages.metadata import MetadataRequest
+from kohort.broker.client import Client, ClientError
+from kohort.protocol.api_keys import APIS, ApiKey
+from kohort.protocol.headers import request_header
+from kohort.protocol.messages.api_versions import ApiVersionsRequest
+from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kohort.protocol.messages.metadata import MetadataRequest
 from tests.clients.kohort import KohortProcess
 
 

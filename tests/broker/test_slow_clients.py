@@ -9,15 +9,15 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from struct import pack
 
-from broker.client import Client
-from protocol.api_keys import ApiKey
-from protocol.codec import request_encoder
-from protocol.headers import request_header
-from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from protocol.messages.metadata import MetadataRequest
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.record_batch import build_batch
+from kohort.broker.client import Client
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.codec import request_encoder
+from kohort.protocol.headers import request_header
+from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kohort.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kohort.protocol.messages.metadata import MetadataRequest
+from kohort.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kohort.protocol.record_batch import build_batch
 from tests.clients.kohort import KohortProcess
 
 HALF_OPEN, DRIPPING, NEVER_READING = 2000, 2000, 200

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from audit.report.gather import gather
-from audit.report.page import page as html_page
-from audit.report.payload import payload
+from kohort.audit.report.gather import gather
+from kohort.audit.report.page import page as html_page
+from kohort.audit.report.payload import payload
 from tests.audit.report.example import Example
 from tests.audit.report.frames import source_without_spark
 from tests.audit.report.stories import a_troubled_night, many_groups

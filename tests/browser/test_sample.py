@@ -26,7 +26,7 @@ def test_the_report_of_the_sample_shows_what_was_planted(tmp_path: Path) -> None
     pytest.importorskip("pyspark")
     need_chromium()
     pictures = picture_folder(tmp_path)
-    command = [sys.executable, "-m", "audit.sample", str(tmp_path / "sample")]
+    command = [sys.executable, "-m", "kohort.audit.sample", str(tmp_path / "sample")]
     made = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert made.returncode == 0, made.stdout[-2000:] + made.stderr[-4000:]
     report = tmp_path / "sample" / "report.html"

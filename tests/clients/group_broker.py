@@ -8,12 +8,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
-from broker.client import Client
-from protocol.api_keys import ApiKey
-from protocol.error_codes import ErrorCode
-from protocol.messages.describe_groups import DescribeGroupsRequest
-from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from protocol.subscription import read_assignment
+from kohort.broker.client import Client
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.describe_groups import DescribeGroupsRequest
+from kohort.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from kohort.protocol.subscription import read_assignment
 from tests.clients.kohort import KohortProcess
 
 REBALANCED = re.compile(r"rebalanced group=(\S+) generation=(\d+) cause=(['\"])(.*?)\3 trigger=(['\"])(.*?)\5 ")

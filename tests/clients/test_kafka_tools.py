@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.client import Client
-from protocol.api_keys import ApiKey
-from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kohort.broker.client import Client
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kohort.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.kafka.jars import java
 
 pytestmark = pytest.mark.kafka

@@ -15,26 +15,26 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any, cast
 
-from broker import groups
-from broker.api_table import RECURRING, ApiTable
-from broker.recurring import MAX_BYTES, Recurring, remember
-from coordinator.classic.heartbeat import GO_ON
-from coordinator.classic.session import Pulse
-from coordinator.config import GroupConfig
-from coordinator.offsets.expiration import expire_offsets
-from coordinator.outcome import PARKED, Outcome
-from coordinator.runtime import Handler, Runtime, Write
-from coordinator.shard import Shard, Status
-from coordinator.shard_state import ShardState
-from protocol.api_keys import APIS, ApiKey
-from protocol.codec import request_decoder, request_encoder, response_decoder, response_encoder
-from protocol.error_codes import ErrorCode
-from protocol.log_records import decode_key, decode_value
-from protocol.messages.delete_groups import DeleteGroupsRequest
-from protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
-from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from protocol.messages.list_groups import ListedGroup, ListGroupsRequest
-from protocol.record_batch import Record, parse_header, read_records, verify_crc
+from kohort.broker import groups
+from kohort.broker.api_table import RECURRING, ApiTable
+from kohort.broker.recurring import MAX_BYTES, Recurring, remember
+from kohort.coordinator.classic.heartbeat import GO_ON
+from kohort.coordinator.classic.session import Pulse
+from kohort.coordinator.config import GroupConfig
+from kohort.coordinator.offsets.expiration import expire_offsets
+from kohort.coordinator.outcome import PARKED, Outcome
+from kohort.coordinator.runtime import Handler, Runtime, Write
+from kohort.coordinator.shard import Shard, Status
+from kohort.coordinator.shard_state import ShardState
+from kohort.protocol.api_keys import APIS, ApiKey
+from kohort.protocol.codec import request_decoder, request_encoder, response_decoder, response_encoder
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.log_records import decode_key, decode_value
+from kohort.protocol.messages.delete_groups import DeleteGroupsRequest
+from kohort.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
+from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.protocol.messages.list_groups import ListedGroup, ListGroupsRequest
+from kohort.protocol.record_batch import Record, parse_header, read_records, verify_crc
 
 START = 1_700_000_000_000
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from protocol.error_codes import ErrorCode
-from protocol.messages.delete_groups import DeleteGroupsRequest
-from protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
-from protocol.messages.list_groups import ListedGroup, ListGroupsRequest
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.delete_groups import DeleteGroupsRequest
+from kohort.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
+from kohort.protocol.messages.list_groups import ListedGroup, ListGroupsRequest
 from tests.coordinator.members import Member, commit, fetch, joined, stable, static_members, subscription
 from tests.coordinator.support import Host
 

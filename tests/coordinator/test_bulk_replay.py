@@ -5,13 +5,13 @@ from random import Random
 
 import pytest
 
-from coordinator.shard import Shard
-from coordinator.shard_state import ShardState
-from protocol.log_records import decode_key, decode_value, encode_key, encode_value
-from protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue
-from protocol.messages.log_legacy_offset_commit import LegacyOffsetCommitKey, LegacyOffsetCommitValue
-from protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
-from protocol.record_batch import build_batch, build_marker, parse_header, parse_marker, read_records
+from kohort.coordinator.shard import Shard
+from kohort.coordinator.shard_state import ShardState
+from kohort.protocol.log_records import decode_key, decode_value, encode_key, encode_value
+from kohort.protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue
+from kohort.protocol.messages.log_legacy_offset_commit import LegacyOffsetCommitKey, LegacyOffsetCommitValue
+from kohort.protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
+from kohort.protocol.record_batch import build_batch, build_marker, parse_header, parse_marker, read_records
 from tests.coordinator.support import START, FakeTopics, Host
 
 Row = tuple[bytes, bytes | None]

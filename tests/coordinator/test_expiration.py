@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from protocol.error_codes import ErrorCode
+from kohort.protocol.error_codes import ErrorCode
 from tests.coordinator.members import Member, commit, fetch, joined, protocols, stable, subscription
 from tests.coordinator.support import Host
 

@@ -1,8 +1,8 @@
 """A disk that refuses: everyone who waits is told to come again, once, and the shard starts over from its log."""
 
-from coordinator.shard import Status
-from protocol.error_codes import ErrorCode
-from protocol.messages.delete_groups import DeleteGroupsRequest
+from kohort.coordinator.shard import Status
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.delete_groups import DeleteGroupsRequest
 from tests.coordinator.members import (
     Member,
     assign,

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from coordinator.partitioner import partition_of
-from protocol.error_codes import ErrorCode
-from protocol.log_records import encode_value
-from protocol.messages.log_offset_commit import OffsetCommitValue
-from protocol.record_batch import build_batch
+from kohort.coordinator.partitioner import partition_of
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.log_records import encode_value
+from kohort.protocol.messages.log_offset_commit import OffsetCommitValue
+from kohort.protocol.record_batch import build_batch
 from tests.coordinator.members import Member, commit, delete_offsets, errors_of, fetch, stable
 from tests.coordinator.support import START, FakeTopics, Host
 from tests.coordinator.test_kafka_archives import ARCHIVES, load

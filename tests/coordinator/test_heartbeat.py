@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from coordinator.classic.session import Pulse
-from protocol.error_codes import ErrorCode
-from protocol.messages.heartbeat import HeartbeatRequest
+from kohort.coordinator.classic.session import Pulse
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.heartbeat import HeartbeatRequest
 from tests.coordinator.members import (
     Member,
     assign,

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from protocol.error_codes import ErrorCode
-from protocol.messages.join_group import JoinGroupResponse
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.join_group import JoinGroupResponse
 from tests.coordinator.members import Member, joined, protocols, stable, subscription
 from tests.coordinator.support import Host
 

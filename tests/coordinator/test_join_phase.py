@@ -2,9 +2,9 @@
 
 import pytest
 
-from coordinator.classic.member import Member as GroupMember
-from coordinator.classic.protocol_vote import choose_protocol
-from protocol.error_codes import ErrorCode
+from kohort.coordinator.classic.member import Member as GroupMember
+from kohort.coordinator.classic.protocol_vote import choose_protocol
+from kohort.protocol.error_codes import ErrorCode
 from tests.coordinator.members import (
     Member,
     complete_joins,

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from protocol.record_batch import parse_header
-from protocol.subscription import read_assignment
+from kohort.protocol.record_batch import parse_header
+from kohort.protocol.subscription import read_assignment
 from tests.coordinator.members import Member, fetched, send_fetch
 from tests.coordinator.support import FakeTopics, Host
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from protocol.error_codes import ErrorCode
-from protocol.messages.leave_group import LeaveGroupResponse, MemberResponse
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.leave_group import LeaveGroupResponse, MemberResponse
 from tests.coordinator.members import Member, joined, leave, stable, static_members
 from tests.coordinator.support import Call, Host
 

@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from coordinator.shard import Status
-from protocol.error_codes import ErrorCode
-from protocol.errors import MalformedMessage
-from protocol.log_records import encode_key, encode_value
-from protocol.messages.delete_groups import DeleteGroupsRequest
-from protocol.messages.describe_groups import DescribeGroupsRequest
-from protocol.messages.list_groups import ListGroupsRequest
-from protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
-from protocol.messages.log_legacy_offset_commit import LegacyOffsetCommitKey, LegacyOffsetCommitValue
-from protocol.record_batch import build_batch
+from kohort.coordinator.shard import Status
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.errors import MalformedMessage
+from kohort.protocol.log_records import encode_key, encode_value
+from kohort.protocol.messages.delete_groups import DeleteGroupsRequest
+from kohort.protocol.messages.describe_groups import DescribeGroupsRequest
+from kohort.protocol.messages.list_groups import ListGroupsRequest
+from kohort.protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from kohort.protocol.messages.log_legacy_offset_commit import LegacyOffsetCommitKey, LegacyOffsetCommitValue
+from kohort.protocol.record_batch import build_batch
 from tests.coordinator.members import (
     Member,
     commit,

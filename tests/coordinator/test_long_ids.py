@@ -3,8 +3,8 @@
 import tracemalloc
 from collections.abc import Callable
 
-from protocol.error_codes import ErrorCode
-from protocol.messages.heartbeat import HeartbeatRequest
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.heartbeat import HeartbeatRequest
 from tests.coordinator.members import commit
 from tests.coordinator.support import Host
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from protocol.error_codes import ErrorCode
-from protocol.messages.offset_delete import (
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,

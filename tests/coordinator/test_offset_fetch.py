@@ -2,8 +2,8 @@
 
 import pytest
 
-from protocol.error_codes import ErrorCode
-from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from tests.coordinator.members import commit, fetch, fetched, joined, send_fetch, stable
 from tests.coordinator.support import Host
 

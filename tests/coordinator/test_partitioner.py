@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.partitioner import java_hash, partition_of
+from kohort.coordinator.partitioner import java_hash, partition_of
 
 MEASURED: dict[str, Any] = json.loads((Path(__file__).parent.parent / "data" / "group_partitions.json").read_text())
 COUNT = MEASURED["offsets_topic_partitions"]

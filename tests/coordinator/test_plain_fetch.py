@@ -6,16 +6,20 @@ import random
 
 import pytest
 
-from coordinator.offsets.offset_fetch import offset_fetch
-from coordinator.offsets.plain_fetch import plain_answer
-from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from protocol.messages.offset_fetch import (
+from kohort.coordinator.offsets.offset_fetch import offset_fetch
+from kohort.coordinator.offsets.plain_fetch import plain_answer
+from kohort.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kohort.protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
     encode_response,
 )
-from protocol.wire import NO_UUID
+from kohort.protocol.wire import NO_UUID
 from tests.coordinator.support import Host
 
 TOPICS = ("orders", "payments")

@@ -1,7 +1,7 @@
 """Where operations wait: what waits no more takes no room."""
 
-from coordinator.outcome import Outcome
-from coordinator.purgatory import SPARE_ENTRIES, Purgatory
+from kohort.coordinator.outcome import Outcome
+from kohort.coordinator.purgatory import SPARE_ENTRIES, Purgatory
 
 FAR_AWAY = 2**31
 

@@ -6,13 +6,13 @@ import random
 
 import pytest
 
-from coordinator.outcome import CommitRecords, Headers, Record
-from coordinator.record_codec import MAX_BATCH_BYTES, batches
-from protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue
-from protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
-from protocol.messages.offset_commit import OffsetCommitRequestPartition
-from protocol.record_batch import encode_headers, parse_header, read_records
-from protocol.wire import NO_UUID
+from kohort.coordinator.outcome import CommitRecords, Headers, Record
+from kohort.coordinator.record_codec import MAX_BATCH_BYTES, batches
+from kohort.protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue
+from kohort.protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
+from kohort.protocol.messages.offset_commit import OffsetCommitRequestPartition
+from kohort.protocol.record_batch import encode_headers, parse_header, read_records
+from kohort.protocol.wire import NO_UUID
 
 NOW = 1_790_000_000_000
 TOPIC_ID = bytes(range(16))

@@ -2,19 +2,19 @@
 
 import pytest
 
-from coordinator.classic.group import empty_group_record
-from coordinator.offsets.offset_commit import offset_commit
-from coordinator.outcome import Outcome, Record
-from protocol.api_keys import ApiKey
-from protocol.log_records import decode_value, encode_key, encode_value
-from protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue
-from protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
-from protocol.messages.offset_commit import (
+from kohort.coordinator.classic.group import empty_group_record
+from kohort.coordinator.offsets.offset_commit import offset_commit
+from kohort.coordinator.outcome import Outcome, Record
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.log_records import decode_value, encode_key, encode_value
+from kohort.protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue
+from kohort.protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
+from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from protocol.record_batch import parse_header
+from kohort.protocol.record_batch import parse_header
 from tests.coordinator.members import (
     Member,
     assign,

@@ -7,15 +7,19 @@ from typing import Any, cast
 
 import pytest
 
-from broker.api_table import ApiTable
-from broker.recurring import Recurring, remember
-from coordinator.offsets.recurring_commit import RecurringCommit
-from coordinator.offsets.store import MAX_RECENT
-from protocol.api_keys import ApiKey
-from protocol.codec import request_encoder
-from protocol.error_codes import ErrorCode
-from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from protocol.record_batch import Record, read_records
+from kohort.broker.api_table import ApiTable
+from kohort.broker.recurring import Recurring, remember
+from kohort.coordinator.offsets.recurring_commit import RecurringCommit
+from kohort.coordinator.offsets.store import MAX_RECENT
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.codec import request_encoder
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kohort.protocol.record_batch import Record, read_records
 from tests.coordinator.members import Member, commit, errors_of, fetch, stable
 from tests.coordinator.support import Call, FakeTopics, Host
 

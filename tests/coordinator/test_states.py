@@ -2,8 +2,8 @@
 
 import pytest
 
-from coordinator.classic.group import ClassicGroup
-from coordinator.classic.state import (
+from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.state import (
     ALLOWED_FROM,
     COMPLETING_REBALANCE,
     DEAD,

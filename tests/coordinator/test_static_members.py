@@ -2,7 +2,7 @@
 
 import pytest
 
-from protocol.error_codes import ErrorCode
+from kohort.protocol.error_codes import ErrorCode
 from tests.coordinator.members import (
     Member,
     assign,

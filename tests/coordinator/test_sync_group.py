@@ -2,8 +2,8 @@
 
 import pytest
 
-from protocol.error_codes import ErrorCode
-from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from tests.coordinator.members import Member, assign, complete_joins, joined, protocols, stable, subscription
 from tests.coordinator.support import Host
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from protocol.error_codes import ErrorCode
-from protocol.log_records import encode_key, encode_value
-from protocol.messages.log_group_metadata import GroupMetadataKey
-from protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
-from protocol.record_batch import build_batch, build_marker
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.log_records import encode_key, encode_value
+from kohort.protocol.messages.log_group_metadata import GroupMetadataKey
+from kohort.protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
+from kohort.protocol.record_batch import build_batch, build_marker
 from tests.coordinator.members import commit, delete_offsets, fetch, fetched, send_fetch
 from tests.coordinator.support import START, Host
 

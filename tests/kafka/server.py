@@ -11,9 +11,9 @@ import uuid
 from pathlib import Path
 from types import TracebackType
 
-from broker.client import Client
-from protocol.api_keys import ApiKey
-from protocol.messages.find_coordinator import FindCoordinatorRequest
+from kohort.broker.client import Client
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.kafka.jars import kafka_jars
 
 START_TIMEOUT_S = 120

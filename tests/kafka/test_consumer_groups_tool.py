@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from protocol.api_keys import ApiKey
-from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.broker.test_groups_command import Operator
 from tests.clients.kohort import KohortProcess
 from tests.kafka.jars import java, java_command

@@ -17,20 +17,20 @@ from pathlib import Path
 
 import pytest
 
-from broker.dump import dump
-from protocol.log_records import RECORD_TYPES, decode_key, decode_value, encode_key, encode_value
-from protocol.messages.consumer_protocol import (
+from kohort.broker.dump import dump
+from kohort.protocol.log_records import RECORD_TYPES, decode_key, decode_value, encode_key, encode_value
+from kohort.protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
     TopicPartition,
 )
-from protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
-from protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
-from protocol.record_batch import NewRecord, build_batch, build_marker, parse_header, read_records
-from protocol.subscription import pack_assignment, pack_subscription
-from storage.disk import RealDisk
-from storage.log_config import LogConfig
-from storage.partition_log import PartitionLog
+from kohort.protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from kohort.protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
+from kohort.protocol.record_batch import NewRecord, build_batch, build_marker, parse_header, read_records
+from kohort.protocol.subscription import pack_assignment, pack_subscription
+from kohort.storage.disk import RealDisk
+from kohort.storage.log_config import LogConfig
+from kohort.storage.partition_log import PartitionLog
 from tests.kafka.jars import dump_log
 from tests.protocol.random_messages import Kind, kinds, random_values
 

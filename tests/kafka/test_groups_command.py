@@ -9,9 +9,9 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from broker.client import Client
-from protocol.api_keys import ApiKey
-from protocol.messages.metadata import MetadataRequest, MetadataResponseBroker
+from kohort.broker.client import Client
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.messages.metadata import MetadataRequest, MetadataResponseBroker
 from tests.broker.test_groups_command import Operator
 from tests.kafka.server import KafkaServer
 

@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from broker.client import Client
-from protocol.api_keys import ApiKey
-from protocol.messages.delete_groups import DeleteGroupsRequest
-from protocol.messages.offset_fetch import OffsetFetchRequest
+from kohort.broker.client import Client
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.messages.delete_groups import DeleteGroupsRequest
+from kohort.protocol.messages.offset_fetch import OffsetFetchRequest
 from tests.clients.kohort import KohortProcess
 from tests.kafka.server import KafkaServer
 from tests.parity.peer import Peer

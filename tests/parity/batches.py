@@ -7,7 +7,7 @@ from struct import Struct
 
 from crc32c import crc32c
 
-from protocol.record_batch import CRC_START, BatchHeader, Record, rebuild_batch
+from kohort.protocol.record_batch import CRC_START, BatchHeader, Record, rebuild_batch
 
 # An hour ago: retention of both brokers would take records of a fixed time in the past away.
 START_MS = int(time.time()) * 1000 - 3_600_000

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from protocol.errors import MalformedMessage
-from protocol.record_batch import parse_header, read_records
-from protocol.wire import LazyArray, Message
+from kohort.protocol.errors import MalformedMessage
+from kohort.protocol.record_batch import parse_header, read_records
+from kohort.protocol.wire import LazyArray, Message
 from tests.parity.differences import ALLOWED, OPTIONAL, UNORDERED, Allowed, Kind
 from tests.parity.peer import Exchange
 

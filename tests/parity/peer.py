@@ -8,19 +8,19 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Any
 
-from protocol.api_keys import APIS, ApiKey
-from protocol.codec import request_encoder, response_decoder, response_encoder
-from protocol.error_codes import ErrorCode
-from protocol.frames import framed
-from protocol.headers import read_response_header, request_header
-from protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.wire import Message
+from kohort.protocol.api_keys import APIS, ApiKey
+from kohort.protocol.codec import request_encoder, response_decoder, response_encoder
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.frames import framed
+from kohort.protocol.headers import read_response_header, request_header
+from kohort.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from kohort.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from kohort.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kohort.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kohort.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kohort.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kohort.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kohort.protocol.wire import Message
 
 ANSWER_TIMEOUT_S = 30
 SETTLE_TIMEOUT_S = 30

@@ -12,9 +12,9 @@ from dataclasses import replace
 from itertools import groupby, repeat
 from pathlib import Path
 
-from broker.client import Client
-from protocol.api_keys import APIS
-from protocol.messages.api_versions import ApiVersionsRequest
+from kohort.broker.client import Client
+from kohort.protocol.api_keys import APIS
+from kohort.protocol.messages.api_versions import ApiVersionsRequest
 from tests.clients.kohort import KohortProcess
 from tests.kafka.server import KafkaServer
 from tests.parity import scenarios

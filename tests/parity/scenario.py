@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from protocol.api_keys import APIS, ApiKey
+from kohort.protocol.api_keys import APIS, ApiKey
 from tests.parity.peer import Peer
 
 

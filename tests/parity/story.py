@@ -18,29 +18,29 @@ from secrets import token_hex
 from struct import pack
 from typing import Any
 
-from protocol.api_keys import APIS, ApiKey
-from protocol.codec import request_encoder
-from protocol.error_codes import ErrorCode
-from protocol.frames import framed
-from protocol.headers import request_header
-from protocol.messages.describe_groups import DescribeGroupsRequest
-from protocol.messages.heartbeat import HeartbeatRequest
-from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from protocol.messages.list_groups import ListGroupsRequest
-from protocol.messages.offset_commit import (
+from kohort.protocol.api_keys import APIS, ApiKey
+from kohort.protocol.codec import request_encoder
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.frames import framed
+from kohort.protocol.headers import request_header
+from kohort.protocol.messages.describe_groups import DescribeGroupsRequest
+from kohort.protocol.messages.heartbeat import HeartbeatRequest
+from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kohort.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from kohort.protocol.messages.list_groups import ListGroupsRequest
+from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from protocol.messages.offset_fetch import (
+from kohort.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from protocol.wire import Message
+from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kohort.protocol.wire import Message
 from tests.parity.peer import ANSWER_TIMEOUT_S, CLOSED, ConnectionClosed, Exchange, Peer, receive_frame
 from tests.parity.scenario import scenario
 

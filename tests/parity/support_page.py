@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from broker.api_table import ApiTable
-from protocol.api_keys import APIS
+from kohort.broker.api_table import ApiTable
+from kohort.protocol.api_keys import APIS
 from tests.parity.differences import ALLOWED, OPTIONAL, Kind
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "protocol-support.md"

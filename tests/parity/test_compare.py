@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
-from protocol.messages.metadata import MetadataResponse, MetadataResponseBroker, MetadataResponseTopic
-from protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+from kohort.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from kohort.protocol.messages.metadata import MetadataResponse, MetadataResponseBroker, MetadataResponseTopic
+from kohort.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from tests.parity.batches import batch
 from tests.parity.compare import Comparison, read_batches
 from tests.parity.peer import CLOSED, Exchange

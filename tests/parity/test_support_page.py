@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker.api_table import ApiTable
-from protocol.api_keys import APIS
+from kohort.broker.api_table import ApiTable
+from kohort.protocol.api_keys import APIS
 from tests.parity.support_page import KAFKA_APIS, PAGE, WHY_NOT, page
 
 

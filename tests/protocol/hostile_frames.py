@@ -15,7 +15,7 @@ from struct import pack
 from typing import NamedTuple
 
 from codegen.schema import FIXED, Field, Struct
-from protocol.wire import uvarint
+from kohort.protocol.wire import uvarint
 from tests.protocol.random_messages import Kind
 
 

@@ -14,13 +14,13 @@ from pathlib import Path
 from struct import pack
 from typing import Any, NamedTuple
 
-from protocol.api_keys import APIS
-from protocol.errors import MalformedMessage
-from protocol.headers import read_request_header, request_header
-from protocol.log_records import RECORD_TYPES, UnknownRecord, decode_key, decode_value
-from protocol.record_batch import build_batch, build_marker, read_records, validate_batch
-from protocol.subscription import read_assignment, read_subscription
-from protocol.wire import Message
+from kohort.protocol.api_keys import APIS
+from kohort.protocol.errors import MalformedMessage
+from kohort.protocol.headers import read_request_header, request_header
+from kohort.protocol.log_records import RECORD_TYPES, UnknownRecord, decode_key, decode_value
+from kohort.protocol.record_batch import build_batch, build_marker, read_records, validate_batch
+from kohort.protocol.subscription import read_assignment, read_subscription
+from kohort.protocol.wire import Message
 from tests.kafka.make_message_vectors import read_vectors
 from tests.protocol.random_messages import Kind, kinds
 

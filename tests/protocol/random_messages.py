@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from codegen.schema import Field, Message, Struct, load
-from protocol.api_keys import APIS
-from protocol.log_records import RECORD_TYPES
+from kohort.protocol.api_keys import APIS
+from kohort.protocol.log_records import RECORD_TYPES
 
 INTEGERS = {
     "int8": (0, 1, -1, 127, -128),
@@ -57,7 +57,7 @@ class Kind(NamedTuple):
         return to_ours(self._module(), self.message.struct, values)
 
     def _module(self) -> Any:
-        return importlib.import_module(f"protocol.messages.{self.module}")
+        return importlib.import_module(f"kohort.protocol.messages.{self.module}")
 
 
 def kinds() -> Iterator[Kind]:

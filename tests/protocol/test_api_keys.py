@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from codegen.schema import load
-from protocol.api_keys import APIS, NEVER_FLEXIBLE, Api, ApiKey
-from protocol.codec import request_decoder, request_encoder, response_decoder, response_encoder
+from kohort.protocol.api_keys import APIS, NEVER_FLEXIBLE, Api, ApiKey
+from kohort.protocol.codec import request_decoder, request_encoder, response_decoder, response_encoder
 
 ANSWER = json.loads((Path(__file__).parent.parent / "data" / "api_versions.json").read_text())
 ANNOUNCED = {api["key"]: api for api in ANSWER["apis"]}

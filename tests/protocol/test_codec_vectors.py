@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 
 from codegen.schema import Struct
-from protocol.api_keys import APIS
-from protocol.log_records import RECORD_TYPES
-from protocol.wire import LazyArray, Message
+from kohort.protocol.api_keys import APIS
+from kohort.protocol.log_records import RECORD_TYPES
+from kohort.protocol.wire import LazyArray, Message
 from tests.kafka import jars
 from tests.kafka.make_message_vectors import read_vectors
 from tests.protocol.random_messages import Kind, kinds, random_values, to_java

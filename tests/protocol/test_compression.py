@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.compression import COMPRESSION_NAMES, GZIP, LZ4, SNAPPY, XERIAL_MAGIC, ZSTD, compress, inflate
-from protocol.errors import MalformedMessage
-from protocol.record_batch import build_batch, read_records, scan_records, validate_batch
+from kohort.protocol.compression import COMPRESSION_NAMES, GZIP, LZ4, SNAPPY, XERIAL_MAGIC, ZSTD, compress, inflate
+from kohort.protocol.errors import MalformedMessage
+from kohort.protocol.record_batch import build_batch, read_records, scan_records, validate_batch
 
 BATCHES = Path(__file__).parent.parent / "data" / "batches"
 CODECS = (GZIP, SNAPPY, LZ4, ZSTD)

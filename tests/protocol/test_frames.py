@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.errors import MalformedMessage
-from protocol.frames import MIN_REQUEST_BYTES, FrameSplitter, framed
+from kohort.protocol.errors import MalformedMessage
+from kohort.protocol.frames import MIN_REQUEST_BYTES, FrameSplitter, framed
 
 BODIES = st.lists(st.binary(min_size=MIN_REQUEST_BYTES, max_size=300), max_size=12)
 

@@ -12,10 +12,10 @@ from struct import pack
 
 import pytest
 
-from protocol.api_keys import ApiKey
-from protocol.codec import request_decoder, request_encoder
-from protocol.errors import MalformedMessage
-from protocol.messages.fetch import FetchRequest, ReplicaState
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.codec import request_decoder, request_encoder
+from kohort.protocol.errors import MalformedMessage
+from kohort.protocol.messages.fetch import FetchRequest, ReplicaState
 from tests.protocol import mutations
 from tests.protocol.random_messages import Kind, kinds
 

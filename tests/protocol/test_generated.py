@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import protocol.messages
+import kohort.protocol.messages
 from codegen.module import modules
 
-FOLDER = Path(protocol.messages.__file__).parent
+FOLDER = Path(kohort.protocol.messages.__file__).parent
 
 
 def test_generating_again_gives_exactly_what_is_committed() -> None:

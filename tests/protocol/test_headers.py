@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from kafka.protocol.schemas.fields.base import BaseField
 from kafka.protocol.schemas.load_json import load_json
 
-from protocol.api_keys import APIS, ApiKey
-from protocol.errors import MalformedMessage
-from protocol.headers import (
+from kohort.protocol.api_keys import APIS, ApiKey
+from kohort.protocol.errors import MalformedMessage
+from kohort.protocol.headers import (
     has_response_tags,
     is_flexible,
     read_request_header,
@@ -20,7 +20,7 @@ from protocol.headers import (
     request_header,
     response_header,
 )
-from protocol.wire import MAX_STRING_BYTES
+from kohort.protocol.wire import MAX_STRING_BYTES
 
 HEARTBEAT_V3 = bytes.fromhex("000c 0003 00000007 0003 616263")
 HEARTBEAT_V4 = bytes.fromhex("000c 0004 00000007 0003 616263 00")

@@ -20,14 +20,14 @@ from typing import Any
 import pytest
 
 from codegen.schema import Field, Struct
-from protocol import wire
-from protocol.api_keys import ApiKey
-from protocol.codec import request_decoder, request_encoder
-from protocol.errors import MalformedMessage
-from protocol.headers import read_request_header
-from protocol.messages.heartbeat import HeartbeatRequest
-from protocol.messages.metadata import MetadataRequest
-from protocol.wire import MAX_STRING_BYTES, SMALL_FRAME_BYTES, LazyArray
+from kohort.protocol import wire
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.codec import request_decoder, request_encoder
+from kohort.protocol.errors import MalformedMessage
+from kohort.protocol.headers import read_request_header
+from kohort.protocol.messages.heartbeat import HeartbeatRequest
+from kohort.protocol.messages.metadata import MetadataRequest
+from kohort.protocol.wire import MAX_STRING_BYTES, SMALL_FRAME_BYTES, LazyArray
 from tests.protocol.hostile_frames import Shape, StructWriter, hostile_body
 from tests.protocol.mutations import targets
 from tests.protocol.random_messages import Kind, kinds

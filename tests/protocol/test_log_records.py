@@ -7,14 +7,14 @@ import random
 import pytest
 
 from codegen.schema import load
-from protocol.errors import MalformedMessage
-from protocol.log_records import RECORD_TYPES, UnknownRecord, decode_key, decode_value, encode_key, encode_value
-from protocol.messages.log_consumer_group_member_metadata import (
+from kohort.protocol.errors import MalformedMessage
+from kohort.protocol.log_records import RECORD_TYPES, UnknownRecord, decode_key, decode_value, encode_key, encode_value
+from kohort.protocol.messages.log_consumer_group_member_metadata import (
     ClassicMemberMetadata,
     ConsumerGroupMemberMetadataValue,
 )
-from protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue
-from protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
+from kohort.protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue
+from kohort.protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
 from tests.protocol.random_messages import kinds, random_values
 
 KINDS = {kind.name: kind for kind in kinds()}

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
-from protocol.record_batch import (
+from kohort.protocol.record_batch import (
     BATCH_HEADER_BYTES,
     CorruptBatch,
     EndTransactionMarker,

@@ -9,8 +9,8 @@ from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.errors import MalformedMessage
-from protocol.record_batch import (
+from kohort.protocol.errors import MalformedMessage
+from kohort.protocol.record_batch import (
     BATCH_HEADER_BYTES,
     CorruptBatch,
     build_batch,
@@ -19,7 +19,7 @@ from protocol.record_batch import (
     scan_records,
     validate_batch,
 )
-from protocol.varint import encode_varint, read_varint, read_varlong
+from kohort.protocol.varint import encode_varint, read_varint, read_varlong
 
 BATCH = build_batch([(b"key", b"value", ((b"h", b"x"),)), (None, None), (b"k", b"v" * 200)], timestamp=1000)
 

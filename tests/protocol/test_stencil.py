@@ -7,7 +7,7 @@ from struct import pack
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.stencil import Stencil, places_of_change
+from kohort.protocol.stencil import Stencil, places_of_change
 
 int64s = st.integers(-(2**63), 2**63 - 1)
 pieces = st.lists(st.binary(min_size=1, max_size=12), min_size=1, max_size=12)

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.errors import MalformedMessage
-from protocol.messages.consumer_protocol import (
+from kohort.protocol.errors import MalformedMessage
+from kohort.protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
     TopicPartition,
 )
-from protocol.subscription import pack_assignment, pack_subscription, read_assignment, read_subscription
+from kohort.protocol.subscription import pack_assignment, pack_subscription, read_assignment, read_subscription
 from tests.protocol.random_messages import kinds, random_values
 
 KINDS = {kind.name: kind for kind in kinds()}

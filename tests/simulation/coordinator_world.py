@@ -23,16 +23,16 @@ from hashlib import sha256
 from random import Random
 from typing import Any
 
-from coordinator.classic.group import ClassicGroup
-from coordinator.classic.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
-from coordinator.outcome import Record
-from coordinator.runtime import Runtime
-from coordinator.shard import GROUP_METADATA, Shard, Status
-from coordinator.shard_state import ShardState
-from protocol.api_keys import ApiKey
-from protocol.log_records import decode_key
-from protocol.record_batch import read_records
-from protocol.subscription import read_assignment
+from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
+from kohort.coordinator.outcome import Record
+from kohort.coordinator.runtime import Runtime
+from kohort.coordinator.shard import GROUP_METADATA, Shard, Status
+from kohort.coordinator.shard_state import ShardState
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.log_records import decode_key
+from kohort.protocol.record_batch import read_records
+from kohort.protocol.subscription import read_assignment
 from tests.coordinator.members import fetched, subscription
 from tests.coordinator.support import START, Call, Host
 from tests.simulation.group_client import COME_AGAIN, PARTITIONS, TOPIC, Client

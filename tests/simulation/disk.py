@@ -28,7 +28,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from storage.disk import Buffer, Disk, File, FileInfo, FolderInUse, FolderLock
+from kohort.storage.disk import Buffer, Disk, File, FileInfo, FolderInUse, FolderLock
 
 SECTOR_BYTES = 512
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from protocol.error_codes import ErrorCode
-from protocol.messages.consumer_protocol import ConsumerProtocolAssignment, TopicPartition
-from protocol.subscription import pack_assignment, read_assignment
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.consumer_protocol import ConsumerProtocolAssignment, TopicPartition
+from kohort.protocol.subscription import pack_assignment, read_assignment
 from tests.coordinator.members import Member, errors_of, leave, send_fetch, subscription
 from tests.coordinator.support import Call
 

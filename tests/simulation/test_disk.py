@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from storage.disk import FolderInUse, SyncFailed
+from kohort.storage.disk import FolderInUse, SyncFailed
 from tests.simulation.disk import Crash, SimulatedDisk
 
 SEEDS = range(200)

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from protocol.record_batch import BatchHeader, Record, build_batch, build_marker, parse_marker, read_records
-from storage.cleanable import CleanableRange, cleanable_range
-from storage.compactor import DEFAULT_MAX_MAP_BYTES, Compaction
-from storage.disk import Disk
-from storage.log_config import LogConfig
-from storage.partition_log import PartitionLog
-from storage.segment import Segment
+from kohort.protocol.record_batch import BatchHeader, Record, build_batch, build_marker, parse_marker, read_records
+from kohort.storage.cleanable import CleanableRange, cleanable_range
+from kohort.storage.compactor import DEFAULT_MAX_MAP_BYTES, Compaction
+from kohort.storage.disk import Disk
+from kohort.storage.log_config import LogConfig
+from kohort.storage.partition_log import PartitionLog
+from kohort.storage.segment import Segment
 
 CONFIG = LogConfig(
     cleanup_policy="compact",

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from protocol.record_batch import BatchHeader, Record, build_batch, parse_header, read_records, rebuild_batch
-from storage.disk import Disk, File, FileInfo, RealDisk
-from storage.log_config import LogConfig
-from storage.partition_log import PartitionLog
+from kohort.protocol.record_batch import BatchHeader, Record, build_batch, parse_header, read_records, rebuild_batch
+from kohort.storage.disk import Disk, File, FileInfo, RealDisk
+from kohort.storage.log_config import LogConfig
+from kohort.storage.partition_log import PartitionLog
 
 START = 1_700_000_000_000  # some day, in ms
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from protocol.record_batch import BatchHeader, validate_batch
-from storage.disk import RealDisk
+from kohort.protocol.record_batch import BatchHeader, validate_batch
+from kohort.storage.disk import RealDisk
 from tests.storage.compaction_story import CONFIG, Story
 
 ARCHIVE = Path(__file__).parent.parent / "data" / "consumer_offsets_compacted_4.3.1.tar.gz"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.disk import Buffer, Disk, File, RealDisk, RealFile
+from kohort.storage.disk import Buffer, Disk, File, RealDisk, RealFile
 from tests.simulation.disk import Crash, SimulatedDisk
 from tests.storage.compaction_story import CONFIG, Story
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from storage.compactor import MAP_ENTRY_BYTES
+from kohort.storage.compactor import MAP_ENTRY_BYTES
 from tests.simulation.disk import SimulatedDisk
 from tests.storage.compaction_story import Story
 

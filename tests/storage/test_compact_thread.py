@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from storage.disk import RealDisk
-from storage.segment import Segment
+from kohort.storage.disk import RealDisk
+from kohort.storage.segment import Segment
 from tests.storage.compaction_story import Story
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from storage.disk import Disk
+from kohort.storage.disk import Disk
 from tests.simulation.disk import SimulatedDisk
 from tests.storage.compaction_story import NOW, Story
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from protocol.record_batch import BATCH_HEADER_BYTES, CorruptBatch, build_batch
-from storage.cleanable import group_segments, is_due
-from storage.compactor import MAP_ENTRY_BYTES, IoThrottle
-from storage.errors import LogFailed
+from kohort.protocol.record_batch import BATCH_HEADER_BYTES, CorruptBatch, build_batch
+from kohort.storage.cleanable import group_segments, is_due
+from kohort.storage.compactor import MAP_ENTRY_BYTES, IoThrottle
+from kohort.storage.errors import LogFailed
 from tests.simulation.disk import SimulatedDisk
 from tests.storage.compaction_story import CONFIG, NOW, Story
 

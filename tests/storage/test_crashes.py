@@ -11,13 +11,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from protocol.record_batch import Record, read_records
-from storage.errors import LogFailed, StorageError
-from storage.group_commit import GroupCommit
-from storage.layout import TopicPartition
-from storage.log_config import LogConfig
-from storage.log_directory import LogDirectory
-from storage.partition_log import PartitionLog
+from kohort.protocol.record_batch import Record, read_records
+from kohort.storage.errors import LogFailed, StorageError
+from kohort.storage.group_commit import GroupCommit
+from kohort.storage.layout import TopicPartition
+from kohort.storage.log_config import LogConfig
+from kohort.storage.log_directory import LogDirectory
+from kohort.storage.partition_log import PartitionLog
 from tests.simulation.disk import Crash, SimulatedDisk
 from tests.storage.support import START, a_batch
 

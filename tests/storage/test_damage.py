@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from protocol.record_batch import CorruptBatch, Record, read_records
-from storage.disk import RealDisk
-from storage.errors import LogCorrupt
-from storage.log_config import LogConfig
-from storage.partition_log import PartitionLog
+from kohort.protocol.record_batch import CorruptBatch, Record, read_records
+from kohort.storage.disk import RealDisk
+from kohort.storage.errors import LogCorrupt
+from kohort.storage.log_config import LogConfig
+from kohort.storage.partition_log import PartitionLog
 from tests.storage.support import START, a_batch, a_log, log_bytes, records_of
 
 SECTOR_BYTES = 512

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from storage.disk import FolderInUse, RealDisk, SyncFailed
-from storage.log_directory import LogDirectory
-from storage.syncfs import SyncChooser
+from kohort.storage.disk import FolderInUse, RealDisk, SyncFailed
+from kohort.storage.log_directory import LogDirectory
+from kohort.storage.syncfs import SyncChooser
 
 
 def test_appends_can_be_read_at_once_and_cut(tmp_path: Path) -> None:
@@ -97,8 +97,8 @@ def test_folders_are_made_scanned_and_removed(tmp_path: Path) -> None:
 
 HOLD = """
 import sys
-from storage.disk import RealDisk
-from storage.log_directory import LogDirectory
+from kohort.storage.disk import RealDisk
+from kohort.storage.log_directory import LogDirectory
 directory = LogDirectory.open(RealDisk(), sys.argv[1])
 print("held", flush=True)
 sys.stdin.readline()

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from storage.disk import RealDisk
-from storage.errors import LogFailed
-from storage.group_commit import Flush, GroupCommit
-from storage.partition_log import PartitionLog
+from kohort.storage.disk import RealDisk
+from kohort.storage.errors import LogFailed
+from kohort.storage.group_commit import Flush, GroupCommit
+from kohort.storage.partition_log import PartitionLog
 from tests.simulation.disk import SimulatedDisk
 from tests.storage.support import START, a_batch, a_log, records_of
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage.offset_index import CorruptIndex, OffsetIndex
-from storage.partition_log import PartitionLog
-from storage.time_index import TimeIndex
+from kohort.storage.offset_index import CorruptIndex, OffsetIndex
+from kohort.storage.partition_log import PartitionLog
+from kohort.storage.time_index import TimeIndex
 from tests.storage.support import START, CountingDisk, a_batch, a_batch_at, a_log, records_of, reopened
 
 batches = st.lists(st.lists(st.integers(0, 60), min_size=1, max_size=4), min_size=1, max_size=40)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from storage.disk import RealDisk
-from storage.layout import parse_partition_folder
-from storage.log_config import LogConfig
-from storage.log_directory import LogDirectory
-from storage.partition_log import PartitionLog
+from kohort.storage.disk import RealDisk
+from kohort.storage.layout import parse_partition_folder
+from kohort.storage.log_config import LogConfig
+from kohort.storage.log_directory import LogDirectory
+from kohort.storage.partition_log import PartitionLog
 from tests.storage.support import START, a_batch, headers_of, records_of
 
 DATA = Path(__file__).parent.parent / "data"

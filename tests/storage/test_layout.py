@@ -2,7 +2,7 @@
 
 import pytest
 
-from storage.layout import (
+from kohort.storage.layout import (
     CorruptCheckpoint,
     format_leader_epochs,
     format_offsets,

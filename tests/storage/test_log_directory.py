@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from storage.disk import RealDisk
-from storage.errors import LogCorrupt, LogFailed, StorageError
-from storage.log_config import LogConfig
-from storage.log_directory import LogDirectory
+from kohort.storage.disk import RealDisk
+from kohort.storage.errors import LogCorrupt, LogFailed, StorageError
+from kohort.storage.log_config import LogConfig
+from kohort.storage.log_directory import LogDirectory
 from tests.simulation.disk import SimulatedDisk
 from tests.storage.support import START, CountingDisk, a_batch, records_of
 

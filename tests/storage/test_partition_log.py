@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from protocol.record_batch import CorruptBatch, Record, parse_header, read_records, verify_crc
-from storage.errors import BatchTooLarge, InvalidAppend, LogFailed, OffsetOutOfRange
-from storage.partition_log import PartitionLog
+from kohort.protocol.record_batch import CorruptBatch, Record, parse_header, read_records, verify_crc
+from kohort.storage.errors import BatchTooLarge, InvalidAppend, LogFailed, OffsetOutOfRange
+from kohort.storage.partition_log import PartitionLog
 from tests.simulation.disk import SimulatedDisk
 from tests.storage.support import (
     START,

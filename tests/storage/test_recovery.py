@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from storage.disk import RealDisk
-from storage.errors import LogCorrupt, LogFailed
-from storage.log_config import LogConfig
-from storage.partition_log import PartitionLog
-from storage.segment import Segment
+from kohort.storage.disk import RealDisk
+from kohort.storage.errors import LogCorrupt, LogFailed
+from kohort.storage.log_config import LogConfig
+from kohort.storage.partition_log import PartitionLog
+from kohort.storage.segment import Segment
 from tests.simulation.disk import SimulatedDisk
 from tests.storage.support import START, a_batch, a_log, log_bytes, records_of, reopened
 

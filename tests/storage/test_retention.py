@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from protocol.record_batch import build_batch
-from storage.log_config import LogConfig
-from storage.partition_log import PartitionLog
-from storage.retention import apply_retention
+from kohort.protocol.record_batch import build_batch
+from kohort.storage.log_config import LogConfig
+from kohort.storage.partition_log import PartitionLog
+from kohort.storage.retention import apply_retention
 from tests.simulation.disk import SimulatedDisk
 
 DAY_MS = 86_400_000

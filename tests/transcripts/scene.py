@@ -26,10 +26,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from protocol.error_codes import ErrorCode
-from protocol.messages.consumer_protocol import ConsumerProtocolAssignment
-from protocol.messages.consumer_protocol import TopicPartition as AssignedTopic
-from protocol.subscription import pack_assignment, read_assignment
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.consumer_protocol import ConsumerProtocolAssignment
+from kohort.protocol.messages.consumer_protocol import TopicPartition as AssignedTopic
+from kohort.protocol.subscription import pack_assignment, read_assignment
 from tests.coordinator.members import Member, fetched, leave, send_fetch, subscription
 from tests.coordinator.support import START, Call, Host
 

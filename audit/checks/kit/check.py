@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
-from audit.tables import FINDINGS
+from kohort.audit.tables import FINDINGS
 
 CRITICAL, ERROR, WARNING, INFO = "critical", "error", "warning", "info"
 SEVERITIES = (CRITICAL, ERROR, WARNING, INFO)  # worst first

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from audit.checks.kit.check import (
+from kohort.audit.checks.kit.check import (
     BASELINE,
     CLEANER_CHECKPOINT,
     COMMITTERS,
@@ -18,8 +18,8 @@ from audit.checks.kit.check import (
     OWNERS,
     PARTITION_COUNTS,
 )
-from audit.checks.kit.part import Part
-from audit.checks.kit.world import World
+from kohort.audit.checks.kit.part import Part
+from kohort.audit.checks.kit.world import World
 
 NOT_EVALUABLE = "not evaluable"
 PLACES_NAMED = 5

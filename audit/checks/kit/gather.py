@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from audit.checks.kit.check import Row
-from audit.checks.kit.steps import Array, Steps
+from kohort.audit.checks.kit.check import Row
+from kohort.audit.checks.kit.steps import Array, Steps
 
 
 class Hit(NamedTuple):

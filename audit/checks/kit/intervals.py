@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit.checks.kit.check import Row
-from audit.checks.kit.steps import Array
-from audit.derive.commits import codes, paired
+from kohort.audit.checks.kit.check import Row
+from kohort.audit.checks.kit.steps import Array
+from kohort.audit.derive.commits import codes, paired
 
 FOREVER = np.iinfo(np.int64).max
 RANK_BITS = 32

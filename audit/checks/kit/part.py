@@ -12,12 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit.checks.kit.check import Row
-from audit.checks.kit.intervals import Intervals
-from audit.checks.kit.steps import Steps
-from audit.checks.kit.words import between
-from audit.checks.kit.world import World
-from audit.tables import (
+from kohort.audit.checks.kit.check import Row
+from kohort.audit.checks.kit.intervals import Intervals
+from kohort.audit.checks.kit.steps import Steps
+from kohort.audit.checks.kit.words import between
+from kohort.audit.checks.kit.world import World
+from kohort.audit.tables import (
     COMMIT_STEPS,
     GROUP_GENERATIONS,
     LOG_BATCHES,

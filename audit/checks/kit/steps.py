@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from audit.derive.commits import codes, joined, paired
+from kohort.audit.derive.commits import codes, joined, paired
 
 Array: TypeAlias = Any  # of numpy
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import pyarrow.compute as pc
 
-from audit.checks.kit.check import COMMITTERS, HISTORY, JOIN_STARTS, OWNERS
-from audit.checks.kit.part import Part
-from audit.tables import LOG_BATCHES
+from kohort.audit.checks.kit.check import COMMITTERS, HISTORY, JOIN_STARTS, OWNERS
+from kohort.audit.checks.kit.part import Part
+from kohort.audit.tables import LOG_BATCHES
 
 
 class Summary(NamedTuple):

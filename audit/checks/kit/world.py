@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from audit.baseline import Answers
-from coordinator.partitioner import partition_of
+from kohort.audit.baseline import Answers
+from kohort.coordinator.partitioner import partition_of
 
 KAFKAS_PARTITIONS = 50
 OFFSETS_TOPIC = "__consumer_offsets"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from audit.assignors import ASSIGNORS, Assignment, Group, Partition
+from kohort.audit.assignors import ASSIGNORS, Assignment, Group, Partition
 
 LETTERS = "ABCDEFGHIJKL"  # a hash map of Java keeps one-letter words that are neighbours in the order of the alphabet
 

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from audit.assignors import ASSIGNORS, Assignment, Group
+from kohort.audit.assignors import ASSIGNORS, Assignment, Group
 from tests.audit.assignors.random_groups import loads, moves, random_group
 from tests.kafka.jars import java
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from audit.decode import read_table, schema
-from audit.decode.folders import find_logs
-from audit.derive.partition import MADE, NEEDED, derive_partition
-from audit.tables import AUDIT_RUNS, BASE_TABLES
+from kohort.audit.decode import read_table, schema
+from kohort.audit.decode.folders import find_logs
+from kohort.audit.derive.partition import MADE, NEEDED, derive_partition
+from kohort.audit.tables import AUDIT_RUNS, BASE_TABLES
 
 Row = dict[str, Any]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from audit.checks.kit.check import CRITICAL, ERROR, WARNING
+from kohort.audit.checks.kit.check import CRITICAL, ERROR, WARNING
 from tests.audit.checks.planted import HEALTHY_LOG_PARTITIONS, Where
 from tests.audit.logs import Group, Logs
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from audit.checks.kit.check import CRITICAL, ERROR, INFO, WARNING
-from protocol.log_records import encode_key
-from protocol.messages.log_offset_commit import OffsetCommitKey
+from kohort.audit.checks.kit.check import CRITICAL, ERROR, INFO, WARNING
+from kohort.protocol.log_records import encode_key
+from kohort.protocol.messages.log_offset_commit import OffsetCommitKey
 from tests.audit.logs import Group, topic_id
 from tests.audit.new_groups import new_epoch
 

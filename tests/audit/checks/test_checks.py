@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import audit.checks
-from audit.checks import ALL, RULES, Settings, check_run, check_tables, parse_settings
-from audit.checks.kit.check import SEVERITIES
-from audit.checks.kit.part import UNNAMED, UNREADABLE
-from audit.checks.kit.words import count, duration
-from audit.checks.kit.world import make_world
-from audit.checks.run import MAX_PER_GROUP
-from audit.decode.folders import find_logs
-from audit.store import Store
-from audit.tables import AUDIT_RUNS
-from coordinator.outcome import Record
-from coordinator.partitioner import partition_of
-from protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+import kohort.audit.checks
+from kohort.audit.checks import ALL, RULES, Settings, check_run, check_tables, parse_settings
+from kohort.audit.checks.kit.check import SEVERITIES
+from kohort.audit.checks.kit.part import UNNAMED, UNREADABLE
+from kohort.audit.checks.kit.words import count, duration
+from kohort.audit.checks.kit.world import make_world
+from kohort.audit.checks.run import MAX_PER_GROUP
+from kohort.audit.decode.folders import find_logs
+from kohort.audit.store import Store
+from kohort.audit.tables import AUDIT_RUNS
+from kohort.coordinator.outcome import Record
+from kohort.coordinator.partitioner import partition_of
+from kohort.protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from tests.audit.checks.audited import explain, of_check, tables_of
 from tests.audit.logs import Logs
 from tests.audit.new_groups import new_epoch
@@ -33,7 +33,7 @@ DATA = Path(__file__).parents[2] / "data"
 
 
 def test_a_rule_is_named_like_its_file_and_says_what_it_is_about_and_what_to_do() -> None:
-    files = {path.stem for path in Path(audit.checks.__file__).parent.glob("*.py")} - {
+    files = {path.stem for path in Path(kohort.audit.checks.__file__).parent.glob("*.py")} - {
         "__init__",
         "run",
         "settings",

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
-from protocol.log_records import RECORD_TYPES, encode_key, encode_value
-from protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
-from protocol.record_batch import (
+from kohort.protocol.log_records import RECORD_TYPES, encode_key, encode_value
+from kohort.protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
+from kohort.protocol.record_batch import (
     Headers,
     NewRecord,
     build_batch,

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from audit.decode.folders import LogFolder
-from audit.decode.rows import RawRecord, Rows, resolved
-from audit.decode.schemas import from_rows, micros, schema, uuid_text
-from audit.decode.walk import CRC, UNDECODABLE, Stretch, walk
-from audit.decode.wanted import Wanted
-from protocol.errors import MalformedMessage
-from protocol.record_batch import BatchHeader, Record, parse_header, parse_marker, read_records
+from kohort.audit.decode.folders import LogFolder
+from kohort.audit.decode.rows import RawRecord, Rows, resolved
+from kohort.audit.decode.schemas import from_rows, micros, schema, uuid_text
+from kohort.audit.decode.walk import CRC, UNDECODABLE, Stretch, walk
+from kohort.audit.decode.wanted import Wanted
+from kohort.protocol.errors import MalformedMessage
+from kohort.protocol.record_batch import BatchHeader, Record, parse_header, parse_marker, read_records
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "5", "6", "7")
 

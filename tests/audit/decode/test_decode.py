@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit.decode import chain, read_table, read_tables, split, walk
-from audit.decode.folders import LogFolder, find_logs
-from audit.decode.schemas import schema
-from audit.decode.wanted import Wanted
-from audit.tables import BASE_TABLES
+from kohort.audit.decode import chain, read_table, read_tables, split, walk
+from kohort.audit.decode.folders import LogFolder, find_logs
+from kohort.audit.decode.schemas import schema
+from kohort.audit.decode.wanted import Wanted
+from kohort.audit.tables import BASE_TABLES
 from tests.audit.decode.random_logs import GROUPS, NOW, random_log, write_segments
 from tests.audit.decode.simple_scan import Row, scan
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from audit.decode import files, read_table
-from audit.decode.folders import LogFolder, find_logs
-from audit.decode.partition_count import guess_partition_count
-from audit.decode.walk import first_offset_in
+from kohort.audit.decode import files, read_table
+from kohort.audit.decode.folders import LogFolder, find_logs
+from kohort.audit.decode.partition_count import guess_partition_count
+from kohort.audit.decode.walk import first_offset_in
 from tests.audit.decode.object_store import object_store
 from tests.audit.logs import Logs
 
@@ -127,7 +127,7 @@ def test_a_file_that_compaction_replaces_while_the_folder_is_looked_at_is_looked
             raise misses.pop()
         return first_offset_in(path)
 
-    monkeypatch.setattr("audit.decode.folders.first_offset_in", first_offset)
+    monkeypatch.setattr("kohort.audit.decode.folders.first_offset_in", first_offset)
     (folder,), problems = find_logs([str(logs.path)])
     assert (folder.first_offset, problems, misses) == (0, [], [])
 

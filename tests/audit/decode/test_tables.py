@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from audit.decode import read_table
-from audit.decode.folders import LogFolder, find_logs
-from audit.decode.schemas import uuid_text
-from protocol.log_records import encode_key, encode_value
-from protocol.messages import log_share_group_state_partition_metadata as share
-from protocol.record_batch import build_batch, read_records
+from kohort.audit.decode import read_table
+from kohort.audit.decode.folders import LogFolder, find_logs
+from kohort.audit.decode.schemas import uuid_text
+from kohort.protocol.log_records import encode_key, encode_value
+from kohort.protocol.messages import log_share_group_state_partition_metadata as share
+from kohort.protocol.record_batch import build_batch, read_records
 from tests.audit.logs import START, Logs, topic_id
 from tests.audit.new_groups import new_epoch
 

@@ -8,10 +8,10 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from audit.decode import vector
-from audit.decode.vector import distinct, int16_at, integers_at, padded, uvarints, varints
-from protocol.varint import encode_varint
-from protocol.wire import uvarint
+from kohort.audit.decode import vector
+from kohort.audit.decode.vector import distinct, int16_at, integers_at, padded, uvarints, varints
+from kohort.protocol.varint import encode_varint
+from kohort.protocol.wire import uvarint
 
 NUMBERS = [0, 1, -1, 63, 64, -64, -65, 8191, 8192, 2**31 - 1, -(2**31), 2**40, -(2**62), 2**63 - 1, -(2**63)]
 

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from crc32c import crc32c
 
-from audit.decode import read_table
-from audit.decode.chain import chain
-from audit.decode.folders import find_logs
-from audit.decode.sums import further, sums_of
-from audit.decode.walk import Walk, headers_at, walk
-from protocol.log_records import encode_key, encode_value
-from protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
-from protocol.record_batch import build_batch, parse_header
+from kohort.audit.decode import read_table
+from kohort.audit.decode.chain import chain
+from kohort.audit.decode.folders import find_logs
+from kohort.audit.decode.sums import further, sums_of
+from kohort.audit.decode.walk import Walk, headers_at, walk
+from kohort.protocol.log_records import encode_key, encode_value
+from kohort.protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
+from kohort.protocol.record_batch import build_batch, parse_header
 from tests.audit.decode.random_logs import NOW, random_log
 
 
@@ -108,7 +108,7 @@ def test_a_wrong_length_at_the_edge_of_a_window_costs_one_batch(
 ) -> None:
     size = len(batches[0])
     for window in range(1, 3 * size, 40):
-        monkeypatch.setattr("audit.decode.walk.WINDOW_BYTES", window)
+        monkeypatch.setattr("kohort.audit.decode.walk.WINDOW_BYTES", window)
         data = bytearray(b"".join(batches))
         data[2 * size + 11] += 5
         found = walk(bytes(data))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from audit.derive.records import GroupLog, GroupRecord, Member, MemberRecord, Place
+from kohort.audit.derive.records import GroupLog, GroupRecord, Member, MemberRecord, Place
 
 SECOND = 1000
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from audit.derive.history import Interval, walk
+from kohort.audit.derive.history import Interval, walk
 from tests.audit.derive.stories import Story, member
 
 

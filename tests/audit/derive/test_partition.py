@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from audit.decode import read_table, schema
-from audit.decode.folders import find_logs
-from audit.derive.partition import MADE, NEEDED, derive_partition
+from kohort.audit.decode import read_table, schema
+from kohort.audit.decode.folders import find_logs
+from kohort.audit.derive.partition import MADE, NEEDED, derive_partition
 from tests.audit.logs import START, Group, Logs
 
 DATA = Path(__file__).parents[2] / "data"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from random import Random
 
-from audit.assignors import ASSIGNORS, Group, Partition
-from audit.assignors.cooperative_sticky import settled
-from audit.derive.history import walk
-from audit.derive.records import GroupRecord, Member
-from audit.derive.what_if import WhatIf, what_if_rows
+from kohort.audit.assignors import ASSIGNORS, Group, Partition
+from kohort.audit.assignors.cooperative_sticky import settled
+from kohort.audit.derive.history import walk
+from kohort.audit.derive.records import GroupRecord, Member
+from kohort.audit.derive.what_if import WhatIf, what_if_rows
 from tests.audit.assignors.random_groups import random_group
 from tests.audit.derive.stories import Story, member
 

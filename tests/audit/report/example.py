@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any
 
-from audit.assignors import ASSIGNORS, Group
-from audit.assignors.cooperative_sticky import settled
-from audit.derive.history import walk
-from audit.derive.records import GroupLog, GroupRecord, Member
-from audit.derive.what_if import what_if_rows
-from audit.tables import TABLES
+from kohort.audit.assignors import ASSIGNORS, Group
+from kohort.audit.assignors.cooperative_sticky import settled
+from kohort.audit.derive.history import walk
+from kohort.audit.derive.records import GroupLog, GroupRecord, Member
+from kohort.audit.derive.what_if import what_if_rows
+from kohort.audit.tables import TABLES
 
 START_MS = 1_763_251_200_000  # 2025-11-16 00:00 UTC
 MINUTE_MS = 60_000

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from audit.decode.schemas import schema
-from audit.report.source import Source
+from kohort.audit.decode.schemas import schema
+from kohort.audit.report.source import Source
 
 if TYPE_CHECKING:
     from tests.audit.report.example import Example

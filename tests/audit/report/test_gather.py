@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from audit.report.gather import gather
-from audit.report.limits import DETAILED_GROUPS, FINDINGS_PER_RULE, POINTS_OF_LINE
-from audit.report.payload import payload
+from kohort.audit.report.gather import gather
+from kohort.audit.report.limits import DETAILED_GROUPS, FINDINGS_PER_RULE, POINTS_OF_LINE
+from kohort.audit.report.payload import payload
 from tests.audit.report.example import Example
 from tests.audit.report.frames import source_without_spark
 from tests.audit.report.test_page import detail_of

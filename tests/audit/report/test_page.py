@@ -8,12 +8,12 @@ import re
 import zlib
 from typing import Any
 
-from audit.report.details import _shortened
-from audit.report.limits import GENERATIONS
-from audit.report.page import page
-from audit.report.payload import payload
-from audit.report.ranking import window
-from audit.report.rows import Gathered
+from kohort.audit.report.details import _shortened
+from kohort.audit.report.limits import GENERATIONS
+from kohort.audit.report.page import page
+from kohort.audit.report.payload import payload
+from kohort.audit.report.ranking import window
+from kohort.audit.report.rows import Gathered
 
 EVIL = "</script><script>alert('x')</script>\u2028{{payload}}"
 

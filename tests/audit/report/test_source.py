@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from audit.report.gather import INTERVAL, STEP
+from kohort.audit.report.gather import INTERVAL, STEP
 from tests.audit.report.example import Example
 from tests.audit.report.frames import source_without_spark
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from struct import pack
 
-from protocol.api_keys import ApiKey
-from protocol.frames import framed
-from protocol.headers import request_header
-from protocol.messages.api_versions import ApiVersionsRequest
-from protocol.messages.describe_cluster import DescribeClusterRequest
-from protocol.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest, TopicRequest
-from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.frames import framed
+from kohort.protocol.headers import request_header
+from kohort.protocol.messages.api_versions import ApiVersionsRequest
+from kohort.protocol.messages.describe_cluster import DescribeClusterRequest
+from kohort.protocol.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest, TopicRequest
+from kohort.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.parity.peer import Peer
 from tests.parity.scenario import requests, scenario
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from protocol.api_keys import ApiKey
-from protocol.messages import alter_configs, incremental_alter_configs
-from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.messages import alter_configs, incremental_alter_configs
+from kohort.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from tests.parity.peer import Peer
 from tests.parity.scenario import scenario
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from protocol.api_keys import ApiKey
-from protocol.messages.find_coordinator import FindCoordinatorRequest
-from protocol.messages.init_producer_id import InitProducerIdRequest
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kohort.protocol.messages.init_producer_id import InitProducerIdRequest
 from tests.parity.peer import Peer
 from tests.parity.scenario import scenario
 

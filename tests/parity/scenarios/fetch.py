@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from protocol.api_keys import ApiKey
-from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from tests.parity.batches import batch
 from tests.parity.peer import Peer
 from tests.parity.scenario import scenario

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from protocol.api_keys import ApiKey
-from protocol.messages.offset_commit import (
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from protocol.messages.offset_fetch import OffsetFetchRequest
+from kohort.protocol.messages.offset_fetch import OffsetFetchRequest
 from tests.parity.story import Story, story
 
 BY_NAME = range(2, 10)

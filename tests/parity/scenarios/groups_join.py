@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from protocol.api_keys import ApiKey
+from kohort.protocol.api_keys import ApiKey
 from tests.parity.story import BOTH, RANGE, Story, story, subscription
 
 WITH_REQUIRED_ID = range(4, 10)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from protocol.api_keys import ApiKey
-from protocol.messages.leave_group import LeaveGroupRequest
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.messages.leave_group import LeaveGroupRequest
 from tests.parity.story import Story, story
 
 SEVERAL = (3, 4, 5)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from protocol.api_keys import ApiKey
+from kohort.protocol.api_keys import ApiKey
 from tests.parity.story import BOTH, RANGE, Member, Story, story, subscription
 
 JOINS = range(5, 10)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from protocol.api_keys import ApiKey
-from protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from tests.parity.batches import batch
 from tests.parity.peer import Peer
 from tests.parity.scenario import scenario

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from protocol.api_keys import ApiKey
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.parity.batches import START_MS, batch, changed
 from tests.parity.peer import Peer
 from tests.parity.scenario import scenario

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from protocol.api_keys import ApiKey
-from protocol.messages.create_topics import (
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kohort.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kohort.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.parity.peer import Peer
 from tests.parity.scenario import scenario
 from tests.parity.scenarios.coordinators import make_coordinator_topics
