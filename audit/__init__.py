@@ -6,7 +6,6 @@ decode/     log files -> Arrow, vectorised; knows nothing of Spark
 source.py   the Spark data source "kohort_log", batch and streaming, around decode/
 tables.py   every table: its columns, their types, what they mean
 derive/     base tables -> ownership, rebalances, facts about partitions
-assignors/  range, roundrobin, sticky, cooperative-sticky as pure functions, for the what-if
 checks/     one file per rule: tables -> findings
 report/     tables -> one HTML file
 store.py    the tables as Parquet, which remember what compaction has removed

@@ -23,9 +23,9 @@ from functools import lru_cache
 from operator import ne
 from typing import NamedTuple
 
-from kohort.audit.assignors import ASSIGNORS, Assignment, Group
-from kohort.audit.assignors.cooperative_sticky import settled
 from kohort.audit.derive.records import CLASSIC_GENERATION, GroupLog, GroupRecord, Member, MemberRecord, Place
+from kohort.coordinator.assignors import ASSIGNORS, Assignment, GroupSpec
+from kohort.coordinator.assignors.cooperative_sticky import settled
 
 Counts = tuple[tuple[str, int], ...]  # topics in order, each with its number of partitions
 
@@ -203,8 +203,8 @@ def _layout(assignor: str, wishes: tuple[frozenset[str], ...], counts: Counts) -
     return _by_place(ASSIGNORS[assignor](group), counts)
 
 
-def _ranked_group(wishes: Sequence[frozenset[str]], counts: Counts, owned: Mapping[str, list[Place]]) -> Group:
-    return Group({_name(rank): topics for rank, topics in enumerate(wishes)}, dict(counts), owned)
+def _ranked_group(wishes: Sequence[frozenset[str]], counts: Counts, owned: Mapping[str, list[Place]]) -> GroupSpec:
+    return GroupSpec({_name(rank): topics for rank, topics in enumerate(wishes)}, dict(counts), owned)
 
 
 def _name(rank: int) -> str:

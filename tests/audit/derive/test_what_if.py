@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from random import Random
 
-from kohort.audit.assignors import ASSIGNORS, Group, Partition
-from kohort.audit.assignors.cooperative_sticky import settled
 from kohort.audit.derive.history import walk
 from kohort.audit.derive.records import GroupRecord, Member
 from kohort.audit.derive.what_if import WhatIf, what_if_rows
-from tests.audit.assignors.random_groups import random_group
+from kohort.coordinator.assignors import ASSIGNORS, GroupSpec, Partition
+from kohort.coordinator.assignors.cooperative_sticky import settled
 from tests.audit.derive.stories import Story, member
+from tests.coordinator.assignors.random_groups import random_group
 
 
 def rows_of(story: Story, generation: int) -> dict[str, WhatIf]:
@@ -107,7 +107,7 @@ def test_what_if_gives_what_the_assignors_give() -> None:
                 assert row == _expected(row, group, before), group
 
 
-def _last_generation(group: Group, random: Random) -> GroupRecord:
+def _last_generation(group: GroupSpec, random: Random) -> GroupRecord:
     """What members owned, and perhaps one that has left since."""
     claimed: dict[Partition, str] = {}
     for name, partitions in group.owned.items():
@@ -121,7 +121,7 @@ def _last_generation(group: Group, random: Random) -> GroupRecord:
     return GroupRecord(2, 0, 0, generation=1, members=members)
 
 
-def _generation(group: Group) -> GroupRecord:
+def _generation(group: GroupSpec) -> GroupRecord:
     assigned = ASSIGNORS["range"](group)
     members = [
         Member(name, group.instances.get(name), topics=frozenset(topics), assigned=assigned[name])
@@ -130,11 +130,11 @@ def _generation(group: Group) -> GroupRecord:
     return GroupRecord(2, 1, 1000, generation=2, protocol="range", members=members)
 
 
-def _expected(row: WhatIf, group: Group, before: GroupRecord) -> WhatIf:
+def _expected(row: WhatIf, group: GroupSpec, before: GroupRecord) -> WhatIf:
     existing = set(group.all_partitions())
     had = {each.member_id: [p for p in each.assigned or () if p in existing] for each in before.members}
     owned = {name: places for name, places in had.items() if name in group.subscriptions}
-    told = Group(group.subscriptions, group.partitions, owned, group.instances)
+    told = GroupSpec(group.subscriptions, group.partitions, owned, group.instances)
     after = settled(told) if row.assignor == "cooperative-sticky" else ASSIGNORS[row.assignor](told)
     now = {place: name for name, places in after.items() for place in places}
     changed = [(name, place) for name, places in had.items() for place in places if now[place] != name]

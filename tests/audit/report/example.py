@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any
 
-from kohort.audit.assignors import ASSIGNORS, Group
-from kohort.audit.assignors.cooperative_sticky import settled
 from kohort.audit.derive.history import walk
 from kohort.audit.derive.records import GroupLog, GroupRecord, Member
 from kohort.audit.derive.what_if import what_if_rows
 from kohort.audit.tables import TABLES
+from kohort.coordinator.assignors import ASSIGNORS, GroupSpec
+from kohort.coordinator.assignors.cooperative_sticky import settled
 
 START_MS = 1_763_251_200_000  # 2025-11-16 00:00 UTC
 MINUTE_MS = 60_000
@@ -55,7 +55,7 @@ class Example:
         for number in range(1, rebalances + 1):
             now += self.random.randint(3_000, 9_000) if number in storm else self.random.randint(4, 40) * MINUTE_MS
             cause, trigger = self._shaken(alive, members, prefix) if number > 1 else ("a member joined", alive[0])
-            group = Group({member: list(topics) for member in alive}, topics, owned)
+            group = GroupSpec({member: list(topics) for member in alive}, topics, owned)
             assigned = settled(group) if assignor == "cooperative-sticky" else ASSIGNORS[assignor](group)
             self._log_offset += self.random.randint(1, 400)
             took = self.random.choice((40, 300, 900, 3_000, 6_000))

@@ -1,11 +1,11 @@
-"""roundrobin: all partitions of all topics are dealt in turn; who does not want the topic is passed over."""
+"""roundrobin: members take the partitions of all topics in turn; a member not subscribed to the topic is skipped."""
 
 from __future__ import annotations
 
-from kohort.audit.assignors.group import Assignment, Group
+from kohort.coordinator.assignors.group_spec import Assignment, GroupSpec
 
 
-def roundrobin_assignor(group: Group) -> Assignment:
+def roundrobin_assignor(group: GroupSpec) -> Assignment:
     members = group.members()
     assigned: Assignment = {member: [] for member in members}
     turn = 0

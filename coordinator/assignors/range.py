@@ -1,11 +1,11 @@
-"""range: each topic on its own is cut into slices, the first members getting one more where it does not divide."""
+"""range: each topic is cut into one slice per subscriber; the first slices are longer by one if it does not divide."""
 
 from __future__ import annotations
 
-from kohort.audit.assignors.group import Assignment, Group
+from kohort.coordinator.assignors.group_spec import Assignment, GroupSpec
 
 
-def range_assignor(group: Group) -> Assignment:
+def range_assignor(group: GroupSpec) -> Assignment:
     assigned: Assignment = {member: [] for member in group.subscriptions}
     for topic in group.topics():
         subscribers = group.subscribers(topic)

@@ -1,20 +1,21 @@
-"""cooperative-sticky: as sticky, but what changes hands is left out until its owner has let go.
+"""cooperative-sticky: like sticky, but a partition that changes hands is left out until its owner has revoked it.
 
-The owner gives it up when it sees the new assignment and joins again; that second rebalance hands it over.
+The owner revokes the partition when it sees the new assignment, and joins again. That second rebalance assigns the
+partition to its new owner.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from kohort.audit.assignors.group import Assignment, Group, Partition
-from kohort.audit.assignors.sticky import sticky_assignor
+from kohort.coordinator.assignors.group_spec import Assignment, GroupSpec, Partition
+from kohort.coordinator.assignors.sticky import sticky_assignor
 
-_ROUNDS = 8  # with different subscriptions, handing over may upset the balance once or twice more
+_ROUNDS = 8  # if subscriptions differ, a second rebalance may move further partitions, and need a third or a fourth
 
 
-def cooperative_sticky_assignor(group: Group) -> Assignment:
-    """One rebalance: partitions that another member still owns are withheld."""
+def cooperative_sticky_assignor(group: GroupSpec) -> Assignment:
+    """Assign as sticky does, without the partitions that another member still owns."""
     equal = group.same_subscription()
     owners: dict[Partition, list[str]] = {}
     for member in group.subscriptions:
@@ -33,8 +34,8 @@ def cooperative_sticky_assignor(group: Group) -> Assignment:
     }
 
 
-def settled(group: Group) -> Assignment:
-    """What the group has when everything is handed over, most often after the second rebalance."""
+def settled(group: GroupSpec) -> Assignment:
+    """Rebalance until every partition has its new owner, most often twice, and return the last assignment."""
     total = len(group.all_partitions())
     for _ in range(_ROUNDS):
         assigned = cooperative_sticky_assignor(group)

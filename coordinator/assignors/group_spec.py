@@ -1,7 +1,7 @@
-"""What an assignor is told of a group, and the order in which Kafka's assignors see its members.
+"""What an assignor knows about a group, and the order in which Kafka's assignors go through its members.
 
-Racks are left out: they decide only where clients name their rack and replicas are spread unevenly over racks, and
-a log of offsets says nothing about replicas.
+Racks are left out. They matter only if clients name their rack and replicas are spread unevenly over the racks; Kohort
+is one broker, and the log of the groups says nothing about replicas.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ Assignment = dict[str, list[Partition]]
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class GroupSpec:
     subscriptions: Mapping[str, Collection[str]]  # member id: topics
-    partitions: Mapping[str, int]  # topic: how many; a topic that is not here does not exist
-    owned: Mapping[str, Collection[Partition]] = field(default_factory=dict)  # before the rebalance; sticky ones look
+    partitions: Mapping[str, int]  # topic: number of partitions; any other topic does not exist
+    owned: Mapping[str, Collection[Partition]] = field(
+        default_factory=dict
+    )  # before the rebalance; for the sticky ones
     instances: Mapping[str, str] = field(default_factory=dict)  # group.instance.id of the static members
 
     def members(self) -> list[str]:
-        """Static members first, by instance id, which outlives a restart; then the others by member id."""
+        """Static members first, by instance id, which survives a restart; then the other members, by member id."""
         return sorted(self.subscriptions, key=self._rank)
 
     def _rank(self, member: str) -> tuple[bool, str]:
@@ -29,7 +31,7 @@ class Group:
         return (True, member) if instance is None else (False, instance)
 
     def topics(self) -> list[str]:
-        """Those that exist and that somebody wants."""
+        """The existing topics that at least one member subscribes to, in order."""
         wanted = {topic for topics in self.subscriptions.values() for topic in topics}
         return sorted(topic for topic in wanted if self.partitions.get(topic))
 

@@ -1,28 +1,28 @@
-"""sticky: as even as can be, and within that as little moved as can be.
+"""sticky: the most even assignment, and among those the one that moves the fewest partitions.
 
-Where all members want the same topics, even means quotas: every member gets P // N partitions, and P % N members one
-more. A member keeps what it had up to its quota, and what is then free is dealt in turn to those below theirs. Which of
-several members with too much may keep one more changes neither how many move nor how even it is; Kafka leaves that to
-the order of a hash map, we go by member id.
+If all N members subscribe to the same topics with P partitions, each member has a quota of P // N partitions, and P % N
+members get one more. A member keeps its partitions up to its quota; free partitions are dealt in turn to the members
+below their quota. Several members may have more than the quota, and only some of them may keep one more. That choice
+changes neither the number of moves nor the balance: Kafka leaves it to the order of a hash map, we go by member id.
 
-Where they want different topics, see unequal.py.
+If members subscribe to different topics, unequal.py does the work.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 
-from kohort.audit.assignors.group import Assignment, Group, Partition
-from kohort.audit.assignors.unequal import balance_unequal
+from kohort.coordinator.assignors.group_spec import Assignment, GroupSpec, Partition
+from kohort.coordinator.assignors.unequal import balance_unequal
 
 
-def sticky_assignor(group: Group) -> Assignment:
+def sticky_assignor(group: GroupSpec) -> Assignment:
     owned = valid_claims(group)
     return _fill_quotas(group, owned) if group.same_subscription() else balance_unequal(group, owned)
 
 
-def valid_claims(group: Group) -> Assignment:
-    """What each member may go on from: partitions that exist and that it alone says it owned."""
+def valid_claims(group: GroupSpec) -> Assignment:
+    """The partitions each member may keep: those that exist and that no other member claims to own as well."""
     existing = set(group.all_partitions())
     claims = Counter(partition for member in group.subscriptions for partition in set(group.owned.get(member, ())))
     return {
@@ -31,7 +31,7 @@ def valid_claims(group: Group) -> Assignment:
     }
 
 
-def _fill_quotas(group: Group, owned: Assignment) -> Assignment:
+def _fill_quotas(group: GroupSpec, owned: Assignment) -> Assignment:
     if not owned:
         return {}
     everything = group.all_partitions()
@@ -47,7 +47,7 @@ def _fill_quotas(group: Group, owned: Assignment) -> Assignment:
 
 
 def _deal(free: list[Partition], assigned: Assignment, quota: int) -> None:
-    """In turn to those below the quota; when there are none left, one more to members that are exactly at it."""
+    """Deal `free` in turn to the members below the quota, then one partition each to members that are exactly at it."""
     below = [member for member, partitions in assigned.items() if len(partitions) < quota]
     at_quota = [member for member, partitions in assigned.items() if len(partitions) == quota]
     partitions = iter(free)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from random import Random
 
-from kohort.audit.assignors import ASSIGNORS, Assignment, Group, Partition
+from kohort.coordinator.assignors import ASSIGNORS, Assignment, GroupSpec, Partition
 
 LETTERS = "ABCDEFGHIJKL"  # a hash map of Java keeps one-letter words that are neighbours in the order of the alphabet
 
 
-def random_group(random: Random, *, letters: bool = False) -> Group:
+def random_group(random: Random, *, letters: bool = False) -> GroupSpec:
     topics = [f"topic-{number}" for number in range(random.randint(1, 5))]
     partitions = {topic: random.choice((1, 2, 3, 5, 8, 13)) for topic in topics}
     size = random.randint(1, len(LETTERS))
@@ -20,11 +20,11 @@ def random_group(random: Random, *, letters: bool = False) -> Group:
         m: topics if same_for_all else random.sample(topics, random.randint(1, len(topics))) for m in members
     }
     instances = {member: f"instance-{random.randrange(1000)}-{member}" for member in members if random.random() < 0.2}
-    group = Group(subscriptions, partitions, {}, instances)
-    return Group(subscriptions, partitions, _owned_before(random, group), instances)
+    group = GroupSpec(subscriptions, partitions, {}, instances)
+    return GroupSpec(subscriptions, partitions, _owned_before(random, group), instances)
 
 
-def _owned_before(random: Random, group: Group) -> Assignment:
+def _owned_before(random: Random, group: GroupSpec) -> Assignment:
     """Nothing, anything, or what an assignor gave when some members were not there yet and others still were."""
     kind = random.choice(("nothing", "anything", *ASSIGNORS))
     if kind == "nothing":
@@ -36,11 +36,11 @@ def _owned_before(random: Random, group: Group) -> Assignment:
     subscriptions = {member: group.subscriptions[member] for member in there} | {
         member: sorted(group.partitions) for member in gone
     }
-    had = ASSIGNORS[kind](Group(subscriptions, group.partitions))
+    had = ASSIGNORS[kind](GroupSpec(subscriptions, group.partitions))
     return {member: partitions for member, partitions in had.items() if member in group.subscriptions}
 
 
-def _dealt_at_random(random: Random, group: Group) -> Assignment:
+def _dealt_at_random(random: Random, group: GroupSpec) -> Assignment:
     owned: Assignment = {member: [] for member in group.subscriptions}
     everything: list[Partition] = [(t, number) for t, count in group.partitions.items() for number in range(count)]
     for partition in everything:

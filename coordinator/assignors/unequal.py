@@ -1,19 +1,23 @@
-"""The sticky assignment where members want different topics.
+"""The sticky assignment of a group whose members subscribe to different topics.
 
-Everybody keeps what it had and still wants. What is free goes, topics with the fewest subscribers first, to the
-subscriber with the least. Then partitions move from members with more to subscribers with at least two less, until none
-can: first only such as were free, then any. If that made nothing more even, it is undone. A partition of a topic is not
-moved from A to B while another of that topic moves from B to A: the other one goes back instead.
+1. Every member keeps the partitions it had, if it still subscribes to their topics.
+2. Free partitions go to the subscriber with the fewest partitions; topics with the fewest subscribers come first.
+3. While a member has at least two partitions more than another subscriber of the topic, one of them moves to that
+   subscriber: first among the partitions that were free, then among all.
+4. If step 3 did not make the assignment more even, it is undone.
+
+Two partitions of one topic never swap owners: if one has moved from B to A, and another one should move from A to B,
+the first one moves back instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kohort.audit.assignors.group import Assignment, Group, Partition
+from kohort.coordinator.assignors.group_spec import Assignment, GroupSpec, Partition
 
 
-def balance_unequal(group: Group, owned: Assignment) -> Assignment:
+def balance_unequal(group: GroupSpec, owned: Assignment) -> Assignment:
     state = _State(group)
     lost = state.keep(owned)
     fresh = not any(state.assigned.values())
@@ -30,9 +34,9 @@ def balance_unequal(group: Group, owned: Assignment) -> Assignment:
 
 
 class _State:
-    """Who has what, while it is worked out."""
+    """The assignment while it is worked out."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: GroupSpec) -> None:
         members = sorted(group.subscriptions)
         self.subscriptions = group.subscriptions
         self.subscribers = {
@@ -46,10 +50,10 @@ class _State:
         self.assigned: Assignment = {member: [] for member in members}
         self.owner: dict[Partition, str] = {}
         self.moves: dict[str, dict[Partition, tuple[str, str]]] = {topic: {} for topic in self.subscribers}
-        self._least_loaded: dict[str, str] = {}  # known until something is given
+        self._least_loaded: dict[str, str] = {}  # by topic; forgotten when any partition is given
 
     def keep(self, owned: Assignment) -> bool:
-        """Whether somebody had a partition of a topic that it no longer wants."""
+        """Give every member what it had and still subscribes to. True: a member had a partition it may not keep."""
         lost = False
         for member, partitions in owned.items():
             for partition in partitions:
@@ -69,16 +73,16 @@ class _State:
 
     def least_loaded(self, topic: str) -> str:
         if topic not in self._least_loaded:
-            self._least_loaded[topic] = min(self.subscribers[topic], key=self.load)  # of equals the first by name
+            self._least_loaded[topic] = min(self.subscribers[topic], key=self.load)  # the first by name among equals
         return self._least_loaded[topic]
 
     def is_even(self) -> bool:
-        """Nobody could get a partition from a member that has at least two more."""
+        """Whether no subscriber could take a partition from a member that has at least two more."""
         owners = {(topic, member) for (topic, _), member in self.owner.items()}
         return all(self.load(member) <= self.load(self.least_loaded(topic)) + 1 for topic, member in owners)
 
     def even_out(self, candidates: Sequence[Partition]) -> bool:
-        """Whether anything moved. Looks at all candidates again and again, until nothing needs to move."""
+        """Move candidates, in as many rounds as it takes, until none needs to move. True: at least one has moved."""
         moved = False
         again = not self.is_even()
         while again:
@@ -93,7 +97,7 @@ class _State:
         return moved
 
     def _instead_of(self, partition: Partition, taker: str) -> Partition:
-        """Rather one that came from the taker than a swap of two partitions of one topic."""
+        """A partition of the same topic that came from the taker to this giver, if there is one: it goes back."""
         moves = self.moves[partition[0]]
         giver = moves[partition][0] if partition in moves else self.owner[partition]
         return next((other for other, move in moves.items() if move == (taker, giver)), partition)
@@ -107,7 +111,7 @@ class _State:
         self.give(partition, taker)
 
     def unevenness(self, assigned: Assignment) -> int:
-        """Sum of the differences in load over all pairs of the members that share a topic with somebody."""
+        """The sum of the differences in load over all pairs of members that share a topic with another member."""
         sharing = {member for members in self.subscribers.values() if len(members) > 1 for member in members}
         loads = sorted(len(assigned[member]) for member in sharing)
         return sum((2 * rank - len(loads) + 1) * load for rank, load in enumerate(loads))

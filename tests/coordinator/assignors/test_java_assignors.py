@@ -8,15 +8,15 @@ from random import Random
 
 import pytest
 
-from kohort.audit.assignors import ASSIGNORS, Assignment, Group
-from tests.audit.assignors.random_groups import loads, moves, random_group
+from kohort.coordinator.assignors import ASSIGNORS, Assignment, GroupSpec
+from tests.coordinator.assignors.random_groups import loads, moves, random_group
 from tests.kafka.jars import java
 
 PROGRAM = Path(__file__).parents[2] / "clients" / "java" / "Assignors.java"
 SEED = 431
 GROUPS = 600
 _FOUR_TOPICS = {"t0": 2, "t1": 2, "t2": 2, "t3": 2}
-_FIRST_EXAMPLE = Group(  # of StickyAssignor's page, after C1 has gone
+_FIRST_EXAMPLE = GroupSpec(  # of StickyAssignor's page, after C1 has gone
     {"C0": list(_FOUR_TOPICS), "C2": list(_FOUR_TOPICS)},
     _FOUR_TOPICS,
     {"C0": [("t0", 0), ("t1", 1), ("t3", 0)], "C2": [("t1", 0), ("t2", 1)]},
@@ -37,11 +37,11 @@ def test_the_assignors_give_what_the_java_client_gives() -> None:
             compare(name, group, assignor(group), java_answers[name])
 
 
-def _compare_exactly(name: str, group: Group, ours: Assignment, javas: Assignment) -> None:
+def _compare_exactly(name: str, group: GroupSpec, ours: Assignment, javas: Assignment) -> None:
     assert _in_order(ours) == _in_order(javas), (name, group)
 
 
-def _compare_moves_and_balance(name: str, group: Group, ours: Assignment, javas: Assignment) -> None:
+def _compare_moves_and_balance(name: str, group: GroupSpec, ours: Assignment, javas: Assignment) -> None:
     """Where members have any names, the order of Java's hash maps decides among equals."""
     owned = {member: list(partitions) for member, partitions in group.owned.items()}
     assert moves(owned, ours) == moves(owned, javas), (name, group)
@@ -50,7 +50,7 @@ def _compare_moves_and_balance(name: str, group: Group, ours: Assignment, javas:
         assert loads(ours) == loads(javas), (name, group)
 
 
-def _told(group: Group) -> str:
+def _told(group: GroupSpec) -> str:
     lines = [f"topic {topic} {count}" for topic, count in group.partitions.items()]
     for member, topics in group.subscriptions.items():
         owned = ",".join(f"{topic}:{number}" for topic, number in group.owned.get(member, ())) or "-"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kohort.audit.assignors import Assignment, Partition, assign
+from kohort.coordinator.assignors import Assignment, Partition, assign
 
 TWO_TOPICS = {"t0": 3, "t1": 3}
 UNEVEN_TOPICS = {"t0": 1, "t1": 2, "t2": 3}
