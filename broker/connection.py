@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from struct import Struct
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +23,17 @@ from kohort.broker.sending import MIN_BYTES, CutShort, FileSender, read_parts
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.errors import MalformedMessage
 from kohort.protocol.frames import FrameSplitter
-from kohort.protocol.wire import skip_tags
+from kohort.protocol.headers import (
+    CLIENT_ID_AT,
+    MIN_REQUEST_HEADER_BYTES,
+    api_key_and_version,
+    decode_client_id,
+    pack_framed_response,
+    pack_framed_tagged_response,
+    read_framed_kind,
+    read_kind,
+    read_tail,
+)
 
 if TYPE_CHECKING:
     from kohort.broker.server import Server
@@ -36,15 +45,9 @@ READ_AHEAD_BYTES = 65_536
 MAX_GATHERED_BYTES = 65_536
 MAX_RECURRING_KINDS = 4  # an API in one version is a kind; a client that does not play has three
 
-HEADER_BYTES = 10  # api key, version, correlation id, length of the client id
-
-_framed_header = Struct(">iIi").unpack_from  # length; api key and version as one number; correlation id
-_request_header = Struct(">Ii").unpack_from
-_api_key_and_version = Struct(">hh").unpack
-_int32 = Struct(">I").pack
-_int16 = Struct(">h").unpack_from
-_answer_header = Struct(">ii").pack
-_answer_header_tagged = Struct(">iix").pack
+LENGTH_BYTES = 4  # the length of a frame, which stands before its header
+FRAMED_CLIENT_ID_AT = LENGTH_BYTES + CLIENT_ID_AT
+MIN_FRAME_BYTES = LENGTH_BYTES + MIN_REQUEST_HEADER_BYTES
 
 
 class Connection(asyncio.Protocol):
@@ -120,6 +123,7 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if (beat := self._beat) is not None:
             now = monotonic_ns() // 1_000_000 + CLOCK.offset_ms
+            # Bytes 8 to 12 are the correlation id, behind the frame's length, the api key and the version.
             if data[12:] == beat.rest and data[:8] == beat.start and beat.pulse.beats(now):
                 self._transport.write(beat.before + data[8:12] + beat.after)
                 self._has_beaten = True
@@ -128,10 +132,13 @@ class Connection(asyncio.Protocol):
         server = self._server
         self.last_active = server.time()
         try:
-            if not (self._splitter.rest or self._parked or self._choked or self._sending) and len(data) >= 14:
-                length, kind, correlation_id = _framed_header(data)
-                if length + 4 == len(data) and length <= server.max_request_bytes:  # one frame, as nearly always
-                    self._handle(data, 12, kind, correlation_id)
+            is_idle = not (self._splitter.rest or self._parked or self._choked or self._sending)
+            if is_idle and len(data) >= MIN_FRAME_BYTES:
+                length, kind, correlation_id = read_framed_kind(data)
+                if (
+                    length + LENGTH_BYTES == len(data) and length <= server.max_request_bytes
+                ):  # one frame, nearly always
+                    self._handle(data, FRAMED_CLIENT_ID_AT, kind, correlation_id)
                     return
             self._collect(data)
         except (MalformedMessage, UnsupportedRequest) as problem:
@@ -176,9 +183,9 @@ class Connection(asyncio.Protocol):
                     self._read_on()
                     return
                 self._frame_started = self.last_active
-                if len(frame) < HEADER_BYTES:
-                    raise MalformedMessage("a request header of less than 10 bytes")
-                self._handle(frame, 8, *_request_header(frame))
+                if len(frame) < MIN_REQUEST_HEADER_BYTES:
+                    raise MalformedMessage(f"a request header of less than {MIN_REQUEST_HEADER_BYTES} bytes")
+                self._handle(frame, CLIENT_ID_AT, *read_kind(frame))
         except (MalformedMessage, UnsupportedRequest) as problem:
             self._refuse(problem)
         except Exception:
@@ -239,7 +246,7 @@ class Connection(asyncio.Protocol):
 
     def _find_route(self, kind: int, correlation_id: int) -> Route | None:
         """The first request of its kind. None: it was an unknown ApiVersions, and is answered."""
-        api_key, version = _api_key_and_version(_int32(kind))
+        api_key, version = api_key_and_version(kind)
         try:
             return self._server.broker.apis.route(api_key, version)
         except UnsupportedRequest:
@@ -249,19 +256,11 @@ class Connection(asyncio.Protocol):
             return None
 
     def _read(self, route: Route, frame: bytes, pos: int) -> Any:
-        """The request behind its header (of which protocol.headers.read_request_header would make an object)."""
-        (client_id_bytes,) = _int16(frame, pos)
-        pos += 2
-        if client_id_bytes > 0:
-            raw_client_id = frame[pos : pos + client_id_bytes]
-            pos += client_id_bytes
-            if raw_client_id != self._raw_client_id:
-                self._raw_client_id = raw_client_id
-                self._client_id = raw_client_id.decode("utf-8", "java")
-        elif self._raw_client_id:
-            self._raw_client_id, self._client_id = b"", ""
-        if route.flexible:
-            pos = _after_tags(frame, pos)
+        """Decode the request; `pos` is where its client id begins. The client id is decoded only when it changes."""
+        raw_client_id, pos = read_tail(frame, pos, route.flexible)
+        if raw_client_id != self._raw_client_id:
+            self._client_id = decode_client_id(raw_client_id)
+            self._raw_client_id = raw_client_id
         return route.decode(frame, pos)
 
     # --- answers
@@ -295,9 +294,9 @@ class Connection(asyncio.Protocol):
                     return
                 body = read_parts(body)
         if route.tagged:
-            self._write(_answer_header_tagged(len(body) + 5, call.correlation_id) + body)
+            self._write(pack_framed_tagged_response(len(body) + 5, call.correlation_id) + body)
         else:
-            self._write(_answer_header(len(body) + 4, call.correlation_id) + body)
+            self._write(pack_framed_response(len(body) + 4, call.correlation_id) + body)
 
     def _write(self, data: bytes) -> None:
         if not self._pumping:
@@ -324,7 +323,7 @@ class Connection(asyncio.Protocol):
 
     def _send_parts(self, correlation_id: int, tagged: bool, parts: list[Any], size: int) -> None:
         """An answer with many records: its log slices go from the file to the socket."""
-        pack, header_bytes = (_answer_header_tagged, 5) if tagged else (_answer_header, 4)
+        pack, header_bytes = (pack_framed_tagged_response, 5) if tagged else (pack_framed_response, 4)
         if self._sender is None:
             self._sender = FileSender(self._server.loop, self._transport, self._sent)
         self._write_gathered()
@@ -345,7 +344,7 @@ class Connection(asyncio.Protocol):
         from kohort.broker.cluster.api_versions import fallback_answer
 
         body = fallback_answer()
-        self._write(_answer_header(len(body) + 4, correlation_id) + body)
+        self._write(pack_framed_response(len(body) + 4, correlation_id) + body)
 
     def _answer_failure(self, call: Call, route: Route) -> None:
         """UNKNOWN_SERVER_ERROR where the answer has a place for it, as Kafka does; otherwise hang up."""
@@ -385,11 +384,3 @@ class Connection(asyncio.Protocol):
     def __str__(self) -> str:
         client = f" (client id {self._client_id!r})" if self._client_id else ""
         return f"{self.peer[0]}:{self.peer[1]}{client}"
-
-
-def _after_tags(frame: bytes, pos: int) -> int:
-    try:
-        tags = frame[pos]
-        return skip_tags(tags, frame, pos + 1) if tags else pos + 1
-    except IndexError:
-        raise MalformedMessage("the request header is longer than its frame") from None

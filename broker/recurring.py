@@ -13,7 +13,7 @@ from kohort.coordinator.classic.heartbeat import GO_ON
 from kohort.coordinator.offsets.recurring_commit import RecurringCommit
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.codec import request_encoder
-from kohort.protocol.headers import is_flexible
+from kohort.protocol.headers import CLIENT_ID_AT, is_flexible, pack_framed_kind, read_tail
 from kohort.protocol.messages.offset_commit import OffsetCommitRequest
 from kohort.protocol.stencil import Stencil, places_of_change
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from kohort.coordinator.classic.session import Pulse
 
 _int32 = Struct(">i").pack
-_int16 = Struct(">h").unpack_from
-_start = Struct(">ihh").pack
 
 MAX_BYTES = 2048  # what a connection keeps of a request, to know it again: a commit of 100 partitions
 
@@ -52,7 +50,7 @@ class RecurringHeartbeats(Recurring):
 
     def __init__(self, route: Route, call: Call, rest: bytes, request: Any) -> None:
         super().__init__(route, call, rest, request)
-        self.start = _start(8 + len(rest), route.api_key, route.version)
+        self.start = pack_framed_kind(CLIENT_ID_AT + len(rest), route.api_key, route.version)
         body = b"\0" * route.tagged + route.encode(GO_ON)
         self.before = _int32(4 + len(body))
         self.after = body
@@ -119,8 +117,7 @@ def _stencil(rest: bytes, request: OffsetCommitRequest, version: int) -> Stencil
         return bytes(encode(request))
 
     low, high, body = encoded([0] * len(rows)), encoded([-1] * len(rows)), encoded(offsets)
-    (client_id_bytes,) = _int16(rest)
-    start = 2 + max(0, client_id_bytes) + is_flexible(ApiKey.OFFSET_COMMIT, version)
-    if rest[start:] != body:  # there are tags in the header, bytes behind the request, or it could be shorter
+    _, start = read_tail(rest, 0, is_flexible(ApiKey.OFFSET_COMMIT, version))
+    if rest[start:] != body:  # there are bytes behind the request, or the client wrote a number longer than necessary
         return None
     return Stencil(rest, [start + place for place in places_of_change(low, high)])

@@ -1,11 +1,17 @@
-"""Request and response headers.
+"""Request and response headers: the one place that knows their bytes.
 
     request    | api key int16 | version int16 | correlation id int32 | client id: int16 length, bytes | tags |
+               0               2               4                      8
     response   | correlation id int32 | tags |
+
+On the wire an int32 with the length of the rest stands before either (protocol/frames.py).
 
 Tagged fields are there from an API's first flexible version on, with one exception: ApiVersions answers never have
 them in the header, since the client cannot know yet what the broker speaks. The client id keeps its int16 length in
 every version.
+
+The broker's connection reads the parts of a request header one by one, because it remembers the client id and the API
+of the last request; everybody else calls `read_request_header`. Both read the client id and the tags with `read_tail`.
 """
 
 from __future__ import annotations
@@ -16,10 +22,25 @@ from kohort.protocol.api_keys import APIS, ApiKey
 from kohort.protocol.errors import MalformedMessage
 from kohort.protocol.wire import READ_ERRORS, skip_tags, start_large_request
 
-_fixed = Struct(">hhih").unpack_from
+CLIENT_ID_AT = 8  # where a request's client id begins: behind the correlation id
+MIN_REQUEST_HEADER_BYTES = 10  # with an empty client id, without tags
+
+_start = Struct(">hhi").unpack_from
 _pack_request = Struct(">hhih").pack
+_client_id_length = Struct(">h").unpack_from
 _correlation_id = Struct(">i")
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
+
+# Api key and version read as one number, the kind of a request: api key << 16 | version. One number is a quicker key
+# of a dict than a pair.
+read_kind = Struct(">Ii").unpack_from  # kind, correlation id
+read_framed_kind = Struct(">iIi").unpack_from  # the frame's length, kind, correlation id
+pack_framed_kind = Struct(">ihh").pack  # the frame's length, api key, version: everything before the correlation id
+_kind = Struct(">I").pack
+_api_key_and_version = Struct(">hh").unpack
+
+pack_framed_response = Struct(">ii").pack  # the frame's length, correlation id
+pack_framed_tagged_response = Struct(">iix").pack  # likewise, and no tags
 
 
 class RequestHeader:
@@ -36,15 +57,29 @@ class RequestHeader:
 
 
 def read_request_header(frame: bytes) -> tuple[RequestHeader, int]:
-    """The header and where the body starts. A null client id, any negative length, counts as an empty one."""
+    """The header and where the body starts."""
+    if len(frame) < MIN_REQUEST_HEADER_BYTES:
+        raise MalformedMessage(f"a request header of less than {MIN_REQUEST_HEADER_BYTES} bytes")
+    api_key, version, correlation_id = _start(frame)
+    client_id, pos = read_tail(frame, CLIENT_ID_AT, is_flexible(api_key, version))
+    return RequestHeader(api_key, version, correlation_id, decode_client_id(client_id)), pos
+
+
+def read_tail(frame: bytes, pos: int, flexible: bool) -> tuple[bytes, int]:
+    """The client id's bytes, whose length is at `pos`, and where the body starts: behind the tags, if there are any.
+
+    A null client id, any negative length, counts as an empty one. Tags of a header mean nothing to us.
+    """
     try:
-        api_key, version, correlation_id, length = _fixed(frame)
-        pos = 10
-        client_id = ""
+        (length,) = _client_id_length(frame, pos)
+        pos += 2
         if length > 0:
+            start = pos
             pos += length
-            client_id = frame[10:pos].decode("utf-8", "java")
-        if is_flexible(api_key, version):
+            client_id = frame[start:pos]
+        else:
+            client_id = b""
+        if flexible:
             tags = frame[pos]
             pos += 1
             if tags:
@@ -54,7 +89,17 @@ def read_request_header(frame: bytes) -> tuple[RequestHeader, int]:
         raise MalformedMessage(f"request header: {problem}") from None
     if pos > len(frame):
         raise MalformedMessage("the request header is longer than its frame")
-    return RequestHeader(api_key, version, correlation_id, client_id), pos
+    return client_id, pos
+
+
+def decode_client_id(raw: bytes) -> str:
+    return raw.decode("utf-8", "java")
+
+
+def api_key_and_version(kind: int) -> tuple[int, int]:
+    """Both parts of a request's kind; either may be negative in a request that nobody should send."""
+    api_key, version = _api_key_and_version(_kind(kind))
+    return api_key, version
 
 
 def is_flexible(api_key: int, version: int) -> bool:

@@ -15,10 +15,13 @@ import pytest
 
 from kohort.broker.client import Client, ClientError
 from kohort.protocol.api_keys import APIS, ApiKey
+from kohort.protocol.codec import request_encoder
+from kohort.protocol.frames import framed
 from kohort.protocol.headers import request_header
 from kohort.protocol.messages.api_versions import ApiVersionsRequest
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kohort.protocol.messages.metadata import MetadataRequest
+from kohort.protocol.wire import MAX_ELEMENTS_PER_REQUEST, SMALL_FRAME_BYTES, uvarint
 from tests.clients.kohort import KohortProcess
 
 
@@ -46,6 +49,25 @@ def test_an_unknown_version_of_api_versions_gets_kafkas_fallback_and_the_connect
         client.send_raw(pack(">i", len(header)) + header)
         assert client.receive_frame() == bytes.fromhex("00000005 0023 00000001 0012 0000 0004")
         assert ask(client) > 10
+
+
+def _with_header_tags(count: int, tag_bytes: int) -> bytes:
+    """A Metadata request about no topics whose header has `count` tagged fields of `tag_bytes` bytes each."""
+    tag = b"\x00" + uvarint(tag_bytes) + bytes(tag_bytes)
+    header = request_header(ApiKey.METADATA, 12, 7, "c")[:-1] + uvarint(count) + tag * count
+    return framed(header, request_encoder(ApiKey.METADATA, 12)(MetadataRequest([], False)))
+
+
+def test_an_honest_large_tagged_request_is_answered_after_a_hostile_one_on_another_connection(
+    broker: KohortProcess,
+) -> None:
+    """The element budget of a request begins anew with its header, whatever earlier requests spent."""
+    with Client(broker.address) as hostile, Client(broker.address) as honest:
+        hostile.send_raw(_with_header_tags(MAX_ELEMENTS_PER_REQUEST + 1, 0))
+        with pytest.raises(ClientError, match="closed the connection"):
+            hostile.receive_frame()
+        honest.send_raw(_with_header_tags(1, 2 * SMALL_FRAME_BYTES))
+        assert honest.receive_frame()[:4] == pack(">i", 7)
 
 
 def test_a_client_name_that_is_none_is_an_invalid_request(broker: KohortProcess) -> None:
