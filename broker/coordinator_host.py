@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from functools import partial
 from random import Random
 from secrets import randbits
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from kohort.broker.clock import CLOCK, Clock
+from kohort.broker.group_log import GroupLog, LocalGroupLog, Owned
 from kohort.broker.rebalances import Rebalances
 from kohort.broker.topics.catalog import CONSUMER_OFFSETS, Topic
-from kohort.broker.topics.delayed_fetch import appended
 from kohort.coordinator.config import GroupConfig
 from kohort.coordinator.offsets.expiration import expire_offsets
 from kohort.coordinator.outcome import PARKED, Call
@@ -30,7 +31,6 @@ from kohort.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker, Cancellable
-    from kohort.storage.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
@@ -42,13 +42,11 @@ ONE_TURN_S = 0.001  # not 0, which would come before the sockets are read
 
 
 class CoordinatorHost:
-    def __init__(self, broker: Broker, clock: Clock = CLOCK) -> None:
+    def __init__(self, broker: Broker, clock: Clock = CLOCK, log: GroupLog | None = None) -> None:
         config = broker.config
         self._broker = broker
         self._clock = clock
-        self._sync_before_reply = config.kohort_offsets_sync_before_reply
-        topic = broker.catalog.get(CONSUMER_OFFSETS)
-        count = len(topic.partitions) if topic is not None else config.offsets_topic_num_partitions
+        self.log = log or LocalGroupLog(broker, clock, sync_before_reply=config.kohort_offsets_sync_before_reply)
         settings = GroupConfig(
             min_session_timeout_ms=config.group_min_session_timeout_ms,
             max_session_timeout_ms=config.group_max_session_timeout_ms,
@@ -58,9 +56,9 @@ class CoordinatorHost:
             offsets_retention_ms=config.offsets_retention_minutes * 60_000,
             retention_check_interval_ms=config.offsets_retention_check_interval_ms,
             audit_headers=config.kohort_audit_headers,
-            max_message_bytes=topic.config.log.max_message_bytes if topic is not None else config.message_max_bytes,
+            max_message_bytes=self.log.max_batch_bytes,
         )
-        self.runtime = Runtime(settings, broker.catalog, Random(randbits(128)), count)
+        self.runtime = Runtime(settings, broker.catalog, Random(randbits(128)), self.log.partition_count)
         self.rebalances = Rebalances()
         self._turn_is_due = False
         self._delivering = False
@@ -71,50 +69,44 @@ class CoordinatorHost:
 
     def start(self) -> None:
         """Load what the log holds: small logs at once, large ones in steps between requests."""
-        to_load = []
-        for shard in self.runtime.shards:
-            log = self._log(shard)
-            if shard.status is Status.FAILED:
-                continue  # as an empty one it would tell its members that nothing was ever committed
-            if log is None or log.log_end_offset == 0:
-                self.runtime.commit(shard, shard.loaded(self._clock.now_ms()))
-            else:
-                to_load.append((shard, log))
-        at_once = sum(log.size_bytes for _, log in to_load) <= LOAD_AT_ONCE_BYTES
-        for shard, log in to_load:
-            self._go_on_loading(shard, self._load(shard, log), at_once)
+        to_load = [(shard, owned) for shard in self.runtime.shards if (owned := self._own(shard)) is not None]
+        at_once = sum(owned.size_bytes for _, owned in to_load) <= LOAD_AT_ONCE_BYTES
+        for shard, owned in to_load:
+            self._load(shard, owned, at_once=at_once)
         self._broker.call_later(self.runtime.config.retention_check_interval_ms / 1000, self._check_retention)
         self._after()
 
-    def _log(self, shard: Shard) -> PartitionLog | None:
-        topic = self._broker.catalog.get(CONSUMER_OFFSETS)
-        if topic is None:
-            return None
+    def _own(self, shard: Shard) -> Owned | None:
+        """Take over the shard's log. None: the log cannot be read, and the shard has failed.
+
+        A shard whose log is unreadable must not be served as an empty one: its members would be told that nothing was
+        ever committed, and would start over.
+        """
         try:
-            return topic.partitions[shard.partition].log
-        except StorageError as problem:
-            shard.fail(MalformedMessage(str(problem)))
+            owned = self.log.own(shard.partition)
+        except (StorageError, OSError) as problem:
+            shard.fail(problem)
             return None
+        shard.epoch = owned.epoch
+        return owned
 
-    def _load(self, shard: Shard, log: PartitionLog) -> Iterator[None]:
-        """Replays the log, giving way after each chunk of it."""
-        for chunk, size in log.chunks():
-            shard.load_chunk(chunk, size)
-            yield
-        shard.next_offset = log.log_end_offset
+    def _load(self, shard: Shard, owned: Owned, *, at_once: bool = False) -> None:
+        steps = self.log.read(shard.partition, shard.load_chunk)
+        self._go_on_loading(shard, steps, owned.end_offset, at_once)
 
-    def _go_on_loading(self, shard: Shard, steps: Iterator[None], at_once: bool = False) -> None:
+    def _go_on_loading(self, shard: Shard, steps: Iterator[None], end_offset: int, at_once: bool = False) -> None:
         if shard.state.is_abandoned:
             return
         until = monotonic() + LOAD_STEP_S
         try:
             for _ in steps:
                 if not at_once and monotonic() > until:
-                    self._broker.call_soon(lambda: self._go_on_loading(shard, steps))
+                    self._broker.call_soon(lambda: self._go_on_loading(shard, steps, end_offset))
                     return
         except (MalformedMessage, StorageError, OSError) as problem:
-            shard.fail(MalformedMessage(str(problem)))
+            shard.fail(problem)
             return
+        shard.next_offset = end_offset
         self.runtime.commit(shard, shard.loaded(self._clock.now_ms()))
         self._after()
 
@@ -223,9 +215,12 @@ class CoordinatorHost:
     def topics_deleted(self, topics: list[Topic]) -> None:
         """Offsets of a topic go with it; and with the topic of offsets all groups, which begin anew."""
         if any(topic.name == CONSUMER_OFFSETS for topic in topics):
-            self.runtime.forget_everything(self._broker.config.offsets_topic_num_partitions)
             for shard in self.runtime.shards:
-                self.runtime.commit(shard, shard.loaded(self._clock.now_ms()))
+                self.log.release(shard.partition)
+            self.runtime.forget_everything(self.log.partition_count)
+            for shard in self.runtime.shards:
+                if (owned := self._own(shard)) is not None:
+                    self._load(shard, owned)
         else:
             self.runtime.topics_deleted([(topic.name, topic.id) for topic in topics])
         self._after()
@@ -240,27 +235,12 @@ class CoordinatorHost:
                 # Not to be tried again: the same request would only fail the shard once more.
                 self._failed(write, write.problem, ErrorCode.UNKNOWN_SERVER_ERROR)
                 continue
-            try:
-                self._append(write, now)
-            except (StorageError, OSError) as problem:
-                self._failed(write, problem)
+            shard = write.shard
+            done = partial(self._written, write)
+            self.log.append(shard.partition, shard.epoch, write.first_offset, write.batches, done)
         self._after()
 
-    def _append(self, write: Write, now: int) -> None:
-        catalog = self._broker.catalog
-        topic = catalog.get(CONSUMER_OFFSETS) or catalog.ensure_consumer_offsets()
-        partition = topic.partitions[write.shard.partition]
-        log = partition.log
-        for batch in write.batches:
-            log.append_placed(batch, now)
-            if partition.extra:  # those who read along, as Burrow does
-                appended(self._broker, partition, len(batch))
-        if self._sync_before_reply:
-            self._broker.flusher.sync(log, lambda problem: self._synced(write, problem))
-        else:
-            self.runtime.written(write)
-
-    def _synced(self, write: Write, problem: StorageError | None) -> None:
+    def _written(self, write: Write, problem: Exception | None) -> None:
         if problem is not None:
             self._failed(write, problem)
         elif not write.shard.state.is_abandoned:
@@ -273,6 +253,7 @@ class CoordinatorHost:
         if write.shard.state.is_abandoned:
             return
         logger.error("writing to %s-%d failed, loading it again: %s", CONSUMER_OFFSETS, partition, problem)
+        self.log.release(partition)
         self.runtime.write_failed(write, error)
         self._reload_later(self.runtime.shards[partition])
 
@@ -283,12 +264,13 @@ class CoordinatorHost:
         if shard.state.is_abandoned:
             return
         try:
-            log = self._broker.logs.reopen(CONSUMER_OFFSETS, shard.partition, self._clock.now_ms())
+            owned = self.log.own(shard.partition)
         except (StorageError, OSError) as problem:
             logger.error("%s-%d is still not usable: %s", CONSUMER_OFFSETS, shard.partition, problem)
             self._reload_later(shard)
             return
-        self._go_on_loading(shard, self._load(shard, log))
+        shard.epoch = owned.epoch
+        self._load(shard, owned)
 
     def stop(self) -> None:
         """Write what is due; parked members find the broker gone and come back to the next one."""

@@ -14,7 +14,6 @@ from kohort.coordinator.offsets.bulk_replay import BulkReplay
 from kohort.coordinator.offsets.expiration import forget_topics
 from kohort.coordinator.outcome import CommitRecords, LogEntry, Outcome, PlannedCommit, Record, Reply
 from kohort.coordinator.shard_state import ShardState
-from kohort.protocol.errors import MalformedMessage
 from kohort.protocol.log_records import UnknownRecord, decode_key, decode_value
 from kohort.protocol.messages.log_legacy_offset_commit import LegacyOffsetCommitKey, LegacyOffsetCommitValue
 from kohort.protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
@@ -52,6 +51,7 @@ class Shard:
     def __init__(self, state: ShardState) -> None:
         self.state = state
         self.status = Status.LOADING
+        self.epoch = 0  # of our ownership of the log; the host sets it
         self.next_offset = 0  # of the log
         self.unwritten: list[LogEntry] = []
         self.first_unwritten = 0  # log offset of the first of them
@@ -196,7 +196,7 @@ class Shard:
             self.gone_topics = []
         return out
 
-    def fail(self, problem: MalformedMessage) -> None:
+    def fail(self, problem: Exception) -> None:
         self.status = Status.FAILED
         logger.error("shard %d cannot be loaded, its groups are not served: %s", self.partition, problem)
 

@@ -1,0 +1,148 @@
+"""Where the records of groups are kept: the seam between the coordinator and a log, and the log on this machine's disk.
+
+The coordinator's host knows `GroupLog` alone. Partitions of `__consumer_offsets` are the unit: whoever owns a partition
+may append to it, and coordinates the groups in it.
+
+    epoch, end_offset, size_bytes = log.own(partition)    take the partition over
+    for _ in log.read(partition, take): ...               replay it: take(chunk, size), giving way after each chunk
+    log.append(partition, epoch, base, batches, done)     done(None) when they are durable, done(problem) if never
+    log.release(partition)                                stop owning it: appends that come late fail
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from kohort.broker.topics.catalog import CONSUMER_OFFSETS
+from kohort.broker.topics.delayed_fetch import appended
+from kohort.storage.errors import InvalidAppend, StorageError
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+    from kohort.broker.clock import Clock
+    from kohort.storage.partition_log import PartitionLog
+
+Done = Callable[[Exception | None], None]
+
+
+class Owned(NamedTuple):
+    """A partition that was taken over."""
+
+    epoch: int  # an append must name it: one that began under an earlier owner or an earlier epoch is refused
+    end_offset: int
+    size_bytes: int
+
+
+class NotOwned(Exception):
+    """The partition was released, or taken over again, since the append's epoch."""
+
+
+class GroupLog(Protocol):
+    @property
+    def partition_count(self) -> int: ...
+
+    @property
+    def max_batch_bytes(self) -> int:
+        """A larger batch is not taken."""
+        ...
+
+    def owner(self, partition: int) -> int | None:
+        """The node that coordinates the groups of this partition; None: nobody does at the moment."""
+        ...
+
+    def own(self, partition: int) -> Owned:
+        """Raises StorageError or OSError if the log cannot be used."""
+        ...
+
+    def read(self, partition: int, take: Callable[[bytes, int], None]) -> Iterator[None]:
+        """Hand every batch of the log to `take`, in chunks of whole batches; each `next` handles one chunk."""
+        ...
+
+    def append(self, partition: int, epoch: int, base_offset: int, batches: Sequence[bytes], done: Done) -> None:
+        """Write the batches behind each other at the end of the log. `done` may be called before this returns."""
+        ...
+
+    def release(self, partition: int) -> None: ...
+
+
+class LocalGroupLog:
+    """The log in this broker's own data folder.
+
+    With `sync_before_reply` an append is done when the disk has it, many appends sharing one sync; otherwise when the
+    page cache has it, as with Kafka. A partition that is owned again after `release` is opened anew from the disk.
+    """
+
+    def __init__(self, broker: Broker, clock: Clock, *, sync_before_reply: bool) -> None:
+        self._broker = broker
+        self._clock = clock
+        self._sync_before_reply = sync_before_reply
+        self._last_epoch = 0
+        self._epochs: dict[int, int] = {}  # of the partitions that are owned
+        self._to_reopen: set[int] = set()  # partitions that were released: memory may be ahead of the disk
+
+    @property
+    def partition_count(self) -> int:
+        topic = self._broker.catalog.get(CONSUMER_OFFSETS)
+        return len(topic.partitions) if topic is not None else self._broker.config.offsets_topic_num_partitions
+
+    @property
+    def max_batch_bytes(self) -> int:
+        topic = self._broker.catalog.get(CONSUMER_OFFSETS)
+        return topic.config.log.max_message_bytes if topic is not None else self._broker.config.message_max_bytes
+
+    def owner(self, partition: int) -> int | None:  # noqa: ARG002 - the only node owns every partition
+        return self._broker.config.node_id
+
+    def own(self, partition: int) -> Owned:
+        log = self._open(partition)
+        self._to_reopen.discard(partition)
+        self._last_epoch += 1
+        self._epochs[partition] = self._last_epoch
+        return Owned(self._last_epoch, log.log_end_offset, log.size_bytes) if log else Owned(self._last_epoch, 0, 0)
+
+    def _open(self, partition: int) -> PartitionLog | None:
+        topic = self._broker.catalog.get(CONSUMER_OFFSETS)
+        if topic is None:
+            return None  # the first append creates the topic
+        if partition in self._to_reopen:
+            return self._broker.logs.reopen(CONSUMER_OFFSETS, partition, self._clock.now_ms())
+        return topic.partitions[partition].log
+
+    def read(self, partition: int, take: Callable[[bytes, int], None]) -> Iterator[None]:
+        topic = self._broker.catalog.get(CONSUMER_OFFSETS)
+        if topic is not None:
+            for chunk, size in topic.partitions[partition].log.chunks():
+                take(chunk, size)
+                yield
+
+    def append(self, partition: int, epoch: int, base_offset: int, batches: Sequence[bytes], done: Done) -> None:
+        if self._epochs.get(partition) != epoch:
+            done(NotOwned(f"{CONSUMER_OFFSETS}-{partition} is not ours in epoch {epoch}"))
+            return
+        try:
+            log = self._write(partition, base_offset, batches)
+        except (StorageError, OSError) as problem:
+            done(problem)
+            return
+        if self._sync_before_reply:
+            self._broker.flusher.sync(log, done)
+        else:
+            done(None)
+
+    def _write(self, partition: int, base_offset: int, batches: Sequence[bytes]) -> PartitionLog:
+        catalog = self._broker.catalog
+        place = (catalog.get(CONSUMER_OFFSETS) or catalog.ensure_consumer_offsets()).partitions[partition]
+        log = place.log
+        if log.log_end_offset != base_offset:
+            raise InvalidAppend(f"a batch at offset {base_offset}; the log goes on at {log.log_end_offset}")
+        now = self._clock.now_ms()
+        for batch in batches:
+            log.append_placed(batch, now)
+            if place.extra:  # clients that read along, as Burrow does
+                appended(self._broker, place, len(batch))
+        return log
+
+    def release(self, partition: int) -> None:
+        self._epochs.pop(partition, None)
+        self._to_reopen.add(partition)

@@ -1,0 +1,82 @@
+"""The log of groups on this machine's disk, behind the seam that the coordinator's host knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kohort.broker.clock import CLOCK
+from kohort.broker.group_log import GroupLog, LocalGroupLog, NotOwned
+from kohort.broker.topics.catalog import CONSUMER_OFFSETS
+from kohort.protocol.record_batch import build_batch
+from kohort.storage.errors import InvalidAppend
+from tests.broker.broker_box import BrokerBox
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Iterator[BrokerBox]:
+    made = BrokerBox(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def log(box: BrokerBox) -> GroupLog:
+    return LocalGroupLog(box.broker, CLOCK, sync_before_reply=False)
+
+
+def append(log: GroupLog, epoch: int, base_offset: int, partition: int = 7) -> Exception | None:
+    told: list[Exception | None] = []
+    batch = build_batch([(b"key", b"value")], timestamp=1, base_offset=base_offset)
+    log.append(partition, epoch, base_offset, [batch], told.append)
+    (problem,) = told
+    return problem
+
+
+def read(log: GroupLog, partition: int = 7) -> bytes:
+    chunks: list[bytes] = []
+    for _ in log.read(partition, lambda chunk, size: chunks.append(bytes(chunk[:size]))):
+        pass
+    return b"".join(chunks)
+
+
+def test_a_log_that_does_not_exist_yet_is_empty_and_comes_with_the_first_append(box: BrokerBox, log: GroupLog) -> None:
+    owned = log.own(7)
+    assert (owned.end_offset, owned.size_bytes, read(log)) == (0, 0, b"")
+    assert box.broker.catalog.get(CONSUMER_OFFSETS) is None
+    assert append(log, owned.epoch, 0) is None
+    assert len(read(log)) > 0
+
+
+def test_an_append_of_an_earlier_epoch_is_refused_and_leaves_nothing(log: GroupLog) -> None:
+    first = log.own(7)
+    assert append(log, first.epoch, 0) is None
+    log.release(7)
+    assert isinstance(append(log, first.epoch, 1), NotOwned)
+    second = log.own(7)
+    assert second.end_offset == 1
+    assert isinstance(append(log, first.epoch, 1), NotOwned)
+    assert append(log, second.epoch, 1) is None
+    log.release(7)
+    assert log.own(7).end_offset == 2
+
+
+def test_an_append_that_does_not_continue_the_log_is_refused(log: GroupLog) -> None:
+    owned = log.own(7)
+    assert isinstance(append(log, owned.epoch, 3), InvalidAppend)
+    assert append(log, owned.epoch, 0) is None
+
+
+def test_with_a_sync_before_the_reply_an_append_is_done_when_the_disk_has_it(box: BrokerBox) -> None:
+    log = LocalGroupLog(box.broker, CLOCK, sync_before_reply=True)
+    told: list[Exception | None] = []
+    log.append(7, log.own(7).epoch, 0, [build_batch([(b"key", b"value")], timestamp=1)], told.append)
+    assert told == []
+    while not told:
+        box.run_posted()
+    assert told == [None]
+    topic = box.broker.catalog.get(CONSUMER_OFFSETS)
+    assert topic is not None
+    assert topic.partitions[7].log.recovery_point == 1
