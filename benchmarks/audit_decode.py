@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 
 from kohort.audit.decode import read_tables
 from kohort.audit.decode.folders import find_logs
-from kohort.protocol.log_records import encode_key, encode_value
+from kohort.protocol.log_records import GROUP_METADATA, OFFSET_COMMIT, encode_key, encode_value
 from kohort.protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -48,8 +48,8 @@ def commits(count: int, *, with_headers: bool) -> Iterator[NewRecord]:
         member = member_id(group, partition % MEMBERS).encode()
         headers: Headers = ((b"kohort.member", member), (b"kohort.generation", b"%d" % (7 * group)))
         value = OffsetCommitValue(number, -1, "", NOW + number, topic_id=bytes([topic + 1]) * 16)
-        key = encode_key(1, OffsetCommitKey(f"service-{group:03d}", f"topic-{topic}", partition))
-        yield key, encode_value(1, value), headers if with_headers else ()
+        key = encode_key(OFFSET_COMMIT, OffsetCommitKey(f"service-{group:03d}", f"topic-{topic}", partition))
+        yield key, encode_value(OFFSET_COMMIT, value), headers if with_headers else ()
 
 
 def generations(count: int) -> Iterator[NewRecord]:
@@ -76,7 +76,7 @@ def generations(count: int) -> Iterator[NewRecord]:
             (b"kohort.cause", b"member joined"),
             (b"kohort.trigger", b"m"),
         )
-        yield encode_key(2, GroupMetadataKey("service-001")), encode_value(2, value), headers
+        yield encode_key(GROUP_METADATA, GroupMetadataKey("service-001")), encode_value(GROUP_METADATA, value), headers
 
 
 def write_log(folder: Path, records: Iterator[NewRecord], per_batch: int) -> int:

@@ -9,7 +9,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from kohort.coordinator.partitioner import partition_of
-from kohort.protocol.log_records import encode_key, encode_value
+from kohort.protocol.log_records import GROUP_METADATA, OFFSET_COMMIT, encode_key, encode_value
 from kohort.protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -28,7 +28,6 @@ LOG_PARTITIONS = 50
 PARTITIONS = 20  # of each group's topic
 PER_COMMIT = 5  # offsets in one request
 COMMIT_INTERVAL_MS = 5_000
-OFFSET_COMMIT, GROUP_METADATA = 1, 2
 
 
 def make_log(folder: Path, *, commits: int, generations: int, groups: int = 200, seed: int = 1) -> None:

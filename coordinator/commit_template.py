@@ -8,8 +8,8 @@ from struct import Struct
 from typing import Any
 
 from kohort.coordinator.outcome import CommitColumns
-from kohort.coordinator.record_codec import BASE_SEQUENCE, OFFSET_COMMIT, V4, packed_tags, packed_text
-from kohort.protocol.log_records import encode_key
+from kohort.coordinator.record_codec import BASE_SEQUENCE, V4, packed_tags, packed_text
+from kohort.protocol.log_records import OFFSET_COMMIT, encode_key
 from kohort.protocol.messages.log_offset_commit import OffsetCommitKey
 from kohort.protocol.record_batch import COVERED_FORMAT, covered_fields, with_crc
 from kohort.protocol.structs import shared_struct

@@ -15,18 +15,25 @@ from typing import Any
 
 from kohort.coordinator.outcome import Record
 from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.log_records import (
+    CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT,
+    CONSUMER_GROUP_MEMBER_METADATA,
+    CONSUMER_GROUP_METADATA,
+    CONSUMER_GROUP_RECORDS,
+    CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA,
+    SHARE_GROUP_MEMBER_METADATA,
+    SHARE_GROUP_METADATA,
+    SHARE_GROUP_RECORDS,
+    STREAMS_GROUP_MEMBER_METADATA,
+    STREAMS_GROUP_METADATA,
+    STREAMS_GROUP_RECORDS,
+)
 
 CONSUMER, SHARE, STREAMS = "consumer", "share", "streams"
 
-CONSUMER_GROUP, CONSUMER_MEMBER, CONSUMER_TARGET, CONSUMER_CURRENT = 3, 5, 6, 8
-SHARE_MEMBER, SHARE_GROUP = 10, 11
-STREAMS_GROUP, STREAMS_MEMBER = 17, 19
-GROUP_EPOCHS = frozenset((CONSUMER_GROUP, SHARE_GROUP, STREAMS_GROUP))
-MEMBERS = frozenset((CONSUMER_MEMBER, SHARE_MEMBER, STREAMS_MEMBER))
-CONSUMER_TYPES = frozenset((3, 4, 5, 6, 7, 8, 16))
-SHARE_TYPES = frozenset((10, 11, 12, 13, 14, 15))
-STREAMS_TYPES = frozenset((17, 19, 20, 21, 22, 23))
-FOREIGN_TYPES = CONSUMER_TYPES | SHARE_TYPES | STREAMS_TYPES
+GROUP_EPOCHS = frozenset((CONSUMER_GROUP_METADATA, SHARE_GROUP_METADATA, STREAMS_GROUP_METADATA))
+MEMBERS = frozenset((CONSUMER_GROUP_MEMBER_METADATA, SHARE_GROUP_MEMBER_METADATA, STREAMS_GROUP_MEMBER_METADATA))
+FOREIGN_TYPES = CONSUMER_GROUP_RECORDS | SHARE_GROUP_RECORDS | STREAMS_GROUP_RECORDS
 STABLE_MEMBER = 0  # of the states of a KIP-848 member
 
 
@@ -69,12 +76,12 @@ class ForeignGroup:
             return "Stable"
         if self.type == STREAMS:
             return "Unknown"  # its records are not read, only counted
-        group, target = self._value(CONSUMER_GROUP), self._value(CONSUMER_TARGET)
+        group, target = self._value(CONSUMER_GROUP_METADATA), self._value(CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA)
         assigned = target.assignment_epoch if target is not None else 0
         if group is not None and group.epoch > assigned:
             return "Assigning"
-        members = [place[2] for place in self._in_force if place[0] == CONSUMER_MEMBER]
-        current = [self._value(CONSUMER_CURRENT, member_id) for member_id in members]
+        members = [place[2] for place in self._in_force if place[0] == CONSUMER_GROUP_MEMBER_METADATA]
+        current = [self._value(CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT, member_id) for member_id in members]
         settled = all(c is not None and c.state == STABLE_MEMBER and c.member_epoch == assigned for c in current)
         return "Stable" if settled else "Reconciling"
 
@@ -110,6 +117,12 @@ def replay(foreign: dict[str, ForeignGroup], record_type: int, key: Any, value: 
     elif group is not None:
         group.replay(record_type, key, value)
     elif value is not None:
-        group_type = CONSUMER if record_type in CONSUMER_TYPES else SHARE if record_type in SHARE_TYPES else STREAMS
+        group_type = (
+            CONSUMER
+            if record_type in CONSUMER_GROUP_RECORDS
+            else SHARE
+            if record_type in SHARE_GROUP_RECORDS
+            else STREAMS
+        )
         group = foreign[key.group_id] = ForeignGroup(key.group_id, group_type)
         group.replay(record_type, key, value)

@@ -14,7 +14,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from kohort.coordinator.outcome import CommitRecords, LogEntry, PlannedCommit, Record
-from kohort.protocol.log_records import encode_key, encode_value
+from kohort.protocol.log_records import OFFSET_COMMIT, encode_key, encode_value
 from kohort.protocol.messages.log_offset_commit import OffsetCommitKey
 from kohort.protocol.record_batch import build_encoded, encode_headers, encode_record
 from kohort.protocol.structs import shared_struct
@@ -24,7 +24,6 @@ from kohort.protocol.wire import NO_UUID, uvarint
 if TYPE_CHECKING:
     from kohort.coordinator.commit_template import CommitTemplate
 
-OFFSET_COMMIT = 1
 MAX_BATCH_BYTES = 900_000  # a batch must stay below max.message.bytes
 BASE_SEQUENCE = 0  # not -1: that is what Kafka's coordinator writes
 MAX_REMEMBERED_BYTES = 1_000  # of group and headers: 2,000 layouts should not take 200 MB

@@ -14,7 +14,15 @@ from kohort.coordinator.offsets.bulk_replay import BulkReplay
 from kohort.coordinator.offsets.expiration import forget_topics
 from kohort.coordinator.outcome import CommitRecords, LogEntry, Outcome, PlannedCommit, Record, Reply
 from kohort.coordinator.shard_state import ShardState
-from kohort.protocol.log_records import UnknownRecord, decode_key, decode_value
+from kohort.protocol.log_records import (
+    GROUP_METADATA,
+    LEGACY_OFFSET_COMMIT,
+    OFFSET_COMMIT,
+    STREAMS_GROUP_RECORDS,
+    UnknownRecord,
+    decode_key,
+    decode_value,
+)
 from kohort.protocol.messages.log_legacy_offset_commit import LegacyOffsetCommitKey, LegacyOffsetCommitValue
 from kohort.protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
 from kohort.protocol.record_batch import CONTROL, TRANSACTIONAL, parse_marker, scan_records
@@ -22,8 +30,6 @@ from kohort.protocol.record_batch import CONTROL, TRANSACTIONAL, parse_marker, s
 logger = logging.getLogger(__name__)
 
 _new = tuple.__new__
-
-LEGACY_OFFSET_COMMIT, OFFSET_COMMIT, GROUP_METADATA = 0, 1, 2
 
 
 class Status(Enum):
@@ -130,7 +136,7 @@ class Shard:
 
     def _load_record(self, raw_key: bytes, raw_value: bytes | None, offset: int, producer_id: int) -> None:
         record_type, key = decode_key(raw_key)
-        if record_type in foreign.STREAMS_TYPES:
+        if record_type in STREAMS_GROUP_RECORDS:
             self._bulk.forget()
             self._replay_foreign(record_type, foreign.StreamsKey(raw_key), raw_value)
             return

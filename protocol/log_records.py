@@ -12,11 +12,50 @@ from __future__ import annotations
 
 from importlib import import_module
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kohort.protocol.errors import MalformedMessage
 
 _int16 = Struct(">h")
+
+# The types, as Kafka numbers them. Nobody else writes these numbers down.
+LEGACY_OFFSET_COMMIT: Final = 0
+OFFSET_COMMIT: Final = 1
+GROUP_METADATA: Final = 2  # a classic group
+CONSUMER_GROUP_METADATA: Final = 3
+CONSUMER_GROUP_PARTITION_METADATA: Final = 4
+CONSUMER_GROUP_MEMBER_METADATA: Final = 5
+CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA: Final = 6
+CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER: Final = 7
+CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT: Final = 8
+SHARE_GROUP_MEMBER_METADATA: Final = 10
+SHARE_GROUP_METADATA: Final = 11
+SHARE_GROUP_TARGET_ASSIGNMENT_METADATA: Final = 12
+SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER: Final = 13
+SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT: Final = 14
+SHARE_GROUP_STATE_PARTITION_METADATA: Final = 15
+CONSUMER_GROUP_REGULAR_EXPRESSION: Final = 16
+STREAMS_GROUP_METADATA: Final = 17  # of streams groups (KIP-1071) only the numbers are known, not the fields
+STREAMS_GROUP_MEMBER_METADATA: Final = 19
+STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA: Final = 20
+STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER: Final = 21
+STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT: Final = 22
+STREAMS_GROUP_TOPOLOGY: Final = 23
+
+OFFSET_COMMITS: Final = (LEGACY_OFFSET_COMMIT, OFFSET_COMMIT)
+CONSUMER_GROUP_RECORDS: Final = frozenset((
+    CONSUMER_GROUP_METADATA, CONSUMER_GROUP_PARTITION_METADATA, CONSUMER_GROUP_MEMBER_METADATA,
+    CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA, CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER,
+    CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT, CONSUMER_GROUP_REGULAR_EXPRESSION,
+))  # fmt: skip
+SHARE_GROUP_RECORDS: Final = frozenset((
+    SHARE_GROUP_METADATA, SHARE_GROUP_MEMBER_METADATA, SHARE_GROUP_TARGET_ASSIGNMENT_METADATA,
+    SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER, SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT, SHARE_GROUP_STATE_PARTITION_METADATA,
+))  # fmt: skip
+STREAMS_GROUP_RECORDS: Final = frozenset((
+    STREAMS_GROUP_METADATA, STREAMS_GROUP_MEMBER_METADATA, STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA,
+    STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER, STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT, STREAMS_GROUP_TOPOLOGY,
+))  # fmt: skip
 
 
 class RecordType(NamedTuple):
@@ -32,22 +71,22 @@ class RecordType(NamedTuple):
 RECORD_TYPES: dict[int, RecordType] = {
     kind.id: kind
     for kind in (
-        RecordType(0, "LegacyOffsetCommit", 0),
-        RecordType(1, "OffsetCommit", 4),
-        RecordType(2, "GroupMetadata", 3),
-        RecordType(3, "ConsumerGroupMetadata", 0),
-        RecordType(4, "ConsumerGroupPartitionMetadata", 0),
-        RecordType(5, "ConsumerGroupMemberMetadata", 0),
-        RecordType(6, "ConsumerGroupTargetAssignmentMetadata", 0),
-        RecordType(7, "ConsumerGroupTargetAssignmentMember", 0),
-        RecordType(8, "ConsumerGroupCurrentMemberAssignment", 0),
-        RecordType(10, "ShareGroupMemberMetadata", 0),
-        RecordType(11, "ShareGroupMetadata", 0),
-        RecordType(12, "ShareGroupTargetAssignmentMetadata", 0),
-        RecordType(13, "ShareGroupTargetAssignmentMember", 0),
-        RecordType(14, "ShareGroupCurrentMemberAssignment", 0),
-        RecordType(15, "ShareGroupStatePartitionMetadata", 0),
-        RecordType(16, "ConsumerGroupRegularExpression", 0),
+        RecordType(LEGACY_OFFSET_COMMIT, "LegacyOffsetCommit", 0),
+        RecordType(OFFSET_COMMIT, "OffsetCommit", 4),
+        RecordType(GROUP_METADATA, "GroupMetadata", 3),
+        RecordType(CONSUMER_GROUP_METADATA, "ConsumerGroupMetadata", 0),
+        RecordType(CONSUMER_GROUP_PARTITION_METADATA, "ConsumerGroupPartitionMetadata", 0),
+        RecordType(CONSUMER_GROUP_MEMBER_METADATA, "ConsumerGroupMemberMetadata", 0),
+        RecordType(CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA, "ConsumerGroupTargetAssignmentMetadata", 0),
+        RecordType(CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER, "ConsumerGroupTargetAssignmentMember", 0),
+        RecordType(CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT, "ConsumerGroupCurrentMemberAssignment", 0),
+        RecordType(SHARE_GROUP_MEMBER_METADATA, "ShareGroupMemberMetadata", 0),
+        RecordType(SHARE_GROUP_METADATA, "ShareGroupMetadata", 0),
+        RecordType(SHARE_GROUP_TARGET_ASSIGNMENT_METADATA, "ShareGroupTargetAssignmentMetadata", 0),
+        RecordType(SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER, "ShareGroupTargetAssignmentMember", 0),
+        RecordType(SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT, "ShareGroupCurrentMemberAssignment", 0),
+        RecordType(SHARE_GROUP_STATE_PARTITION_METADATA, "ShareGroupStatePartitionMetadata", 0),
+        RecordType(CONSUMER_GROUP_REGULAR_EXPRESSION, "ConsumerGroupRegularExpression", 0),
     )
 }
 
@@ -90,6 +129,12 @@ def decode_key(raw: bytes) -> tuple[int, Any]:
     if record_type not in RECORD_TYPES:
         return record_type, UnknownRecord(record_type, raw)
     return record_type, _codec(record_type).decode_key(raw, 2)
+
+
+def group_of(record_type: int, key: Any) -> str:
+    """The group that a record is about: Kafka calls the field `group` in its oldest keys, `group_id` in all others."""
+    group_id: str = key.group if record_type <= GROUP_METADATA else key.group_id
+    return group_id
 
 
 def decode_value(record_type: int, raw: bytes) -> Any:

@@ -12,6 +12,11 @@ from kohort.audit.checks.kit.check import ERROR, HISTORY, Check, Limits, Row, fi
 from kohort.audit.checks.kit.part import Part
 from kohort.audit.checks.kit.words import count
 from kohort.audit.tables import MEMBER_ASSIGNMENTS
+from kohort.protocol.log_records import (
+    CONSUMER_GROUP_MEMBER_METADATA,
+    CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER,
+    GROUP_METADATA,
+)
 
 CHECK = Check(
     "assignment_outside_subscription",
@@ -21,8 +26,6 @@ CHECK = Check(
     " subscriptions.",
     needs=(HISTORY,),
 )
-
-CLASSIC, MEMBER, TARGET = 2, 5, 7  # types of records
 
 
 def find(part: Part, _: Limits) -> Iterator[Row]:
@@ -52,7 +55,9 @@ def find(part: Part, _: Limits) -> Iterator[Row]:
 
 def _classic(members: pa.Table) -> Iterator[tuple[Row, Row]]:
     """What a member wants and what it gets stand in one record. All rows at once, since they may be many."""
-    rows = members.filter(pc.and_(pc.equal(members["record_type"], CLASSIC), members["subscribed_topics"].is_valid()))
+    rows = members.filter(
+        pc.and_(pc.equal(members["record_type"], GROUP_METADATA), members["subscribed_topics"].is_valid())
+    )
     got, wants = rows["assigned"].combine_chunks(), rows["subscribed_topics"].combine_chunks()
     topics = pa.concat_arrays([got.flatten().field("topic"), wants.flatten()]).dictionary_encode()
     codes = topics.indices.fill_null(-1).to_numpy().astype(np.int64)
@@ -67,11 +72,13 @@ def _classic(members: pa.Table) -> Iterator[tuple[Row, Row]]:
 
 def _new(members: pa.Table) -> Iterator[tuple[Row, Row]]:
     """In the new protocol these are records of their own. A pattern may match anything."""
-    rows = members.filter(pc.is_in(members["record_type"], pa.array([MEMBER, TARGET], members["record_type"].type)))
+    types = members["record_type"]
+    wanted = pa.array([CONSUMER_GROUP_MEMBER_METADATA, CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER], types.type)
+    rows = members.filter(pc.is_in(types, wanted))
     wants: dict[tuple[str, str], list[str] | None] = {}
     for row in rows.sort_by("log_offset").to_pylist():
         member = (row["group_id"], row["member_id"])
-        if row["record_type"] == MEMBER:
+        if row["record_type"] == CONSUMER_GROUP_MEMBER_METADATA:
             wants[member] = None if row["subscribed_regex"] else row["subscribed_topics"]
             continue
         topics = wants.get(member)

@@ -13,6 +13,7 @@ from kohort.audit.checks.kit.part import Part
 from kohort.audit.checks.kit.words import count
 from kohort.audit.derive.commits import codes
 from kohort.audit.tables import GROUP_GENERATIONS
+from kohort.protocol.log_records import CONSUMER_GROUP_METADATA, GROUP_METADATA, SHARE_GROUP_METADATA
 
 CHECK = Check(
     "generation_gap_or_decrease",
@@ -24,7 +25,8 @@ CHECK = Check(
     needs=(HISTORY,),
 )
 
-EPOCHS = (2, 3, 11)  # types of records that number what a group goes through
+# Types of records that number the generations or epochs of a group.
+EPOCHS = (GROUP_METADATA, CONSUMER_GROUP_METADATA, SHARE_GROUP_METADATA)
 KIND_BITS = 8
 NONE = -1
 

@@ -13,6 +13,7 @@ from kohort.audit.checks.kit.check import WARNING, Check, Limits, Row, finding
 from kohort.audit.checks.kit.part import Part
 from kohort.audit.checks.kit.words import between, count, duration
 from kohort.audit.tables import GROUP_GENERATIONS, MEMBER_ASSIGNMENTS, PARTITION_FACTS
+from kohort.protocol.log_records import CONSUMER_GROUP_MEMBER_METADATA, CONSUMER_GROUP_METADATA, GROUP_METADATA
 
 CHECK = Check(
     "orphaned_offsets",
@@ -22,8 +23,6 @@ CHECK = Check(
     " offsets (offsets.retention.minutes).",
     {"retention_hours": 7 * 24, "grace_hours": 1},
 )
-
-CLASSIC, CONSUMER, CONSUMER_MEMBER = 2, 3, 5  # types of records
 
 
 class LastState(NamedTuple):
@@ -69,7 +68,9 @@ def find(part: Part, limits: Limits) -> Iterator[Row]:
 def _last_states(part: Part) -> dict[str, LastState]:
     """Of groups that have, or had, members."""
     generations, members = part.table(GROUP_GENERATIONS.name), part.table(MEMBER_ASSIGNMENTS.name)
-    generations = generations.filter(pc.is_in(generations["record_type"], pa.array([CLASSIC, CONSUMER], pa.int32())))
+    generations = generations.filter(
+        pc.is_in(generations["record_type"], pa.array([GROUP_METADATA, CONSUMER_GROUP_METADATA], pa.int32()))
+    )
     last = {row["group_id"]: row for row in _last_of_each(generations, ["group_id"])}
     owners = {row["group_id"] for row in part.intervals.open()}
     wants = _wants(members, {row["log_offset"] for row in last.values()})
@@ -77,7 +78,7 @@ def _last_states(part: Part) -> dict[str, LastState]:
     for group_id, row in last.items():
         if row["tombstone"] or not row["generation"]:
             continue
-        has_members = row["member_count"] if row["record_type"] == CLASSIC else group_id in owners
+        has_members = row["member_count"] if row["record_type"] == GROUP_METADATA else group_id in owners
         since = None if has_members else row["state_time"] or row["record_time"]
         states[group_id] = LastState(since, wants.get(group_id, frozenset()))
     return states
@@ -92,10 +93,10 @@ def _last_of_each(rows: pa.Table, keys: list[str]) -> list[Row]:
 def _wants(members: pa.Table, generations: set[int]) -> dict[str, frozenset[str] | None]:
     """Topics by group: of the members in these records (classic), and of all who ever were (new protocol)."""
     classic = pc.and_(
-        pc.equal(members["record_type"], CLASSIC),
+        pc.equal(members["record_type"], GROUP_METADATA),
         pc.is_in(members["log_offset"], pa.array(sorted(generations), pa.int64())),
     )
-    rows = members.filter(pc.or_(classic, pc.equal(members["record_type"], CONSUMER_MEMBER)))
+    rows = members.filter(pc.or_(classic, pc.equal(members["record_type"], CONSUMER_GROUP_MEMBER_METADATA)))
     wants: dict[str, frozenset[str] | None] = {}
     for row in rows.filter(pc.invert(rows["tombstone"])).to_pylist():
         before = wants.get(row["group_id"], frozenset())

@@ -13,6 +13,7 @@ from kohort.audit.checks.kit.check import ERROR, HISTORY, PARTITION_COUNTS, Chec
 from kohort.audit.checks.kit.part import Part
 from kohort.audit.checks.kit.words import count, duration
 from kohort.audit.tables import MEMBER_ASSIGNMENTS
+from kohort.protocol.log_records import GROUP_METADATA
 
 CHECK = Check(
     "subscribed_partition_without_owner",
@@ -105,7 +106,9 @@ class _Answered(dict[str, Mapping[int, datetime | None]]):
 
 def _subscriptions(members: pa.Table, log_offsets: list[int]) -> dict[int, set[str]]:
     """Topics that members of these generations want, by log offset."""
-    of_them = pc.and_(pc.equal(members["record_type"], 2), pc.is_in(members["log_offset"], pa.array(log_offsets)))
+    of_them = pc.and_(
+        pc.equal(members["record_type"], GROUP_METADATA), pc.is_in(members["log_offset"], pa.array(log_offsets))
+    )
     wanted: dict[int, set[str]] = {}
     rows = members.filter(of_them)
     for offset, topics in zip(rows["log_offset"].to_pylist(), rows["subscribed_topics"].to_pylist(), strict=True):

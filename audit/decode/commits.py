@@ -31,6 +31,7 @@ from kohort.audit.decode.vector import (
     uvarints,
     windows,
 )
+from kohort.protocol.log_records import OFFSET_COMMIT
 from kohort.protocol.record_batch import Headers
 from kohort.protocol.wire import NO_UUID
 
@@ -85,7 +86,8 @@ def decode(records: Records) -> tuple[Commits, Array]:
     name, names, good = _names(records)
     partition = integers_at(buffer, records.key + records.key_size - 4, ">i4")
     values, fine = _values(records)
-    good &= fine & ((values.version <= 0) | (int16_at(buffer, records.key) == 1))  # type 0 has one version only
+    has_versions = int16_at(buffer, records.key) == OFFSET_COMMIT  # the legacy type has version 0 alone
+    good &= fine & ((values.version <= 0) | has_versions)
     metadata, metadata_texts, fine = _metadata(records, values, good)
     good &= fine
     topic_id, topic_ids = _topic_ids(records, values, name, good)

@@ -13,7 +13,7 @@ from kohort.audit.decode import files
 from kohort.audit.decode.folders import LogFolder
 from kohort.coordinator.partitioner import partition_of
 from kohort.protocol.errors import MalformedMessage
-from kohort.protocol.log_records import UnknownRecord, decode_key
+from kohort.protocol.log_records import UnknownRecord, decode_key, group_of
 from kohort.protocol.record_batch import parse_header, read_records
 
 KAFKAS_DEFAULT = 50
@@ -56,8 +56,7 @@ def _first_group_in(folder: LogFolder) -> str | None:
                     break
                 record_type, key = decode_key(record.key)
                 if not isinstance(key, UnknownRecord):
-                    group_id: str = key.group if record_type in (0, 1, 2) else key.group_id
-                    return group_id
+                    return group_of(record_type, key)
         except MalformedMessage:
             continue
     return None

@@ -13,7 +13,25 @@ from kohort.audit.decode.classic import SPLIT_VERSION, ClassicMembers, Generatio
 from kohort.audit.decode.consumer_protocol import assignment_of, joined, subscription_of
 from kohort.audit.decode.schemas import micros, schema, uuid_text
 from kohort.protocol.errors import MalformedMessage
-from kohort.protocol.log_records import RECORD_TYPES, UnknownRecord, decode_key, decode_value
+from kohort.protocol.log_records import (
+    CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT,
+    CONSUMER_GROUP_MEMBER_METADATA,
+    CONSUMER_GROUP_METADATA,
+    CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER,
+    CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA,
+    GROUP_METADATA,
+    OFFSET_COMMITS,
+    RECORD_TYPES,
+    SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT,
+    SHARE_GROUP_MEMBER_METADATA,
+    SHARE_GROUP_METADATA,
+    SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER,
+    SHARE_GROUP_TARGET_ASSIGNMENT_METADATA,
+    UnknownRecord,
+    decode_key,
+    decode_value,
+    group_of,
+)
 from kohort.protocol.messages.log_consumer_group_member_metadata import ClassicMemberMetadata
 from kohort.protocol.record_batch import Headers
 from kohort.protocol.record_json import as_json, key_and_value, to_text
@@ -21,9 +39,22 @@ from kohort.protocol.wire import NO_UUID
 
 Row: TypeAlias = tuple[Any, ...]
 
-COMMIT_TYPES = (0, 1)
-GENERATION_TYPES = {2: "classic", 3: "consumer", 6: "consumer", 11: "share", 12: "share"}
-MEMBER_TYPES = {5: "consumer", 7: "consumer", 8: "consumer", 10: "share", 13: "share", 14: "share"}
+GENERATION_TYPES = {
+    GROUP_METADATA: "classic",
+    CONSUMER_GROUP_METADATA: "consumer",
+    CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA: "consumer",
+    SHARE_GROUP_METADATA: "share",
+    SHARE_GROUP_TARGET_ASSIGNMENT_METADATA: "share",
+}
+MEMBER_TYPES = {
+    CONSUMER_GROUP_MEMBER_METADATA: "consumer",
+    CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER: "consumer",
+    CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT: "consumer",
+    SHARE_GROUP_MEMBER_METADATA: "share",
+    SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER: "share",
+    SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT: "share",
+}
+TARGET_EPOCHS = (CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA, SHARE_GROUP_TARGET_ASSIGNMENT_METADATA)
 
 
 class RawRecord(NamedTuple):
@@ -66,7 +97,7 @@ class Rows:
                 detail = f"record type {key.type}, which a newer Kafka has introduced"
                 self._other(record, record_type, None, "unknown", detail)
                 return
-            group_id = key.group if record_type in (0, 1, 2) else key.group_id
+            group_id = group_of(record_type, key)
             value = None if record.value is None else self._decode_value(record_type, record.value)
             self._known(record, record_type, key, value)
         except MalformedMessage as problem:
@@ -75,14 +106,14 @@ class Rows:
             self._other(record, record_type, group_id, "undecodable", detail)
 
     def _decode_value(self, record_type: int, raw: bytes) -> Any:
-        if record_type == 2 and self._quick is not None and _version(raw) == SPLIT_VERSION:
+        if record_type == GROUP_METADATA and self._quick is not None and _version(raw) == SPLIT_VERSION:
             generation = split_generation(raw)
             if generation is not None:
                 return generation
         return decode_value(record_type, raw)
 
     def _known(self, record: RawRecord, record_type: int, key: Any, value: Any) -> None:
-        if record_type in COMMIT_TYPES:
+        if record_type in OFFSET_COMMITS:
             self._commit(record, record_type, key, value)
         elif record_type in GENERATION_TYPES:
             self._generation(record, record_type, key, value)
@@ -122,17 +153,17 @@ class Rows:
 
     def _generation(self, record: RawRecord, record_type: int, key: Any, value: Any) -> None:
         kind = GENERATION_TYPES[record_type]
-        group_id = key.group if record_type == 2 else key.group_id
+        group_id = group_of(record_type, key)
         told: Row = (None,) * 6
         rest = None
-        if value is not None and record_type == 2:
+        if value is not None and record_type == GROUP_METADATA:
             told = (
                 value.generation, value.protocol_type, value.protocol, value.leader,
                 micros(value.current_state_timestamp), len(value.members),
             )  # fmt: skip
             self._classic_members(record, group_id, value)
         elif value is not None:
-            told = (value.assignment_epoch if record_type in (6, 12) else value.epoch, *(None,) * 5)
+            told = (value.assignment_epoch if record_type in TARGET_EPOCHS else value.epoch, *(None,) * 5)
             rest = _rest(value, ("epoch", "assignmentEpoch"))
         self.group_generations.append(
             (

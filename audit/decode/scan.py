@@ -25,6 +25,7 @@ from kohort.audit.decode.transactions import STATES, Transactions
 from kohort.audit.decode.vector import Array, int16_at
 from kohort.audit.decode.wanted import Wanted
 from kohort.audit.tables import MAX_MS
+from kohort.protocol.log_records import LEGACY_OFFSET_COMMIT, OFFSET_COMMIT
 
 ROWS_PER_BATCH = 20_000
 WITH_COMMITS = {"offset_commits", "other_records"}  # the latter for those that cannot be read
@@ -90,7 +91,7 @@ class _Scan:
     def _part(self, part: _Part) -> Batches:
         records = part.records
         key_type = int16_at(records.buffer, records.key)
-        one_by_one = (records.key_size < 2) | ((key_type != 1) & (key_type != 0))
+        one_by_one = (records.key_size < 2) | ((key_type != OFFSET_COMMIT) & (key_type != LEGACY_OFFSET_COMMIT))
         places = np.flatnonzero(~one_by_one)
         if not self._tables & WITH_OTHERS:
             one_by_one[:] = False

@@ -17,6 +17,11 @@ from kohort.audit.decode.schemas import uuid_text
 from kohort.audit.decode.segments import load_segments
 from kohort.audit.decode.split import Records, blocks
 from kohort.audit.decode.vector import int16_at
+from kohort.protocol.log_records import (
+    CONSUMER_GROUP_PARTITION_METADATA,
+    OFFSET_COMMIT,
+    SHARE_GROUP_STATE_PARTITION_METADATA,
+)
 from kohort.storage.layout import (
     PARTITION_METADATA_FILE,
     CorruptCheckpoint,
@@ -24,7 +29,7 @@ from kohort.storage.layout import (
     parse_partition_metadata,
 )
 
-METADATA_TYPES = (4, 15)
+METADATA_TYPES = (CONSUMER_GROUP_PARTITION_METADATA, SHARE_GROUP_STATE_PARTITION_METADATA)
 
 _known: dict[str, dict[str, str]] = {}  # folder -> id -> name
 _searched: dict[tuple[str, str], int] = {}  # (folder, id) -> the log offset up to which it was not to be found
@@ -62,7 +67,7 @@ def _in_log(folder: LogFolder, start: int) -> Iterator[dict[str, str]]:
 def topics_in(records: Records) -> dict[str, str]:
     """Ids and names that are together in some record."""
     types = np.where(records.key_size >= 2, int16_at(records.buffer, records.key), -1)
-    found, _ = commits.decode(records.pick(types == 1))
+    found, _ = commits.decode(records.pick(types == OFFSET_COMMIT))
     rows = Rows()
     for number in np.flatnonzero(np.isin(types, METADATA_TYPES)).tolist():
         key, value = records.key_bytes(number), records.value_bytes(number)

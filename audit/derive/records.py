@@ -9,17 +9,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kohort.audit.derive.commits import paired
+from kohort.protocol.log_records import (
+    CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT,
+    CONSUMER_GROUP_MEMBER_METADATA,
+    CONSUMER_GROUP_METADATA,
+    CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER,
+    CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA,
+    GROUP_METADATA,
+)
 
 Place = tuple[str, int]
 
-CLASSIC_GENERATION, GROUP_EPOCH, MEMBER, TARGET_EPOCH, TARGET, CURRENT = 2, 3, 5, 6, 7, 8  # types of keys
+# Shorter names for the types of records that tell a group's history.
+CLASSIC_GENERATION: Final = GROUP_METADATA
+GROUP_EPOCH: Final = CONSUMER_GROUP_METADATA
+MEMBER: Final = CONSUMER_GROUP_MEMBER_METADATA
+TARGET_EPOCH: Final = CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA
+TARGET: Final = CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER
+CURRENT: Final = CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT
 CLASSIC, CONSUMER = "classic", "consumer"
 WALKED = (CLASSIC, CONSUMER)
 

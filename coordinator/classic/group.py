@@ -14,10 +14,10 @@ from kohort.coordinator.classic.state import ALLOWED_FROM, EMPTY, PREPARING_REBA
 from kohort.coordinator.outcome import Record
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.errors import MalformedMessage
+from kohort.protocol.log_records import GROUP_METADATA
 from kohort.protocol.messages.consumer_protocol import decode_subscription
 from kohort.protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 
-GROUP_METADATA = 2
 CONSUMER = "consumer"
 VERSION_BYTES = 2  # in front of a subscription
 

@@ -11,16 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kohort.coordinator.classic.group import CONSUMER, GROUP_METADATA, ClassicGroup
+from kohort.coordinator.classic.group import CONSUMER, ClassicGroup
 from kohort.coordinator.classic.state import EMPTY, STABLE
 from kohort.coordinator.offsets.store import NO_EXPIRY, CommittedOffset, Place
 from kohort.coordinator.outcome import Outcome, Record
 from kohort.coordinator.shard_state import ShardState
+from kohort.protocol.log_records import GROUP_METADATA, OFFSET_COMMIT
 from kohort.protocol.messages.log_group_metadata import GroupMetadataKey
 from kohort.protocol.messages.log_offset_commit import OffsetCommitKey
 from kohort.protocol.wire import NO_UUID
-
-OFFSET_COMMIT = 1
 
 
 def offset_tombstone(group_id: str, topic: str, partition: int) -> Record:

@@ -20,6 +20,7 @@ from kohort.coordinator.offsets.answers import merged
 from kohort.coordinator.outcome import Call, CommitRecords, Headers, Outcome, Record
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.log_records import OFFSET_COMMIT
 from kohort.protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
 from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -31,7 +32,6 @@ from kohort.protocol.messages.offset_commit import (
 )
 from kohort.protocol.record_batch import encode_headers
 
-OFFSET_COMMIT = 1
 WITH_EXPIRY_VERSION = 1  # of the record's value
 NO_RETENTION = -1
 FOREVER = 2**63 - 1

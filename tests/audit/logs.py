@@ -24,7 +24,7 @@ from pathlib import Path
 from kohort.coordinator.outcome import Record
 from kohort.coordinator.partitioner import partition_of
 from kohort.coordinator.record_codec import batches
-from kohort.protocol.log_records import encode_key, encode_value
+from kohort.protocol.log_records import GROUP_METADATA, OFFSET_COMMIT, encode_key, encode_value
 from kohort.protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -45,7 +45,6 @@ from kohort.storage.segment import Segment
 START = 1_790_000_000_000  # some day, in ms
 TOPIC = "__consumer_offsets"
 LOG_PARTITIONS = 50
-OFFSET_COMMIT, GROUP_METADATA = 1, 2
 STEP_MS = 1_000
 
 

@@ -5,6 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from kohort.coordinator.outcome import Record
+from kohort.protocol.log_records import (
+    CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT,
+    CONSUMER_GROUP_MEMBER_METADATA,
+    CONSUMER_GROUP_METADATA,
+    CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER,
+    CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA,
+)
 from kohort.protocol.messages import log_consumer_group_current_member_assignment as current
 from kohort.protocol.messages import log_consumer_group_member_metadata as member
 from kohort.protocol.messages import log_consumer_group_metadata as group
@@ -12,7 +19,6 @@ from kohort.protocol.messages import log_consumer_group_target_assignment_member
 from kohort.protocol.messages import log_consumer_group_target_assignment_metadata as target_epoch
 from tests.audit.logs import Group, by_topic, parse, topic_id
 
-EPOCH, MEMBER, TARGET_EPOCH, TARGET, CURRENT = 3, 5, 6, 7, 8
 STABLE = 0
 
 
@@ -26,21 +32,31 @@ def new_epoch(
     topics = subscribed or sorted({parse(one)[0] for some in assigned.values() for one in some})
     name = its.group_id
     records = [
-        Record(MEMBER, member.ConsumerGroupMemberMetadataKey(name, who), _member(who, topics, instances or {}))
+        Record(
+            CONSUMER_GROUP_MEMBER_METADATA,
+            member.ConsumerGroupMemberMetadataKey(name, who),
+            _member(who, topics, instances or {}),
+        )
         for who in (assigned if joined is None else joined)
     ]
-    records.append(Record(EPOCH, group.ConsumerGroupMetadataKey(name), group.ConsumerGroupMetadataValue(its.number, 1)))
+    records.append(
+        Record(
+            CONSUMER_GROUP_METADATA,
+            group.ConsumerGroupMetadataKey(name),
+            group.ConsumerGroupMetadataValue(its.number, 1),
+        )
+    )
     for who, partitions in assigned.items():
         wanted = [target.TopicPartition(topic_id(topic), numbers) for topic, numbers in by_topic(partitions)]
         records.append(
             Record(
-                TARGET, target.ConsumerGroupTargetAssignmentMemberKey(name, who),
+                CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER, target.ConsumerGroupTargetAssignmentMemberKey(name, who),
                 target.ConsumerGroupTargetAssignmentMemberValue(wanted),
             )
         )  # fmt: skip
     records.append(
         Record(
-            TARGET_EPOCH, target_epoch.ConsumerGroupTargetAssignmentMetadataKey(name),
+            CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA, target_epoch.ConsumerGroupTargetAssignmentMetadataKey(name),
             target_epoch.ConsumerGroupTargetAssignmentMetadataValue(its.number, its.now),
         )
     )  # fmt: skip
@@ -59,9 +75,11 @@ def new_member_left(its: Group, who: str) -> int:
     """Tombstones in the order that Kafka asks for."""
     name = its.group_id
     return its.append(
-        Record(CURRENT, current.ConsumerGroupCurrentMemberAssignmentKey(name, who), None),
-        Record(TARGET, target.ConsumerGroupTargetAssignmentMemberKey(name, who), None),
-        Record(MEMBER, member.ConsumerGroupMemberMetadataKey(name, who), None),
+        Record(
+            CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT, current.ConsumerGroupCurrentMemberAssignmentKey(name, who), None
+        ),
+        Record(CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER, target.ConsumerGroupTargetAssignmentMemberKey(name, who), None),
+        Record(CONSUMER_GROUP_MEMBER_METADATA, member.ConsumerGroupMemberMetadataKey(name, who), None),
     )
 
 
@@ -69,8 +87,10 @@ def new_group_deleted(its: Group) -> int:
     """An empty group goes."""
     name = its.group_id
     return its.append(
-        Record(TARGET_EPOCH, target_epoch.ConsumerGroupTargetAssignmentMetadataKey(name), None),
-        Record(EPOCH, group.ConsumerGroupMetadataKey(name), None),
+        Record(
+            CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA, target_epoch.ConsumerGroupTargetAssignmentMetadataKey(name), None
+        ),
+        Record(CONSUMER_GROUP_METADATA, group.ConsumerGroupMetadataKey(name), None),
     )
 
 
@@ -90,4 +110,6 @@ def _current(
         ]
 
     value = current.ConsumerGroupCurrentMemberAssignmentValue(epoch, before, state, pack(has), pack(revoking))
-    return Record(CURRENT, current.ConsumerGroupCurrentMemberAssignmentKey(name, who), value)
+    return Record(
+        CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT, current.ConsumerGroupCurrentMemberAssignmentKey(name, who), value
+    )

@@ -23,6 +23,7 @@ from kohort.protocol.codec import request_encoder, response_decoder
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.frames import framed
 from kohort.protocol.headers import read_response_header, request_header
+from kohort.protocol.log_records import OFFSET_COMMIT
 from kohort.protocol.messages.delete_topics import DeleteTopicsRequest
 from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -72,7 +73,7 @@ def test_records_that_cannot_be_packed_fail_their_shard_and_no_other(box: Broker
     assert shard_of(box, "bad") is not shard_of(box, "other")
     waiting = send_commit(box, "bad")
     too_large = OffsetCommitValue(2**63, -1, "", 0)
-    out = Outcome([Record(1, OffsetCommitKey("bad", "t", 0), too_large)])
+    out = Outcome([Record(OFFSET_COMMIT, OffsetCommitKey("bad", "t", 0), too_large)])
     box.broker.coordinator.commit(shard_of(box, "bad"), out)
     other = send_commit(box, "other")
     box.pass_time()

@@ -7,7 +7,15 @@ import pytest
 
 from kohort.coordinator.shard import Shard
 from kohort.coordinator.shard_state import ShardState
-from kohort.protocol.log_records import decode_key, decode_value, encode_key, encode_value
+from kohort.protocol.log_records import (
+    GROUP_METADATA,
+    LEGACY_OFFSET_COMMIT,
+    OFFSET_COMMIT,
+    decode_key,
+    decode_value,
+    encode_key,
+    encode_value,
+)
 from kohort.protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue
 from kohort.protocol.messages.log_legacy_offset_commit import LegacyOffsetCommitKey, LegacyOffsetCommitValue
 from kohort.protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
@@ -21,28 +29,34 @@ PRODUCERS = (7, 8)
 def a_record(random: Random) -> Row:
     group, topic = random.choice(("g", "h", "gh")), random.choice(("t", "u", "tu", ""))
     partition = random.choice((0, 1, 255, 2**31 - 1, -1))
-    key = encode_key(1, OffsetCommitKey(group, topic, partition))
+    key = encode_key(OFFSET_COMMIT, OffsetCommitKey(group, topic, partition))
     offset = random.randrange(-5, 1_000)
     topic_id = random.choice((bytes(16), b"a" * 16, b"b" * 16))
     match random.choices(
         ("plain", "metadata", "v1", "v3", "tombstone", "legacy", "group", "gone"), [20, 3, 2, 2, 4, 1, 2, 2]
     )[0]:
         case "plain":
-            return key, encode_value(1, OffsetCommitValue(offset, random.randrange(-1, 3), "", START, -1, topic_id))
+            return key, encode_value(
+                OFFSET_COMMIT, OffsetCommitValue(offset, random.randrange(-1, 3), "", START, -1, topic_id)
+            )
         case "metadata":
-            return key, encode_value(1, OffsetCommitValue(offset, -1, random.choice("xyé") * 3, START, -1, topic_id))
+            return key, encode_value(
+                OFFSET_COMMIT, OffsetCommitValue(offset, -1, random.choice("xyé") * 3, START, -1, topic_id)
+            )
         case "v1":
-            return key, encode_value(1, OffsetCommitValue(offset, -1, "", START, START + 5), 1)
+            return key, encode_value(OFFSET_COMMIT, OffsetCommitValue(offset, -1, "", START, START + 5), 1)
         case "v3":
-            return key, encode_value(1, OffsetCommitValue(offset, 2, "", START), 3)
+            return key, encode_value(OFFSET_COMMIT, OffsetCommitValue(offset, 2, "", START), 3)
         case "tombstone":
             return key, None
         case "legacy":
-            value = encode_value(0, LegacyOffsetCommitValue(offset, "old", START))
-            return encode_key(0, LegacyOffsetCommitKey(group, topic, partition)), value
+            value = encode_value(LEGACY_OFFSET_COMMIT, LegacyOffsetCommitValue(offset, "old", START))
+            return encode_key(LEGACY_OFFSET_COMMIT, LegacyOffsetCommitKey(group, topic, partition)), value
         case "group":
-            return encode_key(2, GroupMetadataKey(group)), encode_value(2, GroupMetadataValue("", 0, None, None, START))
-    return encode_key(2, GroupMetadataKey(group)), None
+            return encode_key(GROUP_METADATA, GroupMetadataKey(group)), encode_value(
+                GROUP_METADATA, GroupMetadataValue("", 0, None, None, START)
+            )
+    return encode_key(GROUP_METADATA, GroupMetadataKey(group)), None
 
 
 def a_log(random: Random) -> Iterator[bytes]:
@@ -60,7 +74,10 @@ def a_log(random: Random) -> Iterator[bytes]:
             rows = [a_record(random) for _ in range(random.randint(1, 8))]
             if transactional:
                 rows = [row for row in rows if row[1] is not None and row[0][:2] == b"\x00\x01"] or [
-                    (encode_key(1, OffsetCommitKey("g", "t", 0)), encode_value(1, OffsetCommitValue(1, -1, "", START)))
+                    (
+                        encode_key(OFFSET_COMMIT, OffsetCommitKey("g", "t", 0)),
+                        encode_value(OFFSET_COMMIT, OffsetCommitValue(1, -1, "", START)),
+                    )
                 ]
             batch = build_batch(
                 rows, timestamp=START, base_offset=end, transactional=transactional,

@@ -7,7 +7,7 @@ import pytest
 
 from kohort.coordinator.partitioner import partition_of
 from kohort.protocol.error_codes import ErrorCode
-from kohort.protocol.log_records import encode_value
+from kohort.protocol.log_records import OFFSET_COMMIT, encode_value
 from kohort.protocol.messages.log_offset_commit import OffsetCommitValue
 from kohort.protocol.record_batch import build_batch
 from tests.coordinator.members import Member, commit, delete_offsets, errors_of, fetch, stable
@@ -109,7 +109,7 @@ def test_a_streams_group_is_kept_too() -> None:
 
 
 def offset_value(offset: int) -> bytes:
-    return encode_value(1, OffsetCommitValue(offset, -1, "", START))
+    return encode_value(OFFSET_COMMIT, OffsetCommitValue(offset, -1, "", START))
 
 
 def test_an_empty_consumer_group_is_deleted_with_all_its_records(host: Host) -> None:

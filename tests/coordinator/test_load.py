@@ -8,7 +8,7 @@ import pytest
 from kohort.coordinator.shard import Status
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.errors import MalformedMessage
-from kohort.protocol.log_records import encode_key, encode_value
+from kohort.protocol.log_records import GROUP_METADATA, LEGACY_OFFSET_COMMIT, encode_key, encode_value
 from kohort.protocol.messages.delete_groups import DeleteGroupsRequest
 from kohort.protocol.messages.describe_groups import DescribeGroupsRequest
 from kohort.protocol.messages.list_groups import ListGroupsRequest
@@ -43,7 +43,9 @@ def host_with(*records: tuple[bytes, bytes | None], group_id: str = "g") -> Host
 
 
 def group_record(value: GroupMetadataValue | None, version: int = 3) -> tuple[bytes, bytes | None]:
-    return encode_key(2, GroupMetadataKey("g")), None if value is None else encode_value(2, value, version)
+    return encode_key(GROUP_METADATA, GroupMetadataKey("g")), None if value is None else encode_value(
+        GROUP_METADATA, value, version
+    )
 
 
 def a_value(*members: MemberMetadata, generation: int = 4, protocol: str = "range") -> GroupMetadataValue:
@@ -207,10 +209,10 @@ def test_an_offset_of_an_unknown_group_makes_a_simple_group() -> None:
 
 
 def test_offsets_from_before_kafka_0_9_are_read() -> None:
-    key = encode_key(0, LegacyOffsetCommitKey("g", "orders", 2))
-    host = host_with((key, encode_value(0, LegacyOffsetCommitValue(22, "old", START))))
+    key = encode_key(LEGACY_OFFSET_COMMIT, LegacyOffsetCommitKey("g", "orders", 2))
+    host = host_with((key, encode_value(LEGACY_OFFSET_COMMIT, LegacyOffsetCommitValue(22, "old", START))))
     assert fetch(host, "g") == {("orders", 2): 22}
-    host = host_with((key, encode_value(0, LegacyOffsetCommitValue(22, "old", START))), (key, None))
+    host = host_with((key, encode_value(LEGACY_OFFSET_COMMIT, LegacyOffsetCommitValue(22, "old", START))), (key, None))
     assert fetch(host, "g") == {}
 
 
@@ -232,7 +234,7 @@ def test_records_of_unknown_types_are_passed_over() -> None:
 
 def test_a_record_that_cannot_be_read_fails_the_load() -> None:
     with pytest.raises(MalformedMessage):
-        host_with((encode_key(2, GroupMetadataKey("g")), b"\x00\x09from the future"))
+        host_with((encode_key(GROUP_METADATA, GroupMetadataKey("g")), b"\x00\x09from the future"))
 
 
 def test_new_records_go_behind_what_was_loaded() -> None:

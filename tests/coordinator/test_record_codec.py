@@ -8,6 +8,7 @@ import pytest
 
 from kohort.coordinator.outcome import CommitRecords, Headers, Record
 from kohort.coordinator.record_codec import MAX_BATCH_BYTES, batches
+from kohort.protocol.log_records import GROUP_METADATA
 from kohort.protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue
 from kohort.protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
 from kohort.protocol.messages.offset_commit import OffsetCommitRequestPartition
@@ -67,7 +68,7 @@ def test_quick_ways_give_the_bytes_of_the_generated_codecs(seed: int) -> None:
         quick.append(commit)
         slow += plain(commit)
         if rng.random() < 0.3:
-            other = Record(2, GroupMetadataKey("g"), GroupMetadataValue("consumer", 3), ((b"h", None),))
+            other = Record(GROUP_METADATA, GroupMetadataKey("g"), GroupMetadataValue("consumer", 3), ((b"h", None),))
             quick.append(other)
             slow.append(other)
     assert batches(quick, 17, NOW) == batches(slow, 17, NOW)

@@ -6,7 +6,7 @@ from kohort.coordinator.classic.group import empty_group_record
 from kohort.coordinator.offsets.offset_commit import offset_commit
 from kohort.coordinator.outcome import Outcome, Record
 from kohort.protocol.api_keys import ApiKey
-from kohort.protocol.log_records import decode_value, encode_key, encode_value
+from kohort.protocol.log_records import GROUP_METADATA, OFFSET_COMMIT, decode_value, encode_key, encode_value
 from kohort.protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue
 from kohort.protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
 from kohort.protocol.messages.offset_commit import (
@@ -112,9 +112,9 @@ def joined_again(host: Host, member: Member) -> list[Member]:
 
 @pytest.mark.parametrize("raw", [NEVER_JOINED, EMPTIED], ids=["never joined", "emptied"])
 def test_group_values_of_kafka_are_read_and_written_alike(raw: bytes) -> None:
-    value: GroupMetadataValue = decode_value(2, raw)
-    assert encode_value(2, value) == raw
-    record = Record(2, GroupMetadataKey("g"), value)
+    value: GroupMetadataValue = decode_value(GROUP_METADATA, raw)
+    assert encode_value(GROUP_METADATA, value) == raw
+    record = Record(GROUP_METADATA, GroupMetadataKey("g"), value)
     host = Host()
     shard = host.shard_of("g")
     shard.commit(Outcome([record]))
@@ -122,12 +122,12 @@ def test_group_values_of_kafka_are_read_and_written_alike(raw: bytes) -> None:
 
 
 def test_offset_values_of_kafka_are_read_and_written_alike() -> None:
-    expiring: OffsetCommitValue = decode_value(1, WITH_EXPIRY)
+    expiring: OffsetCommitValue = decode_value(OFFSET_COMMIT, WITH_EXPIRY)
     assert (expiring.offset, expiring.metadata, expiring.expire_timestamp) == (9, "m", 0x01A1E1CB4EE0)
-    assert encode_value(1, expiring, 1) == WITH_EXPIRY
-    pending: OffsetCommitValue = decode_value(1, TRANSACTIONAL)
+    assert encode_value(OFFSET_COMMIT, expiring, 1) == WITH_EXPIRY
+    pending: OffsetCommitValue = decode_value(OFFSET_COMMIT, TRANSACTIONAL)
     assert (pending.offset, pending.metadata) == (200, "tm")
-    assert encode_value(1, pending) == TRANSACTIONAL
+    assert encode_value(OFFSET_COMMIT, pending) == TRANSACTIONAL
 
 
 def test_a_commit_with_a_retention_time_has_kafkas_bytes() -> None:
@@ -138,10 +138,10 @@ def test_a_commit_with_a_retention_time_has_kafkas_bytes() -> None:
 
 
 def test_keys_are_the_type_and_its_fields() -> None:
-    assert encode_key(1, OffsetCommitKey("orders", "t3", 0)) == bytes.fromhex(
+    assert encode_key(OFFSET_COMMIT, OffsetCommitKey("orders", "t3", 0)) == bytes.fromhex(
         "0001 0006 6f7264657273 0002 7433 00000000"
     )
-    assert encode_key(2, GroupMetadataKey("orders")) == bytes.fromhex("0002 0006 6f7264657273")
+    assert encode_key(GROUP_METADATA, GroupMetadataKey("orders")) == bytes.fromhex("0002 0006 6f7264657273")
 
 
 # --- what is written when

@@ -3,7 +3,7 @@
 import pytest
 
 from kohort.protocol.error_codes import ErrorCode
-from kohort.protocol.log_records import encode_key, encode_value
+from kohort.protocol.log_records import GROUP_METADATA, OFFSET_COMMIT, encode_key, encode_value
 from kohort.protocol.messages.log_group_metadata import GroupMetadataKey
 from kohort.protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
 from kohort.protocol.record_batch import build_batch, build_marker
@@ -26,9 +26,9 @@ class Log:
 
     def offset(self, offset: int | None, producer_id: int = -1, place: tuple[str, int] = PLACE) -> "Log":
         """`offset` None: a tombstone."""
-        value = None if offset is None else encode_value(1, OffsetCommitValue(offset, -1, "", START))
+        value = None if offset is None else encode_value(OFFSET_COMMIT, OffsetCommitValue(offset, -1, "", START))
         batch = build_batch(
-            [(encode_key(1, OffsetCommitKey("g", *place)), value)], timestamp=START, base_offset=self._end,
+            [(encode_key(OFFSET_COMMIT, OffsetCommitKey("g", *place)), value)], timestamp=START, base_offset=self._end,
             producer_id=producer_id, producer_epoch=0 if producer_id >= 0 else -1, base_sequence=0,
             transactional=producer_id >= 0,
         )  # fmt: skip
@@ -188,7 +188,7 @@ def test_a_live_commit_after_the_pending_one_wins_too() -> None:
 def test_a_group_tombstone_in_the_log_does_not_matter_to_a_commit_after_it() -> None:
     log = Log().offset(100).offset(None)
     log._batches.append(
-        build_batch([(encode_key(2, GroupMetadataKey("g")), None)], timestamp=START, base_offset=log._end)
+        build_batch([(encode_key(GROUP_METADATA, GroupMetadataKey("g")), None)], timestamp=START, base_offset=log._end)
     )
     host = log.offset(200, 7).marker(True, 7).loaded()
     assert fetch(host, "g") == {PLACE: 200}

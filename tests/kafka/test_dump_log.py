@@ -18,7 +18,15 @@ from pathlib import Path
 import pytest
 
 from kohort.broker.dump import dump
-from kohort.protocol.log_records import RECORD_TYPES, decode_key, decode_value, encode_key, encode_value
+from kohort.protocol.log_records import (
+    GROUP_METADATA,
+    OFFSET_COMMIT,
+    RECORD_TYPES,
+    decode_key,
+    decode_value,
+    encode_key,
+    encode_value,
+)
 from kohort.protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -119,12 +127,16 @@ def generation_of_consumers() -> list[NewRecord]:
         )  # fmt: skip
     members.append(MemberMetadata("nonsense", "static", "c", "/::1", 1, 2, b"\x00\x00\xff", b""))
     value = GroupMetadataValue("consumer", 7, "range", "consumer-0", NOW, members)
-    return [(encode_key(2, GroupMetadataKey("orders")), encode_value(2, value), HEADERS)]
+    return [(encode_key(GROUP_METADATA, GroupMetadataKey("orders")), encode_value(GROUP_METADATA, value), HEADERS)]
 
 
 def commit(offset: int, partition: int = 0) -> NewRecord:
-    key = encode_key(1, OffsetCommitKey("orders", "payments", partition))
-    return key, encode_value(1, OffsetCommitValue(offset, -1, "é\x1f\x7f", NOW, topic_id=bytes(range(16)))), HEADERS
+    key = encode_key(OFFSET_COMMIT, OffsetCommitKey("orders", "payments", partition))
+    return (
+        key,
+        encode_value(OFFSET_COMMIT, OffsetCommitValue(offset, -1, "é\x1f\x7f", NOW, topic_id=bytes(range(16)))),
+        HEADERS,
+    )
 
 
 def batches(rng: random.Random) -> Iterator[bytes]:

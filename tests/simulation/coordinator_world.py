@@ -27,10 +27,10 @@ from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
 from kohort.coordinator.outcome import Record
 from kohort.coordinator.runtime import Runtime
-from kohort.coordinator.shard import GROUP_METADATA, Shard, Status
+from kohort.coordinator.shard import Shard, Status
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.api_keys import ApiKey
-from kohort.protocol.log_records import decode_key
+from kohort.protocol.log_records import GROUP_METADATA, decode_key
 from kohort.protocol.record_batch import read_records
 from kohort.protocol.subscription import read_assignment
 from tests.coordinator.members import fetched, subscription

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.log_records import OFFSET_COMMIT
 from kohort.protocol.messages.consumer_protocol import ConsumerProtocolAssignment
 from kohort.protocol.messages.consumer_protocol import TopicPartition as AssignedTopic
 from kohort.protocol.subscription import pack_assignment, read_assignment
@@ -191,7 +192,7 @@ class Scene:
         return call.error.name
 
     def _record(self, kind: int, key: Any, value: Any) -> str:
-        if kind == 1:
+        if kind == OFFSET_COMMIT:
             return f"{key.topic}-{key.partition} " + ("is forgotten" if value is None else f"at {value.offset}")
         if value is None:
             return "the group is gone"

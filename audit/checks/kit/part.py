@@ -27,6 +27,7 @@ from kohort.audit.tables import (
     PARTITION_FACTS,
     REBALANCES,
 )
+from kohort.protocol.log_records import CONSUMER_GROUP_METADATA, GROUP_METADATA
 
 # What is read of each table. offset_commits is not: commit_steps says more.
 COLUMNS: Mapping[str, tuple[str, ...]] = {
@@ -141,8 +142,10 @@ class Part:
     def _ends_of_groups(self) -> list[Row]:
         """Records that say that a group has no members any more."""
         rows = self.table(GROUP_GENERATIONS.name)
-        empty = pc.and_(pc.equal(rows["record_type"], 2), pc.equal(pc.fill_null(rows["member_count"], 0), 0))
-        gone = pc.and_(pc.equal(rows["record_type"], 3), rows["tombstone"])
+        empty = pc.and_(
+            pc.equal(rows["record_type"], GROUP_METADATA), pc.equal(pc.fill_null(rows["member_count"], 0), 0)
+        )
+        gone = pc.and_(pc.equal(rows["record_type"], CONSUMER_GROUP_METADATA), rows["tombstone"])
         ends = rows.filter(pc.or_(empty, gone)).select(["group_id", "log_offset", "record_time"])
         made: list[Row] = ends.rename_columns(["group_id", "log_offset", "time"]).to_pylist()
         return made

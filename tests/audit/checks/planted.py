@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kohort.audit.checks.kit.check import CRITICAL, ERROR, INFO, WARNING
-from kohort.protocol.log_records import encode_key
+from kohort.protocol.log_records import OFFSET_COMMIT, encode_key
 from kohort.protocol.messages.log_offset_commit import OffsetCommitKey
 from tests.audit.logs import Group, topic_id
 from tests.audit.new_groups import new_epoch
@@ -361,7 +361,7 @@ def a_commit_leaps_ahead(group: Group, bad: bool) -> Where:
 
 @story("undecodable_record")
 def a_value_that_cannot_be_read(group: Group, bad: bool) -> Where:
-    key = encode_key(1, OffsetCommitKey(group.group_id, "t", 0))
+    key = encode_key(OFFSET_COMMIT, OffsetCommitKey(group.group_id, "t", 0))
     at = group.raw(key, b"\x00\x63nonsense" if bad else None)
     return Where(ERROR, "1 place (undecodable)", {"log_offset": at})
 

@@ -21,6 +21,7 @@ from kohort.audit.store import Store
 from kohort.audit.tables import AUDIT_RUNS
 from kohort.coordinator.outcome import Record
 from kohort.coordinator.partitioner import partition_of
+from kohort.protocol.log_records import GROUP_METADATA
 from kohort.protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from tests.audit.checks.audited import explain, of_check, tables_of
 from tests.audit.logs import Logs
@@ -118,7 +119,7 @@ def test_owners_that_nobody_can_name_are_not_missed(tmp_path: Path) -> None:
     connect = logs.group("another protocol")
     worker = MemberMetadata("w1", None, "connect-1", "/127.0.0.1", 60_000, 10_000, b"\x00\x01{}", b"\x00\x01{}")
     value = GroupMetadataValue("connect", 1, "sessioned", "w1", connect.now, [worker])
-    connect.append(Record(2, GroupMetadataKey(connect.group_id), value))
+    connect.append(Record(GROUP_METADATA, GroupMetadataKey(connect.group_id), value))
     connect.commit({"t-0": 5}, by="w1", generation=1)
     findings, results = check_tables(tables_of(logs.close()))
     assert findings == []

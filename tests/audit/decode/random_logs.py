@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
-from kohort.protocol.log_records import RECORD_TYPES, encode_key, encode_value
+from kohort.protocol.log_records import OFFSET_COMMIT, RECORD_TYPES, encode_key, encode_value
 from kohort.protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
 from kohort.protocol.record_batch import (
     Headers,
@@ -118,7 +118,7 @@ def commit(rng: random.Random) -> tuple[bytes, bytes]:
         rng.choice((NOW, NOW + 5, -1, 2**62)), rng.choice((-1, NOW + 9)), rng.choice(IDS),
     )  # fmt: skip
     version = rng.choice((4, 4, 4, 3, 2, 1, 0))
-    return kind.to_bytes(2, "big") + encode_key(1, key)[2:], encode_value(1, value, version)
+    return kind.to_bytes(2, "big") + encode_key(OFFSET_COMMIT, key)[2:], encode_value(OFFSET_COMMIT, value, version)
 
 
 def damaged(rng: random.Random, raw: bytes) -> bytes:

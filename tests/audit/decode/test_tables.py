@@ -10,7 +10,7 @@ import pytest
 from kohort.audit.decode import read_table
 from kohort.audit.decode.folders import LogFolder, find_logs
 from kohort.audit.decode.schemas import uuid_text
-from kohort.protocol.log_records import encode_key, encode_value
+from kohort.protocol.log_records import SHARE_GROUP_STATE_PARTITION_METADATA, encode_key, encode_value
 from kohort.protocol.messages import log_share_group_state_partition_metadata as share
 from kohort.protocol.record_batch import build_batch, read_records
 from tests.audit.logs import START, Logs, topic_id
@@ -84,7 +84,10 @@ def test_topics_are_named_by_share_groups_and_by_the_data_folder(tmp_path: Path)
     value = share.ShareGroupStatePartitionMetadataValue(
         initialized_topics=[share.TopicPartitionsInfo(topic_id("payments"), "payments", [3])]
     )
-    group.raw(encode_key(15, share.ShareGroupStatePartitionMetadataKey("orders")), encode_value(15, value))
+    group.raw(
+        encode_key(SHARE_GROUP_STATE_PARTITION_METADATA, share.ShareGroupStatePartitionMetadataKey("orders")),
+        encode_value(SHARE_GROUP_STATE_PARTITION_METADATA, value),
+    )
     beside = tmp_path / "returns-0"
     beside.mkdir()
     (beside / "partition.metadata").write_text(f"version: 0\ntopic_id: {uuid_text(topic_id('returns'))}\n")
@@ -131,7 +134,10 @@ def test_what_cannot_be_understood_is_a_row_that_says_so(tmp_path: Path) -> None
     group = logs.group("orders")
     group.raw(None, b"value")
     group.raw(b"\x00\x63key of a newer Kafka", b"\x00\x00")
-    group.raw(encode_key(15, share.ShareGroupStatePartitionMetadataKey("orders")), b"\x00\x09")
+    group.raw(
+        encode_key(SHARE_GROUP_STATE_PARTITION_METADATA, share.ShareGroupStatePartitionMetadataKey("orders")),
+        b"\x00\x09",
+    )
     group.raw(b"\x00\x01\x00", b"\x00\x04")
     group.raw(b"\x00", None)
     found = rows(the_log(logs), "other_records")

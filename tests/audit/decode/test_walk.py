@@ -15,15 +15,15 @@ from kohort.audit.decode.chain import chain
 from kohort.audit.decode.folders import find_logs
 from kohort.audit.decode.sums import further, sums_of
 from kohort.audit.decode.walk import Walk, headers_at, walk
-from kohort.protocol.log_records import encode_key, encode_value
+from kohort.protocol.log_records import OFFSET_COMMIT, encode_key, encode_value
 from kohort.protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
 from kohort.protocol.record_batch import build_batch, parse_header
 from tests.audit.decode.random_logs import NOW, random_log
 
 
 def commit_batch(number: int, producer_id: int = -1) -> bytes:
-    key = encode_key(1, OffsetCommitKey("orders", "t", number % 10))
-    value = encode_value(1, OffsetCommitValue(number, -1, "", NOW, topic_id=b"\x01" * 16))
+    key = encode_key(OFFSET_COMMIT, OffsetCommitKey("orders", "t", number % 10))
+    value = encode_value(OFFSET_COMMIT, OffsetCommitValue(number, -1, "", NOW, topic_id=b"\x01" * 16))
     return build_batch([(key, value)], timestamp=NOW, base_offset=number, base_sequence=0, producer_id=producer_id)
 
 
