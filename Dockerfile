@@ -22,9 +22,9 @@ RUN pip install --no-cache-dir --no-deps --require-hashes -r requirements.lock
 RUN useradd --system --home-dir /var/lib/kohort --create-home kohort \
     && install -d -o kohort /var/lib/kohort-audit
 VOLUME /var/lib/kohort
-ENV KOHORT_LOG_DIRS=/var/lib/kohort/data \
-    KOHORT_LISTENERS=PLAINTEXT://0.0.0.0:9092 \
-    KOHORT_ADVERTISED_LISTENERS=PLAINTEXT://localhost:9092
+ENV KOHORT_CFG_LOG_DIRS=/var/lib/kohort/data \
+    KOHORT_CFG_LISTENERS=PLAINTEXT://0.0.0.0:9092 \
+    KOHORT_CFG_ADVERTISED_LISTENERS=PLAINTEXT://localhost:9092
 ENTRYPOINT ["kohort"]
 CMD ["serve"]
 

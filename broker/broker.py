@@ -14,9 +14,10 @@ from time import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kohort.broker.api_table import ApiTable
-from kohort.broker.config import Config, Listener, parse_properties
+from kohort.broker.config import Config, Listener
 from kohort.broker.coordinator_host import CoordinatorHost
 from kohort.broker.flusher import Flusher
+from kohort.broker.properties import parse_properties
 from kohort.broker.topics.catalog import Catalog
 from kohort.storage.disk import Disk
 from kohort.storage.log_directory import LogDirectory

@@ -1,33 +1,54 @@
 """Settings, under Kafka's own names and with Kafka's defaults.
 
-They come from a server.properties file, from the environment (KOHORT_LOG_DIRS for log.dirs) and from `--override
-key=value`, the later winning. A name that Kafka knows and Kohort has no use for is accepted with a warning, because
-people bring their files along; a name that neither knows, or a value out of range, is refused with what is allowed.
+They come from a server.properties file, from the environment (KOHORT_CFG_LOG_DIRS for log.dirs) and from `--override
+key=value`; a later source wins over an earlier one. People bring their server.properties along, so names that Kohort
+has no use for are warnings, as they are for Kafka. A value that cannot be used is an error, and so is an unknown name
+in an --override, which somebody has just typed. One start tells all warnings and all errors.
+
 Where Kohort differs from Kafka's default, or adds a setting of its own (`kohort.`), the comment says why.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import NamedTuple, TypeVar
+
+from kohort.broker.properties import parse_properties
 
 logger = logging.getLogger(__name__)
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
-ENVIRONMENT_PREFIX = "KOHORT_"
+ENVIRONMENT_PREFIX = "KOHORT_CFG_"
+OLD_ENVIRONMENT_PREFIX = "KOHORT_"  # other programs use it too: Kubernetes sets KOHORT_PORT for a service named kohort
+
+Value = TypeVar("Value", bool, int, float, str)
 
 
 class ConfigError(Exception):
-    """A setting that cannot be used. The text names it, its value and what is allowed."""
+    """Settings that cannot be used. Each line names one, its value and what is allowed."""
+
+    def __init__(self, problems: Sequence[str], *, in_command_line: bool = False) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+        self.in_command_line = in_command_line
+
+
+class Allowed(NamedTuple):
+    """A setting's name and the values that it can have."""
+
+    name: str
+    low: float | None
+    high: float | None
+    choices: tuple[str, ...]
 
 
 def setting(
-    default: Any, name: str, low: float | None = None, high: float | None = None, choices: tuple[str, ...] = ()
-) -> Any:
-    return field(default=default, metadata={"name": name, "low": low, "high": high, "choices": choices})
+    default: Value, name: str, low: float | None = None, high: float | None = None, choices: tuple[str, ...] = ()
+) -> Value:
+    return field(default=default, metadata={"allowed": Allowed(name, low, high, choices)})
 
 
 @dataclass(slots=True)
@@ -117,118 +138,237 @@ class Listener:
     port: int
 
 
-_FIELDS = {each.metadata["name"]: each for each in fields(Config)}
+_FIELDS = {each.metadata["allowed"].name: each for each in fields(Config)}
 
-# Kafka's other spellings of settings that we keep in one unit.
-_ALIASES = {
+# Kafka's other names of a setting, with what their values are multiplied by. If a file has several names of one
+# setting, the name that is lower in this list wins over a higher one, and the setting's own name wins over all.
+_ALIASES: dict[str, tuple[str, int | None]] = {
     "broker.id": ("node.id", 1),
     "log.dir": ("log.dirs", None),
     "log.roll.hours": ("log.roll.ms", 3_600_000),
-    "log.retention.minutes": ("log.retention.ms", 60_000),
     "log.retention.hours": ("log.retention.ms", 3_600_000),
+    "log.retention.minutes": ("log.retention.ms", 60_000),
 }
+
+
+class Given(NamedTuple):
+    """A setting as somebody wrote it. `where` is the environment variable, or `--override`, or empty for the file."""
+
+    name: str
+    value: str
+    where: str = ""
+
+    def __str__(self) -> str:
+        if self.where == OVERRIDE:
+            return f"{OVERRIDE} {self.name}={self.value}"
+        return f"{self.where or self.name}={self.value}"
+
+
+OVERRIDE = "--override"
 
 
 def load_config(
     properties: str = "", environment: Mapping[str, str] | None = None, overrides: Iterable[str] = ()
 ) -> Config:
     """The settings from the text of a server.properties file, the environment, and key=value overrides."""
-    given = parse_properties(properties)
-    for variable, value in (environment or {}).items():
-        if variable.startswith(ENVIRONMENT_PREFIX):
-            given[variable.removeprefix(ENVIRONMENT_PREFIX).lower().replace("_", ".")] = value
-    for override in overrides:
-        name, equals, value = override.partition("=")
-        if not equals:
-            raise ConfigError(f"--override takes key=value, not {override!r}")
-        given[name.strip()] = value.strip()
+    typed, problems = _from_overrides(overrides)
+    wrong_overrides = bool(problems)
+    chosen: dict[str, Given] = {}
+    for source in (_from_file(properties), _from_environment(environment or {}), typed):
+        chosen |= _by_own_name(source)
     config = Config()
-    for name, value in given.items():
-        _apply(config, name, value)
-    _check(config)
+    for name, given in chosen.items():
+        if problem := _apply(config, name, given):
+            problems.append(problem)
+            wrong_overrides = wrong_overrides or given.where == OVERRIDE
+    if problems:
+        raise ConfigError(problems, in_command_line=wrong_overrides)
+    if "," in config.log_dirs:
+        logger.warning("log.dirs names several folders; Kohort uses the first, %s", config.data_folder)
     return config
 
 
-def parse_properties(text: str) -> dict[str, str]:
-    """A Java properties file, as server.properties files use them: comments, `=` or `:`, lines continued by \\."""
-    given: dict[str, str] = {}
-    for line in text.replace("\\\r\n", "").replace("\\\n", "").splitlines():
-        line = line.strip()
-        if not line or line[0] in "#!":
-            continue
-        end = min((line.find(c) for c in "=:" if c in line), default=len(line))
-        given[line[:end].strip()] = line[end + 1 :].strip()
-    return given
-
-
-def _apply(config: Config, name: str, value: str) -> None:
-    if name in _ALIASES:
-        name, factor = _ALIASES[name]
-        if factor is not None and value.lstrip("-").isdigit() and int(value) > 0:
-            value = str(int(value) * factor)
-    if name in _FIELDS:
-        attribute = _FIELDS[name].name
-        setattr(config, attribute, _parse(name, value, type(getattr(config, attribute)), _FIELDS[name].metadata))
-        return
-    from kohort.broker.kafka_settings import KAFKA_SETTINGS  # only for files that hold more than we use
-
-    if name not in KAFKA_SETTINGS and not name.startswith(("listener.name.", "config.providers")):
-        raise ConfigError(f"{name}={value}: neither Kafka nor Kohort has such a setting{_did_you_mean(name)}")
-    logger.warning("setting %s has no effect in Kohort", name)
-
-
-def _parse(name: str, value: str, kind: type, allowed: Mapping[str, Any]) -> Any:
-    if kind is bool:
-        if value.lower() not in ("true", "false"):
-            raise ConfigError(f"{name}={value}: must be true or false")
-        return value.lower() == "true"
-    if kind is str:
-        if allowed["choices"] and value not in allowed["choices"]:
-            raise ConfigError(f"{name}={value}: must be one of {', '.join(allowed['choices'])}")
-        return value
+def _from_file(text: str) -> list[Given]:
     try:
-        number = kind(value)
+        return [Given(name, value.strip()) for name, value in parse_properties(text).items()]
+    except ValueError as problem:
+        raise ConfigError([f"the properties file: {problem}"]) from None
+
+
+def _from_environment(environment: Mapping[str, str]) -> list[Given]:
+    """KOHORT_CFG_LOG_DIRS sets log.dirs. So does KOHORT_LOG_DIRS, the older form, if it names a setting at all."""
+    older, newer, strays = [], [], []
+    for variable, value in environment.items():
+        if variable.startswith(ENVIRONMENT_PREFIX):
+            newer.append(Given(_setting_name(variable, ENVIRONMENT_PREFIX), value.strip(), variable))
+        elif variable.startswith(OLD_ENVIRONMENT_PREFIX):
+            name = _setting_name(variable, OLD_ENVIRONMENT_PREFIX)
+            if f"{ENVIRONMENT_PREFIX}{variable.removeprefix(OLD_ENVIRONMENT_PREFIX)}" in environment:
+                logger.warning("%s is ignored, because %s is set too", variable, _variable(name))
+            elif _is_setting(name):
+                older.append(Given(name, value.strip(), variable))
+            else:
+                strays.append(variable)
+    if strays:
+        logger.warning(
+            "environment variables that name no setting are ignored: %s (log.dirs, for instance, is %s)",
+            ", ".join(sorted(strays)),
+            _variable("log.dirs"),
+        )
+    return older + newer
+
+
+def _setting_name(variable: str, prefix: str) -> str:
+    return variable.removeprefix(prefix).lower().replace("_", ".")
+
+
+def _variable(name: str) -> str:
+    return ENVIRONMENT_PREFIX + name.upper().replace(".", "_")
+
+
+def _from_overrides(overrides: Iterable[str]) -> tuple[list[Given], list[str]]:
+    """The settings, and what is wrong with those that are none."""
+    given, problems = [], []
+    for override in overrides:
+        name, equals, value = override.partition("=")
+        if equals:
+            given.append(Given(name.strip(), value.strip(), OVERRIDE))
+        else:
+            problems.append(f"{OVERRIDE} takes key=value, not {override!r}")
+    return given, problems
+
+
+def _by_own_name(source: Iterable[Given]) -> dict[str, Given]:
+    """The settings of one source by Kohort's name for them, which may not be the name that was given."""
+    ranks = {alias: rank for rank, alias in enumerate(_ALIASES)}
+    ordered = sorted(source, key=lambda given: ranks.get(given.name, len(ranks)))  # stable: the last of equals wins
+    return {_ALIASES[given.name][0] if given.name in _ALIASES else given.name: given for given in ordered}
+
+
+def _apply(config: Config, name: str, given: Given) -> str | None:
+    """Put the setting into `config`; or say what is wrong with it."""
+    if name not in _FIELDS:
+        return _not_used(given)
+    attribute = _FIELDS[name].name
+    try:
+        value = _parse(_in_own_unit(given), type(getattr(config, attribute)), _FIELDS[name].metadata["allowed"])
+        if name in _CHECKS:
+            _CHECKS[name](str(value))
+    except ValueError as problem:
+        return f"{given}: {problem}"
+    setattr(config, attribute, value)
+    return None
+
+
+def _in_own_unit(given: Given) -> str:
+    """Hours as milliseconds, for instance. -1 (no limit) is -1 in every unit."""
+    factor = _ALIASES[given.name][1] if given.name in _ALIASES else None
+    if factor is not None and given.value.isdecimal():
+        return str(int(given.value) * factor)
+    return given.value
+
+
+def _not_used(given: Given) -> str | None:
+    """Warn about a setting that Kohort does not have. In an --override a name that nobody knows is a problem."""
+    from kohort.broker.kafka_settings import was_removed
+
+    if _is_setting(given.name):
+        logger.warning("setting %s has no effect in Kohort", given.name)
+    elif was_removed(given.name):
+        logger.warning("setting %s has no effect in Kohort, nor in Kafka since 4.0", given.name)
+    elif given.where == OVERRIDE:
+        return f"{given}: neither Kafka nor Kohort has such a setting{_did_you_mean(given)}"
+    else:
+        logger.warning(
+            "setting %s is ignored: neither Kafka nor Kohort has it%s", given.where or given.name, _did_you_mean(given)
+        )
+    return None
+
+
+def _is_setting(name: str) -> bool:
+    """Whether Kohort or Kafka has a setting of this name."""
+    if name in _FIELDS or name in _ALIASES:
+        return True
+    from kohort.broker.kafka_settings import KAFKA_SETTINGS  # only for those who set more than Kohort has
+
+    return name in KAFKA_SETTINGS or name.startswith(("listener.name.", "config.providers."))
+
+
+def _did_you_mean(given: Given) -> str:
+    from difflib import get_close_matches
+
+    from kohort.broker.kafka_settings import KAFKA_SETTINGS
+
+    known = [*_FIELDS, *_ALIASES]
+    if f"kohort.{given.name}" in _FIELDS:
+        close = [f"kohort.{given.name}"]
+    else:  # one letter away from the shortest names, two or three from the longest
+        close = get_close_matches(given.name, known, 1, 0.85) or get_close_matches(given.name, KAFKA_SETTINGS, 1, 0.85)
+    if not close:
+        return ""
+    return f"; did you mean {_variable(close[0]) if given.where.startswith(ENVIRONMENT_PREFIX) else close[0]}?"
+
+
+def _parse(text: str, kind: type, allowed: Allowed) -> bool | int | float | str:
+    if kind is bool:
+        if text.lower() not in ("true", "false"):
+            raise ValueError("must be true or false")
+        return text.lower() == "true"
+    if kind is str:
+        if allowed.choices and text not in allowed.choices:
+            raise ValueError(f"must be one of {', '.join(allowed.choices)}")
+        return text
+    try:
+        number = int(text) if kind is int else float(text)
     except ValueError:
-        word = "a whole number" if kind is int else "a number"
-        raise ConfigError(f"{name}={value}: must be {word}") from None
-    low, high = allowed["low"], allowed["high"]
+        raise ValueError("must be a whole number" if kind is int else "must be a number") from None
+    low, high = allowed.low, allowed.high
     if (low is not None and number < low) or (high is not None and number > high) or number != number:
-        raise ConfigError(f"{name}={value}: must be between {low} and {'any number' if high is None else high}")
+        raise ValueError(_range(low, high))
     return number
 
 
-def _check(config: Config) -> None:
-    parse_listeners("listeners", config.listeners)
-    if config.advertised_listeners:
-        parse_listeners("advertised.listeners", config.advertised_listeners)
-    if not config.data_folder:
-        raise ConfigError("log.dirs=: must name a folder")
-    if "," in config.log_dirs:
-        logger.warning("log.dirs names several folders; Kohort uses the first, %s", config.data_folder)
-    policies = {policy.strip() for policy in config.log_cleanup_policy.split(",")}
-    if not policies <= {"delete", "compact"}:
-        raise ConfigError(f"log.cleanup.policy={config.log_cleanup_policy}: must be delete, compact or both")
+def _range(low: float | None, high: float | None) -> str:
+    if low is None:
+        return f"must be {high} or less"
+    return f"must be {low} or more" if high is None else f"must be between {low} and {high}"
 
 
-def parse_listeners(name: str, text: str) -> list[Listener]:
-    """PLAINTEXT listeners of the setting `name`; a KRaft controller's listener is passed over."""
+def parse_listeners(text: str) -> list[Listener]:
+    """The PLAINTEXT listeners that `text` names. A KRaft controller's listener is left out."""
     found = []
     for part in text.split(","):
         protocol, separator, address = part.strip().partition("://")
         host, colon, port = address.rpartition(":")
         if not separator or not colon or not port.isdigit() or int(port) > 65535:
-            raise ConfigError(f"{name}={text}: must look like PLAINTEXT://host:port (port 0: any free port)")
+            raise ValueError("must look like PLAINTEXT://host:port (port 0: any free port)")
         if protocol.upper() in ("SSL", "SASL_SSL", "SASL_PLAINTEXT"):
-            raise ConfigError(f"{name}={text}: Kohort speaks PLAINTEXT only, not {protocol}")
+            raise ValueError(f"Kohort speaks PLAINTEXT only, not {protocol}")
         if protocol.upper() != "CONTROLLER":
             found.append(Listener(protocol, host.strip("[]"), int(port)))
     if not found:
-        raise ConfigError(f"{name}={text}: no listener for clients")
+        raise ValueError("no listener for clients")
     return found
 
 
-def _did_you_mean(name: str) -> str:
-    from difflib import get_close_matches
+def _check_advertised(text: str) -> None:
+    if text:
+        parse_listeners(text)
 
-    close = get_close_matches(name, _FIELDS, n=1)
-    return f"; did you mean {close[0]}?" if close else ""
+
+def _check_folders(text: str) -> None:
+    if not text.split(",")[0].strip():
+        raise ValueError("must name a folder")
+
+
+def _check_policies(text: str) -> None:
+    if not {policy.strip() for policy in text.split(",")} <= {"delete", "compact"}:
+        raise ValueError("must be delete, compact or both")
+
+
+_CHECKS: dict[str, Callable[[str], object]] = {
+    "listeners": parse_listeners,
+    "advertised.listeners": _check_advertised,
+    "log.dirs": _check_folders,
+    "log.cleanup.policy": _check_policies,
+}

@@ -1,6 +1,40 @@
-"""Names of all broker settings of Apache Kafka 4.3.1, so that a server.properties file can be brought along."""
+"""Names of all broker settings of Apache Kafka 4.3.1, and of those that Kafka 4.0 and earlier releases removed.
 
-KAFKA_SETTINGS = frozenset(  # a list of 340 strings would only be longer
+People bring their server.properties along: a setting of Kafka's that Kohort does not need is no mistake.
+"""
+
+REMOVED_PREFIXES = ("zookeeper.", "password.encoder.")
+REMOVED_SETTINGS = frozenset(
+    """
+    advertised.host.name
+    advertised.port
+    auto.include.jmx.reporter
+    broker.id.generation.enable
+    control.plane.listener.name
+    controlled.shutdown.max.retries
+    controlled.shutdown.retry.backoff.ms
+    delegation.token.master.key
+    host.name
+    inter.broker.protocol.version
+    leader.imbalance.per.broker.percentage
+    log.message.downconversion.enable
+    log.message.format.version
+    log.message.timestamp.difference.max.ms
+    offsets.commit.required.acks
+    port
+    quota.consumer.default
+    quota.producer.default
+    reserved.broker.max.id
+    """.split()  # noqa: SIM905
+)
+
+
+def was_removed(name: str) -> bool:
+    """Whether an older Kafka had a setting of this name."""
+    return name in REMOVED_SETTINGS or name.startswith(REMOVED_PREFIXES)
+
+
+KAFKA_SETTINGS = frozenset(  # as text, because a list of 340 quoted strings reads worse
     """
     add.partitions.to.txn.retry.backoff.max.ms
     add.partitions.to.txn.retry.backoff.ms

@@ -1,9 +1,14 @@
-"""Log lines: for people as text, for machines as JSON, one line each, to standard error."""
+"""Log lines: for people as text, for machines as JSON, one line each, to standard error.
+
+The banner goes to standard output, so that a program which starts Kohort can wait for it. If the log is JSON, so is the
+banner.
+"""
 
 from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Mapping
 from time import gmtime, strftime
 
 
@@ -22,7 +27,7 @@ class _JsonFormatter(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
-            **getattr(record, "fields", {}),  # what the message says, one by one
+            **getattr(record, "fields", {}),  # the numbers and names in the message, each under a name of its own
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
@@ -37,3 +42,11 @@ def start_logging(level: str, form: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonFormatter() if form == "json" else _TextFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+
+
+def announce(message: str, form: str, fields: Mapping[str, object]) -> None:
+    """Print one line to standard output; as JSON with the same members as a line of the log, and `fields`."""
+    if form == "json":
+        line = {"name": "kohort", "levelno": logging.INFO, "levelname": "INFO", "msg": message, "fields": fields}
+        message = _JsonFormatter().format(logging.makeLogRecord(line))
+    print(message, flush=True)

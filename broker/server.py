@@ -1,4 +1,4 @@
-"""The process: listens, sweeps out the idle, and stops in good order.
+"""The process: listens, closes idle connections, and stops in good order.
 
 start    open the data folder -> listen -> say where
 stop     stop listening -> answer what can be answered -> close connections -> sync and close the logs
@@ -12,6 +12,8 @@ import signal
 import socket
 import sys
 from collections import Counter
+from collections.abc import Callable
+from errno import EACCES, EADDRINUSE, EADDRNOTAVAIL, EPERM
 from typing import Any
 
 from kohort.broker.broker import Broker
@@ -23,6 +25,11 @@ from kohort.storage.disk import RealDisk
 logger = logging.getLogger(__name__)
 
 SWEEP_INTERVAL_S = 1.0
+MAX_PORT = 65_535
+
+
+class CannotListen(Exception):
+    """The address of a listener cannot be used. The text says which one, why, and what to do about it."""
 
 
 class Server:
@@ -52,7 +59,7 @@ class Server:
         self.broker.open(CLOCK.now_ms())
         self.broker.start_work(self.loop.call_soon_threadsafe)
         try:
-            listeners = parse_listeners("listeners", config.listeners)
+            listeners = parse_listeners(config.listeners)
             if config.kohort_metrics_port >= 0:
                 await self._start_metrics(listeners[0].host)
             for index, listener in enumerate(listeners):
@@ -67,32 +74,38 @@ class Server:
         from kohort.broker.metrics import Metrics, MetricsEndpoint
 
         self.metrics = Metrics(self)
-        made = await self.loop.create_server(
-            lambda: MetricsEndpoint(self.metrics), host or None, self.broker.config.kohort_metrics_port
-        )
+        port = self.broker.config.kohort_metrics_port
+        try:
+            made = await self.loop.create_server(lambda: MetricsEndpoint(self.metrics), host or None, port)
+        except OSError as problem:
+            raise CannotListen(_why_not(problem, host, port, f"kohort.metrics.port={_another(port)}")) from problem
         self._listeners.append(made)
         address = made.sockets[0].getsockname()
         self.metrics_address = address[0], address[1]
 
     async def _listen(self, index: int, listener: Listener) -> None:
         host = listener.host if listener.host not in ("", "0.0.0.0") else None  # noqa: S104
-        made = await self.loop.create_server(
-            lambda: Connection(self, index),
-            host if host is not None else _any_host(listener),
-            listener.port,
-            backlog=self.broker.config.socket_listen_backlog_size,
-        )
+        try:
+            made = await self.loop.create_server(
+                lambda: Connection(self, index),
+                host if host is not None else _any_host(listener),
+                listener.port,
+                backlog=self.broker.config.socket_listen_backlog_size,
+            )
+        except OSError as problem:
+            other = f"listeners={listener.name}://{listener.host}:{_another(listener.port)}"
+            raise CannotListen(_why_not(problem, listener.host, listener.port, other)) from problem
         self._listeners.append(made)
         address = made.sockets[0].getsockname()
         self.addresses.append((address[0], address[1]))
 
     def _advertised(self) -> list[Listener]:
-        """What clients are told, by the index of the listener they came through."""
+        """The address that clients are told to use, by the index of the listener that they connected to."""
         config = self.broker.config
-        wanted = parse_listeners("advertised.listeners", config.advertised_listeners or config.listeners)
+        wanted = parse_listeners(config.advertised_listeners or config.listeners)
         by_name = {each.name: each for each in wanted}
         told = []
-        for index, listener in enumerate(parse_listeners("listeners", config.listeners)):
+        for index, listener in enumerate(parse_listeners(config.listeners)):
             each = by_name.get(listener.name, wanted[0])
             host = each.host if each.host not in ("", "0.0.0.0", "::") else _own_name()  # noqa: S104
             told.append(Listener(each.name, host, each.port or self.addresses[index][1]))
@@ -101,7 +114,7 @@ class Server:
     # --- connections
 
     def connected(self, connection: Connection) -> str | None:
-        """Counts it; the reason if it must go again."""
+        """Count the connection. If there are too many, return the reason for closing it."""
         config = self.broker.config
         self._connections.add(connection)
         if len(self._connections) > config.max_connections:
@@ -115,14 +128,14 @@ class Server:
     def disconnected(self, connection: Connection) -> None:
         self._connections.discard(connection)
         if self._per_ip:
-            self._per_ip -= Counter((connection.peer[0],))  # which drops those that are down to 0
+            self._per_ip -= Counter((connection.peer[0],))  # this also drops addresses whose count is 0
 
     @property
     def connection_count(self) -> int:
         return len(self._connections)
 
     def _sweep(self) -> None:
-        """Hang up on those who are silent for too long, or never finish a frame. And look at the clock."""
+        """Close connections that are silent for too long or never finish a frame, and tell the coordinator the time."""
         self.broker.coordinator.follow_the_clock()
         config = self.broker.config
         now = self.loop.time()
@@ -161,11 +174,11 @@ class Server:
             self._sweeper.cancel()
         for connection in list(self._connections):
             connection.finish()
-        await asyncio.sleep(0)  # one turn, in which the transports write what they have
+        await asyncio.sleep(0)  # one turn of the loop, in which the transports write their last answers
         self.broker.close(CLOCK.now_ms())
 
 
-async def serve(config: Config, announce: Any = None) -> None:
+async def serve(config: Config, announce: Callable[[Server], None] | None = None) -> None:
     """Run until a signal comes. `announce(server)` is called when clients can connect."""
     server = Server(Broker(config, RealDisk()))
     await server.start()
@@ -176,12 +189,30 @@ async def serve(config: Config, announce: Any = None) -> None:
     await server.stop()
 
 
+def _why_not(problem: OSError, host: str, port: int, other: str) -> str:
+    """Why the broker cannot listen there, and what to do. `other` is a setting with another port."""
+    if problem.errno == EADDRINUSE:
+        where = f" on {host}" if host else ""
+        return f"port {port} is in use{where}: stop the program that uses it, or take another: --override {other}"
+    if problem.errno in (EACCES, EPERM):
+        return f"the system does not let this user listen on port {port}: take one above 1023"
+    if problem.errno == EADDRNOTAVAIL:
+        return f"cannot listen on {host}: this machine has no such address; leave the host out to listen on all"
+    if isinstance(problem, socket.gaierror):
+        return f"cannot listen on {host}: the name cannot be resolved ({problem.strerror})"
+    return f"cannot listen on {host}:{port}: {problem.strerror or problem}"
+
+
+def _another(port: int) -> int:
+    return port + 1 if port < MAX_PORT else port - 1
+
+
 def _any_host(listener: Listener) -> str | None:
     return "0.0.0.0" if listener.host == "0.0.0.0" else None  # noqa: S104
 
 
 def _own_name() -> str:
-    """What to tell clients when we listen on every address and nobody said how we are called."""
+    """The host name to tell clients if the broker listens on every address and advertised.listeners is not set."""
     return socket.getfqdn() if _resolves(socket.getfqdn()) else "localhost"
 
 

@@ -1,7 +1,7 @@
-"""What people see: plain tables with numbers to the right, and complaints in one line.
+"""What people see: plain tables with numbers to the right, and complaints of one line each.
 
-Clients choose the names of groups and members. Whatever they put there, a name stays on its line and does not steer the
-terminal.
+Clients choose the names of groups and members. A name with line breaks or control characters in it must not break the
+table or send commands to the terminal, so such characters are written out.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 
 def printable(text: str) -> str:
-    """With line breaks, escapes and the like written out."""
+    """The text with its line breaks, escapes and other control characters written out."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
@@ -20,6 +20,12 @@ def printable(text: str) -> str:
 
 def complain(text: str) -> None:
     print(f"kohort: {printable(text)}", file=sys.stderr)
+
+
+def in_plain_words(problem: OSError) -> str:
+    """`no.properties: No such file or directory`, without Python's `[Errno 2]`."""
+    reason = problem.strerror or str(problem)
+    return reason if problem.filename is None else f"{problem.filename}: {reason}"
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -40,7 +46,7 @@ def _is_number(cell: str) -> bool:
 
 
 def _width(text: str) -> int:
-    """How many places it takes: Chinese characters take two, accents that stand alone none."""
+    """How many columns the text takes on a terminal: a Chinese character takes two, a combining accent none."""
     if text.isascii():
         return len(text)
     return sum(_places(char) for char in text)

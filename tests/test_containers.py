@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 from kohort.broker.cli import parse
-from kohort.broker.config import load_config
+from kohort.broker.config import ENVIRONMENT_PREFIX, load_config
 
 ROOT = Path(__file__).parent.parent
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
@@ -70,6 +70,7 @@ def test_every_kohort_command_in_the_readme_is_one_that_kohort_understands() -> 
 
 def test_the_settings_of_the_image_are_valid() -> None:
     environment = dict(re.findall(r"(KOHORT_\w+)=(\S+)", DOCKERFILE))
+    assert {name[: len(ENVIRONMENT_PREFIX)] for name in environment} == {ENVIRONMENT_PREFIX}
     config = load_config("", environment)
     assert config.data_folder.startswith(_instruction("VOLUME"))
     assert config.listeners == "PLAINTEXT://0.0.0.0:9092"

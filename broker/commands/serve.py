@@ -5,24 +5,37 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import logging
 import os
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from time import time
 
 from kohort.broker.config import Config, ConfigError, load_config
-from kohort.broker.logs import start_logging
-from kohort.broker.server import Server, serve
+from kohort.broker.logs import announce, start_logging
+from kohort.broker.server import CannotListen, Server, serve
+from kohort.broker.terminal import complain, in_plain_words
 from kohort.storage.errors import StorageError
+
+logger = logging.getLogger(__name__)
+
+WRONG_COMMAND_LINE = 2
+# Where the hard limit of open files is "infinite", as on macOS, the kernel still refuses more than a limit of its own.
+# Not every system tells that limit, so these are tried in turn; 10,240 is macOS's OPEN_MAX.
+FILE_LIMITS_TO_TRY = (1_048_576, 65_536, 10_240)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("properties", nargs="?", metavar="FILE", help="a server.properties file")
+    parser.add_argument("properties", nargs="?", metavar="FILE", help="a server.properties file, as for Kafka")
     parser.add_argument(
-        "--override", action="append", default=[], metavar="KEY=VALUE", help="a setting, as it would stand in the file"
+        "--override", action="append", default=[], metavar="KEY=VALUE",
+        help="a setting, as it would stand in the file; may be given several times",
+    )  # fmt: skip
+    parser.add_argument(
+        "--log-level", default="info", choices=("debug", "info", "warning", "error"), help="default: info"
     )
-    parser.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"))
-    parser.add_argument("--log-format", default="text", choices=("text", "json"))
+    parser.add_argument(
+        "--log-format", default="text", choices=("text", "json"), help="json: one object a line, for machines"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -31,49 +44,92 @@ def run(options: argparse.Namespace) -> int:
     try:
         config = _load(options)
         with asyncio.Runner(loop_factory=_event_loop()) as runner:
-            runner.run(serve(config, _announce))
-    except (ConfigError, StorageError, OSError) as problem:
-        print(f"kohort: {problem}", file=sys.stderr)
+            runner.run(serve(config, lambda server: _announce(server, options.log_format)))
+    except ConfigError as problem:
+        _complain(options, problem.problems)
+        return WRONG_COMMAND_LINE if problem.in_command_line else 1
+    except (CannotListen, StorageError) as problem:
+        _complain(options, [str(problem)])
+        return 1
+    except OSError as problem:
+        _complain(options, [in_plain_words(problem)])
         return 1
     return 0
 
 
+def _complain(options: argparse.Namespace, problems: Iterable[str]) -> None:
+    """For people as text. With --log-format json as lines of the log, which a program reads."""
+    for problem in problems:
+        if options.log_format == "json":
+            logger.error(problem)
+        else:
+            complain(problem)
+
+
 def _load(options: argparse.Namespace) -> Config:
-    text = ""
-    if options.properties is not None:
-        with open(options.properties, encoding="utf-8") as file:
-            text = file.read()
+    text = "" if options.properties is None else _read_properties(options.properties)
     return load_config(text, os.environ, options.override)
 
 
+def _read_properties(path: str) -> str:
+    """The file's text. Java reads Latin-1; people write UTF-8, which other bytes are hardly ever taken for."""
+    with open(path, "rb") as file:
+        raw = file.read()
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")
+
+
 def _allow_many_files() -> None:
-    """As many connections and segments as the system lets us have; shells often start with 1024."""
+    """Raise the limit of open files as far as the system allows: each connection and each segment is a file, and shells
+    often start with a limit of 1024 or less."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    for limit in file_limits(soft, hard, resource.RLIM_INFINITY):
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+            return
+        except (ValueError, OSError):
+            continue  # the kernel refuses this many: try fewer
 
 
-def _announce(server: Server) -> None:
+def file_limits(soft: int, hard: int, infinity: int) -> list[int]:
+    """The limits to try, from the highest to the lowest; only such that are an improvement."""
+    if soft == infinity:
+        return []
+    wanted = (
+        FILE_LIMITS_TO_TRY if hard == infinity else (hard, *(limit for limit in FILE_LIMITS_TO_TRY if limit < hard))
+    )
+    return [limit for limit in wanted if limit > soft]
+
+
+def _announce(server: Server, form: str) -> None:
+    """Tell whoever has started the broker that clients can connect now, and where."""
     _settle_garbage_collector()
-    where = ", ".join(f"{listener.host}:{listener.port}" for listener in server.broker.advertised)
+    listeners = [f"{listener.host}:{listener.port}" for listener in server.broker.advertised]
     data = os.path.abspath(server.broker.config.data_folder)
-    seconds = time() - _process_start()
-    print(f"Kohort listens on {where}, keeps its data in {data}, started in {seconds:.2f} s", flush=True)
+    seconds = round(time() - _process_start(), 2)
+    announce(
+        f"Kohort listens on {', '.join(listeners)}, keeps its data in {data}, started in {seconds:.2f} s", form,
+        {"listeners": listeners, "data": data, "started_in_s": seconds},
+    )  # fmt: skip
     if server.metrics_address is not None:
-        print(f"metrics at http://{server.metrics_address[0]}:{server.metrics_address[1]}/metrics", flush=True)
+        host, port = server.metrics_address
+        url = f"http://{f'[{host}]' if ':' in host else host}:{port}/metrics"
+        announce(f"metrics at {url}", form, {"metrics": url})
 
 
 def _settle_garbage_collector() -> None:
-    """What start-up made stays for good, and requests hardly make cycles: look for garbage less often than every 700
-    objects, and never among the code."""
+    """Look for garbage less often than every 700 objects, and never among what start-up has made: that stays for good,
+    and requests hardly make reference cycles."""
     gc.freeze()
     gc.set_threshold(25_000, 20, 50)
 
 
 def _event_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop where there is one."""
+    """uvloop, if it is installed."""
     try:
         import uvloop
     except ImportError:
@@ -82,7 +138,7 @@ def _event_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def _process_start() -> float:
-    """When the operating system started us: what comes before our first line of Python counts too."""
+    """When the operating system started this process. Importing Python's own modules counts as start-up too."""
     try:
         with open("/proc/self/stat", encoding="ascii") as file:
             ticks = int(file.read().rpartition(")")[2].split()[19])

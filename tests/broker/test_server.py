@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 import subprocess
@@ -14,6 +15,7 @@ from threading import Thread
 import pytest
 
 from kohort.broker.client import Client, ClientError
+from kohort.broker.commands.serve import file_limits
 from kohort.protocol.api_keys import APIS, ApiKey
 from kohort.protocol.codec import request_encoder
 from kohort.protocol.frames import framed
@@ -207,22 +209,126 @@ def test_a_second_broker_on_the_same_folder_is_told_so(tmp_path: Path) -> None:
         assert "Traceback" not in done.stderr
 
 
-def test_a_taken_port_is_told_in_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize("host", ["127.0.0.1", ""])
+def test_a_taken_port_is_told_in_one_line_with_what_to_do(tmp_path: Path, host: str) -> None:
+    with socket.socket() as taken:
+        taken.bind((host, 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = _run(
+            "serve", "--override", f"listeners=PLAINTEXT://{host}:{port}", "--override", f"log.dirs={tmp_path}/d"
+        )
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"kohort: port {port} is in use")
+    assert f"--override listeners=PLAINTEXT://{host}:{port + 1}" in line
+
+
+def test_a_taken_port_for_metrics_names_the_setting_of_the_metrics(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        where = f"listeners=PLAINTEXT://127.0.0.1:{taken.getsockname()[1]}"
-        done = _run("serve", "--override", where, "--override", f"log.dirs={tmp_path}/d")
+        port = taken.getsockname()[1]
+        settings = (f"log.dirs={tmp_path}/d", "listeners=PLAINTEXT://127.0.0.1:0", f"kohort.metrics.port={port}")
+        done = _run("serve", *(word for setting in settings for word in ("--override", setting)))
     assert done.returncode == 1
-    assert "address already in use" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.endswith(f"take another: --override kohort.metrics.port={port + 1}\n")
 
 
-@pytest.mark.parametrize("arguments", [["--override", "nope=1"], ["no-such-file.properties"]])
-def test_bad_settings_end_with_one_line_and_status_1(arguments: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("listener", "said"),
+    [
+        ("PLAINTEXT://192.0.2.1:9092", "cannot listen on 192.0.2.1: this machine has no such address"),
+        ("PLAINTEXT://no-host.invalid:9092", "cannot listen on no-host.invalid: the name cannot be resolved"),
+    ],
+)
+def test_an_address_that_cannot_be_listened_on_is_told_in_one_line(tmp_path: Path, listener: str, said: str) -> None:
+    done = _run("serve", "--override", f"listeners={listener}", "--override", f"log.dirs={tmp_path}/d")
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert said in line
+    assert "Errno" not in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["--override", "nope=1"], 2, "kohort: --override nope=1: neither Kafka nor Kohort has such a setting\n"),
+        (
+            ["--override", "num.partitions=0"],
+            2,
+            "kohort: --override num.partitions=0: must be between 1 and 2147483647\n",
+        ),
+        (["--override", "novalue"], 2, "kohort: --override takes key=value, not 'novalue'\n"),
+        (["no-such-file.properties"], 1, "kohort: no-such-file.properties: No such file or directory\n"),
+    ],
+)
+def test_bad_settings_end_with_one_line_and_2_if_the_command_line_is_wrong(
+    arguments: list[str], status: int, said: str
+) -> None:
     done = _run("serve", *arguments)
+    assert (done.returncode, done.stderr) == (status, said)
+
+
+def test_every_wrong_value_of_a_file_is_told_in_one_run(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("num.partitions=0\nnode.id=me\n")
+    done = _run("serve", str(file))
     assert done.returncode == 1
-    assert len(done.stderr.splitlines()) == 1
+    assert [line.partition(":")[2] for line in done.stderr.splitlines()] == [
+        " num.partitions=0: must be between 1 and 2147483647",
+        " node.id=me: must be a whole number",
+    ]
+
+
+def test_the_properties_and_the_environment_that_people_bring_along_do_not_stop_the_broker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KOHORT_JVM_CACHE", str(tmp_path))
+    monkeypatch.setenv("KOHORT_PORT", "tcp://10.96.7.1:9092")
+    monkeypatch.setenv("KOHORT_CFG_NUM_PARTITIONS", "4")
+    file = tmp_path / "server.properties"
+    file.write_bytes("broker.rack=Zürich\nzookeeper.connect localhost:2181\nconfluent.x: y\n".encode("latin-1"))
+    with KohortProcess(tmp_path, str(file)) as process, Client(process.address) as client:
+        client.send(ApiKey.CREATE_TOPICS, CreateTopicsRequest([CreatableTopic("t", -1, -1)]))
+        answer = client.send(ApiKey.METADATA, MetadataRequest(None))
+        assert [(topic.name, len(topic.partitions)) for topic in answer.topics] == [("t", 4)]
+        assert answer.brokers[0].rack == "Zürich"
+        for name in ("KOHORT_JVM_CACHE", "KOHORT_PORT", "zookeeper.connect", "confluent.x"):
+            assert name in process.log_tail()
+
+
+def test_with_a_json_log_the_banner_and_the_errors_are_json_too(tmp_path: Path) -> None:
+    with KohortProcess(tmp_path, "--log-format", "json", **{"kohort.metrics.port": "0"}) as process:
+        assert process.process.stdout is not None
+        metrics = json.loads(process.process.stdout.readline())
+        command = ["serve", "--log-format", "json", "--override"]
+        second = json.loads(_run(*command, f"log.dirs={process.data}").stderr)
+        wrong = json.loads(_run(*command, "num.partitions=0").stderr)
+    assert metrics["message"] == f"metrics at {metrics['metrics']}"
+    assert (second["level"], wrong["level"]) == ("error", "error")
+    assert str(process.data) in second["message"]
+    banner = json.loads(process.banner)
+    assert banner["listeners"] == [process.address]
+    assert banner["data"] == str(process.data)
+    assert (banner["level"], banner["logger"]) == ("info", "kohort")
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "expected"),
+    [
+        (1024, 4096, [4096]),
+        (4096, 4096, []),
+        (1024, 524_288, [524_288, 65_536, 10_240]),
+        (256, -1, [1_048_576, 65_536, 10_240]),  # macOS: the hard limit is infinite, and still not all is allowed
+        (65_536, -1, [1_048_576]),
+        (-1, -1, []),
+    ],
+)
+def test_as_many_files_as_the_system_allows_are_tried_from_the_highest_number_down(
+    soft: int, hard: int, expected: list[int]
+) -> None:
+    assert file_limits(soft, hard, infinity=-1) == expected
 
 
 def test_metrics_count_what_clients_do(tmp_path: Path) -> None:

@@ -33,12 +33,12 @@ class KohortProcess:
     def _read_address(self) -> str:
         """The banner is the first line on standard output; it ends early if the process dies."""
         assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        found = BANNER.search(line)
+        self.banner = self.process.stdout.readline()
+        found = BANNER.search(self.banner)
         if found is None:
             self.process.kill()
             self.process.wait()
-            raise AssertionError(f"Kohort did not start: {line!r}\n{self.log_tail()}")
+            raise AssertionError(f"Kohort did not start: {self.banner!r}\n{self.log_tail()}")
         return found[1]
 
     def log_tail(self) -> str:
