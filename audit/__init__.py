@@ -1,22 +1,25 @@
-"""Questions the history in `__consumer_offsets`: who owned what when, who committed what, and what went wrong.
-
-How it works, from the bottom up:
-
-decode/     log files -> Arrow, vectorised; knows nothing of Spark
-source.py   the Spark data source "kohort_log", batch and streaming, around decode/
-tables.py   every table: its columns, their types, what they mean
-derive/     base tables -> ownership, rebalances, facts about partitions
-checks/     one file per rule: tables -> findings
-report/     tables -> one HTML file
-store.py    the tables as Parquet, which remember what compaction has removed
-owners.py   who owned each partition at a moment
-session.py  Spark, in a JVM of our own launch (jvm.py)
-one_pass.py a log folder -> tables and findings, as Spark's tasks do it; run.py: an audit from the paths to the report
-follow.py   the same as a stream, beside a running broker, with what recent.py remembers; news.py: what to tell of it
-cli*.py     `kohort audit`, `kohort audit owners`, `kohort audit follow`
-sample/     what `make audit` has to show
+"""Audits the history in `__consumer_offsets`: who owned what when, who committed what, and what went wrong.
 
 A group lives in one partition of the log, so everything about a group can be worked out where that partition is read.
+The parts, in the order in which data goes through them:
+
+    decode/   log folders -> base tables, in Arrow; no Spark
+    derive/   base tables -> ownership, rebalances, what-if, steps of commits; one partition of the log at a time
+    checks/   tables -> findings; one file per rule
+    report/   tables and findings -> one HTML file
+
+What brings them together:
+
+    tables.py   every table: its columns, their types, what they mean. The contract between all parts
+    store/      the tables as Parquet files, which remember what compaction has removed from the log
+    spark/      Spark: the session, its JVM, and the data source "kohort_log"
+    run/        `kohort audit`: one audit, from the paths to the report
+    owners/     `kohort audit owners`: who owned each partition of a group at a moment
+    follow/     `kohort audit follow`: findings about a running broker, as they happen
+    cli/        the three commands; __main__.py is the same for `python -m kohort.audit` and spark-submit
+    sample/     `make audit`: breaks a group on a broker made for it, and audits what that left in the log
+
+result.py has what is asked of an audit and what comes of it; moments.py reads and prints times.
 """
 
 if __name__ != "kohort.audit":  # the repository itself is on sys.path: each module would exist twice

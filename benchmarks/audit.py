@@ -23,10 +23,10 @@ from statistics import median
 from typing import Any
 
 from benchmarks.audit_log import make_log
-from kohort.audit.progress import Progress
 from kohort.audit.result import Request
-from kohort.audit.run import run_audit
-from kohort.audit.session import start_session, stop_session
+from kohort.audit.run.audit import run_audit
+from kohort.audit.run.progress import Progress
+from kohort.audit.spark.session import start_session, stop_session
 from tests.kafka.jars import kafka_jars
 
 KAFKAS_OPTIONS = (

@@ -16,8 +16,8 @@ from statistics import median
 
 START = """
 import sys
-from kohort.audit import session
-from kohort.audit.arrow import map_in_arrow
+from kohort.audit.spark import session
+from kohort.audit.spark.arrow import map_in_arrow
 session.SHORT_LIFE = tuple(sys.argv[2:])
 spark = session.start_session(cores=2, jvm_cache=sys.argv[1] or None)
 map_in_arrow(spark.range(4), lambda batches: batches, "id bigint").collect()
@@ -28,7 +28,7 @@ PYSPARKS_OWN = """
 import os, sys
 os.environ["PYSPARK_PYTHON"] = sys.executable
 from pyspark.sql import SparkSession
-from kohort.audit.arrow import map_in_arrow
+from kohort.audit.spark.arrow import map_in_arrow
 spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
 map_in_arrow(spark.range(4), lambda batches: batches, "id bigint").collect()
 print("ready", flush=True)

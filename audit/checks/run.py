@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kohort.audit.baseline import Answers
 from kohort.audit.checks import ALL, MODULES
+from kohort.audit.checks.kit.baseline import Answers
 from kohort.audit.checks.kit.check import SEVERITIES, Check, Row
 from kohort.audit.checks.kit.evaluable import NOT_EVALUABLE, Missing, missing_in, missing_overall
 from kohort.audit.checks.kit.part import COLUMNS, Part

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kohort.audit.baseline import GroupAnswer
+from kohort.audit.checks.kit.baseline import GroupAnswer
 from kohort.audit.checks.kit.check import BASELINE, CRITICAL, Check, Limits, Row, finding
 from kohort.audit.checks.kit.part import Part
 from kohort.audit.checks.kit.words import count

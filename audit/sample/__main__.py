@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kohort.audit.cli import is_installed
+from kohort.audit.cli.common import is_installed
 from kohort.audit.sample.broker import BrokerProcess
 from kohort.audit.sample.incidents import INCIDENTS, Sample, damage, run_all
 

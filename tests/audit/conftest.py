@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     pytest.importorskip("pyspark")
-    from kohort.audit.session import start_session, stop_session
+    from kohort.audit.spark.session import start_session, stop_session
 
     session = start_session(cores=2)
     yield session

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from queue import SimpleQueue
 
-from kohort.audit.jvm import find_java, java_command, java_environment
+from kohort.audit.spark.jvm import find_java, java_command, java_environment
 
 PATIENCE_S = 120
 MEMORY = "-Xmx256m"

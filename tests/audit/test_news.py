@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from kohort.audit.news import AGAIN, Finding, News
+from kohort.audit.follow.news import AGAIN, Finding, News
 from kohort.audit.tables import FINDINGS
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)

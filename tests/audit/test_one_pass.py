@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from kohort.audit.checks import Settings, check_run
+from kohort.audit.checks import Settings
 from kohort.audit.decode.folders import find_logs
 from kohort.audit.decode.partition_count import guess_partition_count
 from kohort.audit.decode.schemas import schema
 from kohort.audit.derive.partition import MADE
-from kohort.audit.one_pass import one_pass
-from kohort.audit.store import Store
+from kohort.audit.run.one_pass import one_pass
+from kohort.audit.store.check import check_run
+from kohort.audit.store.runs import Store
 from kohort.audit.tables import AUDIT_RUNS
 from tests.audit.logs import START, Logs
 from tests.audit.new_groups import new_epoch

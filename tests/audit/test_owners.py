@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kohort.audit.group_history import from_folders
-from kohort.audit.owners import TimeMachine
+from kohort.audit.owners.group_history import from_folders
+from kohort.audit.owners.time_machine import TimeMachine
 from kohort.audit.result import AuditError
 from tests.audit.decode.test_folders import as_nobody
 from tests.audit.logs import START, Logs

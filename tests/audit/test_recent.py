@@ -11,7 +11,7 @@ from kohort.audit.checks import check_tables
 from kohort.audit.decode.folders import find_logs
 from kohort.audit.decode.schemas import schema
 from kohort.audit.derive.partition import derive_partition
-from kohort.audit.recent import Recent
+from kohort.audit.follow.recent import Recent
 from kohort.audit.tables import AUDIT_RUNS
 from tests.audit.logs import START, Logs
 from tests.audit.new_groups import new_epoch

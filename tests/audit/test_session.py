@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kohort.audit.jvm import MODULE_OPTIONS
+from kohort.audit.spark.jvm import MODULE_OPTIONS
 from tests.audit.logs import Logs
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def test_a_setting_that_spark_does_not_take_is_told(tmp_path: Path) -> None:
     logs = Logs(tmp_path)
     logs.group("shop").commit({"orders-0": 1})
     done = subprocess.run(
-        [sys.executable, "-m", "audit", str(logs.close()), "--spark", "spark.master=nonsense"],
+        [sys.executable, "-m", "kohort.audit", str(logs.close()), "--spark", "spark.master=nonsense"],
         capture_output=True, text=True, cwd=ROOT,
     )  # fmt: skip
     assert done.returncode == 2
@@ -41,7 +41,7 @@ def test_who_interrupts_a_start_is_left_with_nothing(tmp_path: Path) -> None:
     """No trace on the screen, no temporary tables, and no JVM that goes on: it would keep the output open."""
     logs = Logs(tmp_path / "data")
     logs.group("shop").commit({"orders-0": 1})
-    command = [sys.executable, "-m", "audit", str(logs.close()), "--report", str(tmp_path / "r.html")]
+    command = [sys.executable, "-m", "kohort.audit", str(logs.close()), "--report", str(tmp_path / "r.html")]
     left = tmp_path / "left"
     left.mkdir()
     for seconds, sent in ((1, signal.SIGINT), (3, signal.SIGINT), (3, signal.SIGTERM)):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-source = pytest.importorskip("kohort.audit.source", reason="needs pyspark")
+source = pytest.importorskip("kohort.audit.spark.source", reason="needs pyspark")
 
 DATA = Path(__file__).parent.parent / "data"
 

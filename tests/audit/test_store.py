@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from kohort.audit.checks import check_run
 from kohort.audit.decode.folders import find_logs
 from kohort.audit.decode.schemas import schema
-from kohort.audit.packing import pack
-from kohort.audit.store import DERIVED, Run, Store
-from kohort.audit.store_files import BASE, StoreBusy
+from kohort.audit.spark.packing import pack
+from kohort.audit.store.check import check_run
+from kohort.audit.store.files import BASE, StoreBusy
+from kohort.audit.store.runs import DERIVED, Run, Store
 from tests.audit.logs import Group, Logs
 
 if TYPE_CHECKING:

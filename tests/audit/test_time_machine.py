@@ -23,8 +23,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from kohort.audit.group_history import from_folders
-from kohort.audit.owners import TimeMachine
+from kohort.audit.owners.group_history import from_folders
+from kohort.audit.owners.time_machine import TimeMachine
 from tests.clients.group_broker import GroupBroker
 
 PARTITIONS = 6

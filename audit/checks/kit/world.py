@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from kohort.audit.baseline import Answers
+from kohort.audit.checks.kit.baseline import Answers
 from kohort.coordinator.partitioner import partition_of
 
 KAFKAS_PARTITIONS = 50

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 import kohort.audit.checks
-from kohort.audit.checks import ALL, RULES, Settings, check_run, check_tables, parse_settings
+from kohort.audit.checks import ALL, RULES, Settings, check_tables, parse_settings
 from kohort.audit.checks.kit.check import SEVERITIES
 from kohort.audit.checks.kit.part import UNNAMED, UNREADABLE
 from kohort.audit.checks.kit.words import count, duration
 from kohort.audit.checks.kit.world import make_world
 from kohort.audit.checks.run import MAX_PER_GROUP
 from kohort.audit.decode.folders import find_logs
-from kohort.audit.store import Store
+from kohort.audit.store.check import check_run
+from kohort.audit.store.runs import Store
 from kohort.audit.tables import AUDIT_RUNS
 from kohort.coordinator.outcome import Record
 from kohort.coordinator.partitioner import partition_of
@@ -38,7 +39,6 @@ def test_a_rule_is_named_like_its_file_and_says_what_it_is_about_and_what_to_do(
         "__init__",
         "run",
         "settings",
-        "spark",
     }
     assert files == set(RULES) == set(ALL)
     for name, check in ALL.items():

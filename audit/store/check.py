@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kohort.audit.baseline import Answers
+from kohort.audit.checks.kit.baseline import Answers
 from kohort.audit.checks.kit.check import Row
 from kohort.audit.checks.kit.part import COLUMNS, Part
 from kohort.audit.checks.kit.world import World, make_world
 from kohort.audit.checks.run import check_part, conclude
 from kohort.audit.checks.settings import Settings
 from kohort.audit.decode.schemas import schema
-from kohort.audit.packing import pack, task_count
-from kohort.audit.store_files import BASE, SUFFIX, TAILS, StoreFiles
-from kohort.audit.store_tasks import run_tasks
+from kohort.audit.spark.packing import pack, task_count
+from kohort.audit.store.files import BASE, SUFFIX, TAILS, StoreFiles
+from kohort.audit.store.tasks import run_tasks
 from kohort.audit.tables import COMMIT_STEPS, GROUP_GENERATIONS, LOG_BATCHES
 
 if TYPE_CHECKING:

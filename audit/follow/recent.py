@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from kohort.audit.decode import Wanted, schema, whole_tables
 from kohort.audit.decode.folders import LogFolder
-from kohort.audit.store_files import ABORTED, OPEN, decided, markers_in
+from kohort.audit.store.undecided import ABORTED, OPEN, decided, markers_in
 from kohort.audit.tables import (
     AUDIT_RUNS,
     BASE_TABLES,

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kohort.audit.cli import (
+from kohort.audit.cli.common import (
     COULD_NOT_RUN,
     add_common,
     add_input,
@@ -24,7 +24,7 @@ from kohort.audit.result import SEVERITIES, AuditError
 if TYPE_CHECKING:
     from kohort.audit.checks import Settings
     from kohort.audit.decode.folders import LogFolder
-    from kohort.audit.news import Finding
+    from kohort.audit.follow.news import Finding
 
 WAIT_S = 1
 
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
 def _follow(
     options: argparse.Namespace, settings: Settings, folders: list[LogFolder], tell: Callable[[Finding], None]
 ) -> int:
-    from kohort.audit.follow import Follower
+    from kohort.audit.follow.follower import Follower
 
     with spark_session(options) as spark:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark's would cancel what is running, with noise

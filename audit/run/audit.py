@@ -19,21 +19,23 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kohort.audit import baseline, report
-from kohort.audit.checks import Settings, check_run, parse_settings
+from kohort.audit import report
+from kohort.audit.checks import Settings, parse_settings
+from kohort.audit.checks.kit import baseline
 from kohort.audit.decode import files
+from kohort.audit.decode.find import find_folders
 from kohort.audit.decode.folders import LogFolder
 from kohort.audit.decode.partition_count import guess_partition_count
 from kohort.audit.decode.schemas import schema
-from kohort.audit.find import find_folders
 from kohort.audit.moments import in_words
-from kohort.audit.one_pass import one_pass
-from kohort.audit.progress import Progress
+from kohort.audit.report.stored import report_source
 from kohort.audit.result import AuditError, Request, Result
-from kohort.audit.store import Run, Store
-from kohort.audit.store_files import StoreFiles
-from kohort.audit.store_tasks import Ingested
-from kohort.audit.stored import report_source
+from kohort.audit.run.one_pass import one_pass
+from kohort.audit.run.progress import Progress
+from kohort.audit.store.check import check_run
+from kohort.audit.store.files import StoreFiles
+from kohort.audit.store.runs import Run, Store
+from kohort.audit.store.tasks import Ingested
 from kohort.audit.tables import AUDIT_RUNS, CHECK_RESULTS, FINDINGS, GROUP_GENERATIONS, OTHER_RECORDS, PARTITION_FACTS
 
 if TYPE_CHECKING:

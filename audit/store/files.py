@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -25,9 +25,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType, LocalFileSystem
 
-from kohort.audit import topic_names
 from kohort.audit.decode.schemas import schema
-from kohort.audit.decode.walk import CRC, GARBAGE, TORN
+from kohort.audit.store import topic_names
 from kohort.audit.tables import AUDIT_RUNS, BASE_TABLES, LOG_BATCHES, MEMBER_ASSIGNMENTS, OFFSET_COMMITS
 
 BASE = tuple(table.name for table in BASE_TABLES)
@@ -35,9 +34,6 @@ UNDECIDED, TOPIC_NAMES, TAILS = "undecided_commits", "topic_names", "log_tails"
 OWN = (UNDECIDED, TOPIC_NAMES, TAILS)  # tables that only the store knows
 SETTLED, STILL_OPEN = "settled", "open"  # names of files that hold several log partitions
 SUFFIX = ".parquet"
-ABORTED, COMMITTED, OPEN = "aborted", "committed", "open"
-
-Markers = dict[tuple[int, int], list[tuple[int, str]]]  # by log partition and producer: log offset and marker, in order
 
 
 class StoreBusy(OSError):
@@ -216,128 +212,3 @@ def _texts(path: str, kind: pa.DataType) -> Iterator[str]:
     elif pa.types.is_struct(kind):
         for field in kind:
             yield from _texts(f"{path}.{field.name}", field.type)
-
-
-# --- base tables ----------------------------------------------------------------------------------
-
-
-class FolderWriters:
-    """Files of one log partition in one run, opened when the first row of a table comes."""
-
-    def __init__(self, files: StoreFiles, run_id: str, log_partition: int) -> None:
-        self._files, self._run_id, self._log_partition = files, run_id, log_partition
-        self._writers: dict[str, pq.ParquetWriter] = {}
-        self._topics = [topic_names.SCHEMA.empty_table()]
-        self._open_files = ExitStack()
-
-    def __enter__(self) -> FolderWriters:
-        return self
-
-    def __exit__(self, *problem: object) -> None:
-        self._open_files.close()
-
-    def write(self, table: str, batch: pa.RecordBatch) -> None:
-        if table == OFFSET_COMMITS.name:
-            self._topics.append(topic_names.names_in(batch))
-            is_open = pc.equal(batch["transaction"], OPEN)
-            if is_open.true_count:
-                self._append(UNDECIDED, batch.filter(is_open))
-                batch = batch.filter(pc.invert(is_open))
-        self._append(table, batch)
-
-    def write_topics(self) -> None:
-        """When all commits are written."""
-        once = pa.concat_tables(self._topics).group_by(topic_names.SCHEMA.names).aggregate([])
-        if len(once):
-            self._files.write(once, TOPIC_NAMES, self._run_id, self._log_partition)
-
-    def _append(self, table: str, batch: pa.RecordBatch) -> None:
-        if not batch.num_rows:
-            return
-        if table not in self._writers:
-            writer = self._files.writer(table, self._run_id, self._log_partition, batch.schema)
-            self._writers[table] = self._open_files.enter_context(writer)
-        self._writers[table].write_batch(batch)
-
-
-class Tail:
-    """Tells damage at the end of a log from damage inside of it, which is known when all of it has been read."""
-
-    def __init__(self, active_base: int) -> None:
-        self._active_base = active_base
-        self._doubtful: list[pa.RecordBatch] = []
-        self._end = -1  # position of the last sound batch in the active segment
-
-    def without_doubtful(self, batches: pa.RecordBatch) -> pa.RecordBatch:
-        """What surely belongs to the log, of rows of log_batches from one segment."""
-        if not len(batches) or batches["segment"][0].as_py() != self._active_base:
-            return batches
-        sound = batches
-        if batches["problem"].null_count < len(batches):
-            doubtful = pc.is_in(batches["problem"], pa.array([CRC, TORN, GARBAGE]))
-            self._doubtful.append(batches.filter(doubtful))
-            sound = batches.filter(pc.invert(doubtful))
-        if len(sound):
-            self._end = sound["position"][-1].as_py()
-        return sound
-
-    def inside_and_behind(self) -> tuple[pa.Table, pa.Table]:
-        """The doubtful rows: inside the log, and behind its end."""
-        rows = pa.Table.from_batches(self._doubtful, schema(LOG_BATCHES.name))
-        inside = pc.less(rows["position"], self._end)
-        return rows.filter(inside), rows.filter(pc.invert(inside))
-
-
-# --- transactions that end later ------------------------------------------------------------------
-
-
-def settle(files: StoreFiles, finished: Sequence[str], run_id: str) -> None:
-    """Commits that earlier runs left undecided, and this one: those with a marker move on, the others are kept.
-
-    Each run with anything undecided leaves one file with all that are open after it. So the rows of offset_commits and
-    those in the last such file are all commits, each once.
-    """
-    before = files.read_named(UNDECIDED, finished[-1:], [STILL_OPEN], of=schema(OFFSET_COMMITS.name))
-    new_files = [info for info in files.files_in(UNDECIDED, f"run={run_id}") if info.base_name != STILL_OPEN + SUFFIX]
-    new = [files.read(info.path) for info in new_files]
-    if not len(before) and not new:
-        return
-    late, still_open = decided(before, _markers(files, run_id, before["log_partition"].unique().to_pylist()))
-    if len(late):
-        files.write(late, OFFSET_COMMITS.name, run_id, SETTLED)
-    still_open = pa.concat_tables([still_open, *new])
-    if len(still_open):
-        files.write(still_open, UNDECIDED, run_id, STILL_OPEN)
-
-
-def _markers(files: StoreFiles, run_id: str, log_partitions: Iterable[int]) -> Markers:
-    """Those that the run has read."""
-    names = ["log_partition", "producer_id", "log_offset", "marker"]
-    of = pa.schema([schema(LOG_BATCHES.name).field(name) for name in names])
-    has_marker = pc.field("marker").is_valid()
-    return markers_in(files.read_named(LOG_BATCHES.name, [run_id], list(log_partitions), of=of, filters=has_marker))
-
-
-def markers_in(batches: pa.Table) -> Markers:
-    """From rows of log_batches."""
-    markers: Markers = {}
-    found = batches.select(["log_partition", "producer_id", "log_offset", "marker"])
-    for row in found.filter(found["marker"].is_valid()).sort_by("log_offset").to_pylist():
-        markers.setdefault((row["log_partition"], row["producer_id"]), []).append((row["log_offset"], row["marker"]))
-    return markers
-
-
-def decided(rows: pa.Table, markers: Markers) -> tuple[pa.Table, pa.Table]:
-    """What the first marker after each says; and those for which there is none."""
-    keys = zip(*(rows[name].to_pylist() for name in ("log_partition", "producer_id", "log_offset")), strict=True)
-    states = [
-        next((marker for offset, marker in markers.get((log_partition, producer), ()) if offset > log_offset), None)
-        for log_partition, producer, log_offset in keys
-    ]
-    outcomes = pa.array(
-        [{"COMMIT": COMMITTED, "ABORT": ABORTED}.get(state or "", OPEN) for state in states], pa.string()
-    )
-    place = rows.schema.get_field_index("transaction")
-    rows = rows.set_column(place, rows.schema.field(place), outcomes)
-    is_open = pc.equal(outcomes, OPEN)
-    return rows.filter(pc.invert(is_open)), rows.filter(is_open)

@@ -11,7 +11,7 @@ import pyarrow.dataset as ds
 from kohort.audit.decode.schemas import schema
 from kohort.audit.report.source import Source
 from kohort.audit.result import Request
-from kohort.audit.store_files import StoreFiles
+from kohort.audit.store.files import StoreFiles
 from kohort.audit.tables import CHECK_RESULTS, COMMIT_STEPS, FINDINGS, LOG_BATCHES, REBALANCES, TABLES
 
 TIMES = {

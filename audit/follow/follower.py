@@ -20,9 +20,9 @@ from kohort.audit.checks import ALL, Settings, check_tables
 from kohort.audit.decode import schema
 from kohort.audit.decode.folders import LogFolder, find_logs
 from kohort.audit.derive.partition import MADE, derive_partition
-from kohort.audit.news import Finding, News
-from kohort.audit.recent import Recent
-from kohort.audit.source import FORMAT, register
+from kohort.audit.follow.news import Finding, News
+from kohort.audit.follow.recent import Recent
+from kohort.audit.spark.source import FORMAT, register
 from kohort.audit.tables import AUDIT_RUNS, BASE_TABLES, LOG_BATCHES
 
 if TYPE_CHECKING:

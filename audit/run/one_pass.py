@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kohort.audit import topic_names
 from kohort.audit.checks import Settings
 from kohort.audit.checks.kit.part import COLUMNS, Part
 from kohort.audit.checks.kit.world import World, make_world
@@ -25,9 +24,10 @@ from kohort.audit.checks.run import Seen, check_part, conclude
 from kohort.audit.decode.folders import LogFolder
 from kohort.audit.decode.schemas import schema
 from kohort.audit.derive.partition import derive_partition
-from kohort.audit.packing import pack, task_count
-from kohort.audit.store_files import BASE, StoreFiles
-from kohort.audit.store_tasks import Ingested, ingest_folder, run_tasks
+from kohort.audit.spark.packing import pack, task_count
+from kohort.audit.store import topic_names
+from kohort.audit.store.files import BASE, StoreFiles
+from kohort.audit.store.tasks import Ingested, ingest_folder, run_tasks
 from kohort.audit.tables import GROUP_GENERATIONS, LOG_BATCHES, MEMBER_ASSIGNMENTS
 
 if TYPE_CHECKING:

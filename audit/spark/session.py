@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from kohort.audit.jvm import find_java, java_version, spark_home, start_gateway
-from kohort.audit.jvm_cache import JvmCache
 from kohort.audit.result import AuditError
+from kohort.audit.spark.jvm import find_java, java_version, spark_home, start_gateway
+from kohort.audit.spark.jvm_cache import JvmCache
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

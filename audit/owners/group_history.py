@@ -11,9 +11,9 @@ from kohort.audit.decode import Wanted, files, schema, whole_tables
 from kohort.audit.derive.partition import NEEDED, derive_partition
 from kohort.audit.derive.records import CURRENT
 from kohort.audit.derive.steps import IN_FORCE
-from kohort.audit.owners import TimeMachine
+from kohort.audit.owners.time_machine import TimeMachine
 from kohort.audit.result import AuditError
-from kohort.audit.store_files import StoreFiles
+from kohort.audit.store.files import StoreFiles
 from kohort.audit.tables import COMMIT_STEPS, GROUP_GENERATIONS, MEMBER_ASSIGNMENTS, OWNERSHIP_INTERVALS
 
 ROWS = ["record_time", "log_offset", "generation"]
@@ -21,7 +21,7 @@ ROWS = ["record_time", "log_offset", "generation"]
 
 def from_folders(paths: Sequence[str], group: str) -> tuple[TimeMachine, list[str]]:
     """From the log as it is now, and a line for each path that cannot be read."""
-    from kohort.audit.find import find_folders
+    from kohort.audit.decode.find import find_folders
 
     folders, problems = find_folders(paths, group)
     tables: dict[str, list[pa.Table]] = {}

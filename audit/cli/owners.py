@@ -6,12 +6,12 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
-from kohort.audit.cli import COULD_NOT_RUN, complain, is_installed
+from kohort.audit.cli.common import COULD_NOT_RUN, complain, is_installed
 from kohort.audit.moments import in_words, moment
 from kohort.audit.result import AuditError
 
 if TYPE_CHECKING:
-    from kohort.audit.owners import Owner
+    from kohort.audit.owners.time_machine import Owner
 
 HEADS = ("topic", "partition", "owner", "client", "host", "since", "generation", "committed", "at")
 
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if not is_installed():
         return COULD_NOT_RUN
-    from kohort.audit.group_history import from_folders, from_store
+    from kohort.audit.owners.group_history import from_folders, from_store
 
     if bool(options.path) == bool(options.out):
         complain("owners: name log folders or --out, one of them")

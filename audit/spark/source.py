@@ -38,7 +38,7 @@ from pyspark.sql.datasource import (
 from kohort.audit.decode import read_table
 from kohort.audit.decode.folders import LogFolder, find_logs
 from kohort.audit.decode.partition_count import guess_partition_count
-from kohort.audit.packing import TASKS_PER_CORE, pack, task_count
+from kohort.audit.spark.packing import TASKS_PER_CORE, pack, task_count
 from kohort.audit.tables import BASE_TABLES, TABLES
 from kohort.coordinator.partitioner import partition_of
 

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kohort.audit.arrow import map_in_arrow
 from kohort.audit.decode import read_tables
 from kohort.audit.decode.folders import LogFolder
 from kohort.audit.decode.schemas import arrow_type, schema
 from kohort.audit.decode.wanted import Wanted
 from kohort.audit.derive.partition import NEEDED, derive_partition
-from kohort.audit.packing import pack, task_count
-from kohort.audit.store_files import BASE, OWN, SETTLED, SUFFIX, TAILS, FolderWriters, StoreFiles, Tail
+from kohort.audit.spark.arrow import map_in_arrow
+from kohort.audit.spark.packing import pack, task_count
+from kohort.audit.store.files import BASE, OWN, SETTLED, SUFFIX, TAILS, StoreFiles
+from kohort.audit.store.writers import FolderWriters, Tail
 from kohort.audit.tables import LOG_BATCHES, OFFSET_COMMITS
 
 if TYPE_CHECKING:
