@@ -32,6 +32,13 @@ HANDLERS: dict[ApiKey, str] = {
     ApiKey.DESCRIBE_GROUPS: "kohort.broker.groups:describe_groups",
     ApiKey.DELETE_GROUPS: "kohort.broker.groups:delete_groups",
     ApiKey.DESCRIBE_CLUSTER: "kohort.broker.cluster.describe_cluster",
+    ApiKey.DESCRIBE_ACLS: "kohort.broker.cluster.acls:describe_acls",
+    ApiKey.CREATE_ACLS: "kohort.broker.cluster.acls:create_acls",
+    ApiKey.DELETE_ACLS: "kohort.broker.cluster.acls:delete_acls",
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: "kohort.broker.cluster.client_quotas:describe_client_quotas",
+    ApiKey.ALTER_CLIENT_QUOTAS: "kohort.broker.cluster.client_quotas:alter_client_quotas",
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: "kohort.broker.cluster.describe_user_scram_credentials",
+    ApiKey.UPDATE_FEATURES: "kohort.broker.cluster.update_features",
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: "kohort.broker.cluster.describe_topic_partitions",
     ApiKey.CREATE_TOPICS: "kohort.broker.topics.create_topics",
     ApiKey.CREATE_PARTITIONS: "kohort.broker.topics.create_partitions",
@@ -47,6 +54,8 @@ HANDLERS: dict[ApiKey, str] = {
     ApiKey.OFFSET_FOR_LEADER_EPOCH: "kohort.broker.topics.offset_for_leader_epoch",
     ApiKey.DELETE_RECORDS: "kohort.broker.topics.delete_records",
     ApiKey.DESCRIBE_LOG_DIRS: "kohort.broker.topics.describe_log_dirs",
+    ApiKey.ELECT_LEADERS: "kohort.broker.topics.elect_leaders",
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: "kohort.broker.topics.alter_partition_reassignments",
     ApiKey.LIST_PARTITION_REASSIGNMENTS: "kohort.broker.topics.list_partition_reassignments",
 }
 

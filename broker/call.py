@@ -11,15 +11,15 @@ if TYPE_CHECKING:
     from kohort.broker.connection import Connection
 
 
-__all__ = ["NO_ANSWER", "PARKED", "Call"]
+__all__ = ["NO_ANSWER", "PARKED", "Call", "NoAnswer"]
 
 
-class _NoAnswer:
+class NoAnswer:
     def __repr__(self) -> str:
         return "NO_ANSWER"
 
 
-NO_ANSWER = _NoAnswer()  # never: Produce with acks=0
+NO_ANSWER = NoAnswer()  # the client gets no answer: Produce with acks=0, or the connection was closed
 
 
 class Call:

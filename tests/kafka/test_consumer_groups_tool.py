@@ -1,13 +1,12 @@
 """Kafka's own kafka-consumer-groups in all its modes: it prints about Kohort what it prints about Kafka.
 
 The same groups are made on both brokers, then the tool is run with the same arguments against each. Many runs share a
-JVM (ConsumerGroupTool.java); the real program is run once.
+JVM (Tools.java); the real program is run once.
 """
 
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,9 +19,10 @@ from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.broker.test_groups_command import Operator
 from tests.clients.kohort import KohortProcess
-from tests.kafka.jars import java, java_command
+from tests.kafka.jars import java
 from tests.kafka.server import KafkaServer
 from tests.kafka.test_kafka_files_both_ways import kohort_groups
+from tests.kafka.tools import Tools
 from tests.parity.batches import START_MS, batch
 from tests.parity.peer import Peer
 from tests.parity.scenarios.coordinators import warm_up
@@ -31,7 +31,6 @@ from tests.parity.story import Story, subscription
 pytestmark = pytest.mark.kafka
 
 TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
-DONE = "\x1fdone\n"
 ORDERS, OTHER = "orders", "other"
 LONG_MS = 1_800_000  # sessions: members send no heartbeats while the tool looks at them
 
@@ -40,26 +39,13 @@ class Tool:
     """The tool in a JVM that stays."""
 
     def __init__(self) -> None:
-        command = java_command(str(Path(__file__).with_name("ConsumerGroupTool.java")))
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8"
-        )
+        self._tools = Tools()
 
     def run(self, address: str, *arguments: str) -> str:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        line = "\x1f".join(("--bootstrap-server", address, *arguments))
-        self._process.stdin.write(line + "\n")
-        self._process.stdin.flush()
-        printed: list[str] = []
-        for each in self._process.stdout:
-            if each == DONE:
-                return "".join(printed)
-            printed.append(each)
-        raise AssertionError(f"the tool died: {''.join(printed)}")
+        return self._tools.run(TOOL, address, *arguments)
 
     def stop(self) -> None:
-        self._process.communicate()
+        self._tools.stop()
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from importlib import import_module
 
 # In this order: what looks at a whole, still empty broker comes first.
 FILES = (
-    *("cluster", "coordinators", "topics", "partitions", "configs", "produce", "fetch", "offsets", "log_dirs"),
+    *("cluster", "coordinators", "topics", "partitions", "configs", "admin", "produce", "fetch", "offsets", "log_dirs"),
     *("groups_join", "groups_static", "groups_sync", "groups_heartbeat", "groups_leave", "groups_commit"),
     *("groups_fetch", "groups_offset_delete", "groups_admin", "groups_time"),
 )

@@ -1,0 +1,36 @@
+"""DescribeUserScramCredentials (50), v0 (KIP-554): which users have passwords. Kohort has no SASL, so nobody has one.
+
+`kafka-configs --describe --entity-type users` asks for it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+    from kohort.broker.call import Call
+
+
+def describe_user_scram_credentials(
+    broker: Broker, request: DescribeUserScramCredentialsRequest, call: Call  # noqa: ARG001
+) -> DescribeUserScramCredentialsResponse:  # fmt: skip
+    named = Counter(user.name for user in request.users or ())  # none named: all users, of whom there are none
+    results = [_describe(name, count) for name, count in named.items()]
+    return DescribeUserScramCredentialsResponse(0, 0, "", results)
+
+
+def _describe(name: str, count: int) -> DescribeUserScramCredentialsResult:
+    if count > 1:
+        text = f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
+        return DescribeUserScramCredentialsResult(name, ErrorCode.DUPLICATE_RESOURCE, text, ())
+    text = f"Attempt to describe a user credential that does not exist: {name}"
+    return DescribeUserScramCredentialsResult(name, ErrorCode.RESOURCE_NOT_FOUND, text, ())
