@@ -10,7 +10,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from kohort.broker.cluster.find_coordinator import INVALID_REQUEST_TEXT
-from kohort.broker.config import INT32_MAX, Config
+from kohort.broker.config import INT32_MAX, Allowed, Config
 from kohort.broker.topics.config_entries import DEFAULT, STATIC_BROKER, ConfigEntry, entries_of
 from kohort.broker.topics.topic_config import BOOLEAN, DOUBLE, INT, LIST, LONG, STRING
 from kohort.broker.topics.topic_names import name_problem
@@ -71,12 +71,13 @@ def broker_name_problem(name: str, node_id: int, expected: str) -> str | None:
 def broker_entries(config: Config) -> list[ConfigEntry]:
     entries = []
     for each in fields(Config):
-        name, value = each.metadata["name"], getattr(config, each.name)
+        allowed: Allowed = each.metadata["allowed"]
+        name, value = allowed.name, getattr(config, each.name)
         source = DEFAULT if value == each.default else STATIC_BROKER
         synonyms = [(name, _text(value), source)]
         if source == STATIC_BROKER:
             synonyms.append((name, _text(each.default), DEFAULT))
-        small = type(value) is int and (each.metadata["high"] or 0) <= INT32_MAX
+        small = type(value) is int and (allowed.high or 0) <= INT32_MAX
         kind = LIST if name in _LISTS else INT if small else _TYPES[type(value)]
         entries.append(ConfigEntry(name, _text(value), source, kind, synonyms))
     return entries
