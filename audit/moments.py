@@ -1,16 +1,19 @@
-"""Moments as people write them: 2026-11-16T06:30, 2026-11-16 06:30:00+01:00, 1790000000000, or 2h (ago)."""
+"""Moments as people write them: 2026-11-16T06:30, 2026-11-16 06:30:00+01:00, 1790000000000, or 2h (ago).
+
+kohort/times.py has the forms of durations and dates, which all commands share.
+"""
 
 from __future__ import annotations
 
 import argparse
 import re
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from kohort.audit.tables import MAX_MS
+from kohort.times import parse_duration_ms, parse_time_ms
 
-UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-AGO = re.compile(r"(\d+)([smhd])")
 NUMBER = re.compile(r"\d{9,}")
 FIRST_IN_MS = 10**11  # a number below is in seconds: as milliseconds it would be before Kafka
 
@@ -24,13 +27,12 @@ def parse_moment(text: str, now_ms: int) -> int:
 
 
 def _parse(text: str, now_ms: int) -> int:
-    if ago := AGO.fullmatch(text):
-        return now_ms - int(ago[1]) * UNITS_MS[ago[2]]
+    with suppress(ValueError):
+        return now_ms - parse_duration_ms(text)
     if NUMBER.fullmatch(text):
         number = int(text)
         return number if number >= FIRST_IN_MS else number * 1000
-    moment = datetime.fromisoformat(text)
-    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+    return parse_time_ms(text)
 
 
 def moment(text: str) -> int:
@@ -39,6 +41,17 @@ def moment(text: str) -> int:
         return parse_moment(text, time.time_ns() // 1_000_000)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is no time: write 2026-11-16T06:30 (UTC) or 2h (ago)") from None
+
+
+def window_s(text: str) -> int:
+    """For argparse: a duration, or a number of minutes. In seconds."""
+    try:
+        seconds = round(float(text) * 60) if text.replace(".", "", 1).isdecimal() else parse_duration_ms(text) // 1000
+    except ValueError as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from None
+    if not seconds:
+        raise argparse.ArgumentTypeError(f"{text!r} is too short: a second is the least")
+    return seconds
 
 
 def in_words(moment_ms: int | datetime | None) -> str:

@@ -1,7 +1,7 @@
 """The command `kohort`: finds the command's module in broker/commands/ and runs it.
 
-Only that module is imported: `kohort serve` must be quick, and needs nothing of the others. The audit is a package of
-its own that the broker knows by name only.
+Only that module is imported: `kohort serve` must start quickly, and needs nothing of the others. The audit is a package
+of its own that the broker knows by name only.
 """
 
 from __future__ import annotations
@@ -9,11 +9,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from errno import ENOSPC
 from importlib import import_module
 from io import TextIOWrapper
-from typing import Any
+from types import ModuleType
+from typing import NoReturn
+
+from kohort.broker.terminal import in_plain_words
 
 COMMANDS = {
     "serve": "start the broker",
@@ -21,56 +24,109 @@ COMMANDS = {
     "topics": "list, create, describe and delete topics",
     "dump": "show what is in a log folder, as kafka-dump-log does",
     "audit": "find out from a log of consumer offsets who owned what, and what went wrong",
+    "completion": "print a script that completes these commands in bash, zsh or fish",
 }
 ELSEWHERE = {"audit": "kohort.audit.cli"}
+WRONG_COMMAND_LINE = 2
 
 USAGE = (
     "usage: kohort COMMAND ...\n\nA Kafka group coordinator in Python. `kohort COMMAND --help` says more.\n\n"
-    + "\n".join(f"  {name:<8} {about}" for name, about in COMMANDS.items())
+    + "\n".join(f"  {name:<11} {about}" for name, about in COMMANDS.items())
+    + "\n\n  --version   print the version\n  --help      print this"
 )
+
+Run = Callable[[argparse.Namespace], int]
+
+
+class CommandParser(argparse.ArgumentParser):
+    """Says what is wrong in one line, instead of behind a usage of ten."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(WRONG_COMMAND_LINE, f"{self.prog}: {message}\n`{self.prog} --help` shows what it takes.\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else list(arguments)
     if not given or given[0] not in COMMANDS:
-        asked = bool(given) and given[0] in ("-h", "--help", "help")
-        print(USAGE, file=sys.stdout if asked else sys.stderr)
-        return 0 if asked else 2
+        return _no_command(given[0] if given else None)
     if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # names may have letters that the terminal has not
+        sys.stdout.reconfigure(errors="backslashreplace")  # names may have letters that the terminal's encoding has not
     try:
         run, options = parse(given)
-        status = int(run(options))
-        if sys.stdout is not None:  # it was closed before we came
-            sys.stdout.flush()  # here a full disk can still be told
+        status = run(options)
+        if sys.stdout is not None:  # None: the process was started without standard output
+            sys.stdout.flush()  # a full disk shows here, where it can still be told
         return status
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # the reader of our output, `head` for instance, has seen enough
-        _forget_output()
+    except BrokenPipeError:  # the reader of the output, `head` for instance, has seen enough
+        _discard_output()
         return 0
     except OSError as problem:
         if problem.errno != ENOSPC:
             raise
-        _forget_output()
-        print(f"kohort: {problem}", file=sys.stderr)
+        _discard_output()
+        print(f"kohort: {in_plain_words(problem)}", file=sys.stderr)
         return 1
 
 
-def _forget_output() -> None:
-    """What is still buffered, so that Python does not try again at its end."""
+def _no_command(word: str | None) -> int:
+    """Answer a command line that does not start with a command."""
+    if word in ("-h", "--help", "help"):
+        print(USAGE)
+        return 0
+    if word in ("-V", "--version"):
+        from importlib.metadata import version
+
+        print(f"kohort {version('kohort')}")
+        return 0
+    if word is None:
+        print(USAGE, file=sys.stderr)
+    else:
+        print(f"kohort: there is no command {word!r}{_did_you_mean(word)}\n\n{USAGE}", file=sys.stderr)
+    return WRONG_COMMAND_LINE
+
+
+def _did_you_mean(word: str) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, COMMANDS, n=1)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def _discard_output() -> None:
+    """Send what is still buffered to /dev/null, so that Python does not fail with it once more when it ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def parse(given: Sequence[str]) -> tuple[Any, argparse.Namespace]:
-    """What to run, and with which options. A command may have actions in files of their own."""
+def parse(given: Sequence[str]) -> tuple[Run, argparse.Namespace]:
+    """The function that runs the command line, and the options for it."""
     words, rest = list(given[:1]), list(given[1:])
-    module: Any = import_module(ELSEWHERE.get(given[0], f"kohort.broker.commands.{given[0]}"))
-    actions = getattr(module, "ACTIONS", {})
+    actions = actions_of(load(words))
     if rest and rest[0] in actions:
         words.append(rest.pop(0))
-        module = import_module(actions[words[1]])
-    parser = argparse.ArgumentParser(prog=f"kohort {' '.join(words)}", description=module.__doc__.partition("\n")[0])
+    module = load(words)
+    options = parser_for(words).parse_args(rest)
+    run: Run = getattr(options, "run", None) or module.run
+    return run, options
+
+
+def load(words: Sequence[str]) -> ModuleType:
+    """The module of a command; or of an action of it, if the actions have modules of their own."""
+    command = import_module(ELSEWHERE.get(words[0], f"kohort.broker.commands.{words[0]}"))
+    return command if len(words) == 1 else import_module(actions_of(command)[words[1]])
+
+
+def actions_of(command: ModuleType) -> Mapping[str, str]:
+    """The modules of a command's actions, by the actions' names."""
+    found: Mapping[str, str] = getattr(command, "ACTIONS", {})
+    return found
+
+
+def parser_for(words: Sequence[str]) -> CommandParser:
+    """The parser of a command or an action. Its description is the first line of the module, without its name."""
+    module = load(words)
+    about = (module.__doc__ or "").partition("\n")[0].partition(": ")[2]
+    parser = CommandParser(prog=f"kohort {' '.join(words)}", description=f"{about[:1].upper()}{about[1:]}")
     module.add_arguments(parser)
-    options = parser.parse_args(rest)
-    return getattr(options, "run", None) or module.run, options
+    return parser

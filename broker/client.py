@@ -27,18 +27,23 @@ class ClientError(Exception):
     """The broker could not be reached, or does not speak what we need. The text is meant for people."""
 
 
+def parse_address(address: str) -> tuple[str, int]:
+    """Host and port of `HOST:PORT`. Raises ValueError if `address` is not of that form."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > MAX_PORT:
+        raise ValueError(f"{address!r} is not HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
 class Client:
     def __init__(self, address: str, *, client_id: str = "kohort-cli", timeout_s: float = 30.0) -> None:
         self.address = address
         self._client_id = client_id
         self._correlation_id = 0
         self._versions: dict[int, tuple[int, int]] | None = None
-        host, _, port = address.rpartition(":")
-        if not host or not port.isdecimal() or int(port) > MAX_PORT:
-            raise ClientError(f"{address!r} is not HOST:PORT")
         try:
-            self._socket = socket.create_connection((host.strip("[]"), int(port)), timeout=timeout_s)
-        except UnicodeError:  # the encoding of host names
+            self._socket = socket.create_connection(parse_address(address), timeout=timeout_s)
+        except ValueError:  # from parse_address, or from the encoding of the host's name, which is a UnicodeError
             raise ClientError(f"{address!r} is not HOST:PORT") from None
         except OSError as problem:
             raise ClientError(f"no broker answers at {address}: {problem.strerror or problem}") from None

@@ -7,7 +7,6 @@ table or send commands to the terminal, so such characters are written out.
 from __future__ import annotations
 
 import sys
-import unicodedata
 from collections.abc import Iterable, Sequence
 
 
@@ -49,10 +48,6 @@ def _width(text: str) -> int:
     """How many columns the text takes on a terminal: a Chinese character takes two, a combining accent none."""
     if text.isascii():
         return len(text)
-    return sum(_places(char) for char in text)
+    from unicodedata import combining, east_asian_width  # only here: `kohort serve` has no tables, and starts quickly
 
-
-def _places(char: str) -> int:
-    if unicodedata.combining(char):
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+    return sum(0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text)

@@ -18,7 +18,7 @@ from kohort.audit.cli.common import (
     is_installed,
     spark_session,
 )
-from kohort.audit.moments import in_words
+from kohort.audit.moments import in_words, window_s
 from kohort.audit.result import SEVERITIES, AuditError
 
 if TYPE_CHECKING:
@@ -32,7 +32,11 @@ WAIT_S = 1
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_input(parser)
     parser.add_argument(
-        "--window", type=float, default=60, metavar="MINUTES", help="how far back it looks (default 60)"
+        "--window",
+        type=window_s,
+        default="1h",
+        metavar="TIME",
+        help="how far back it looks, as 2h or P1DT2H (default: 1h)",
     )
     parser.add_argument("--min-severity", choices=SEVERITIES, default="info", help="leave out what matters less")
     add_common(parser)
@@ -75,9 +79,7 @@ def _follow(
 
     with spark_session(options) as spark:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark's would cancel what is running, with noise
-        follower = Follower(
-            spark, options.path, tell, group=options.group, settings=settings, window_s=round(options.window * 60)
-        )
+        follower = Follower(spark, options.path, tell, group=options.group, settings=settings, window_s=options.window)
         try:
             earlier = follower.look_back(folders)
             query = follower.start()

@@ -1,26 +1,57 @@
-"""What the commands that talk to a broker share: its address, --json, and errors in one line."""
+"""What the commands that talk to a broker have in common: its address, --json, and errors of one line."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
-from kohort.broker.client import Client, ClientError
+from kohort.broker.client import Client, ClientError, parse_address
 from kohort.broker.terminal import complain
 
+if TYPE_CHECKING:
+    Actions = argparse._SubParsersAction[argparse.ArgumentParser]
+
 Action = Callable[[Client, argparse.Namespace], int]
+Parsed = TypeVar("Parsed")
+
+REFUSED = 1
+WRONG_COMMAND_LINE = 2
 
 
-def broker_options() -> argparse.ArgumentParser:
-    """A parent for the parsers of such commands."""
-    options = argparse.ArgumentParser(add_help=False)
-    options.add_argument("--bootstrap-server", default="localhost:9092", metavar="HOST:PORT")
-    options.add_argument("--json", action="store_true", help="for machines")
-    return options
+def add_action(
+    actions: Actions, name: str, about: str, run: Callable[[argparse.Namespace], int]
+) -> argparse.ArgumentParser:
+    """A parser for one action of a command, with the options that all actions have."""
+    parser = actions.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}.")
+    parser.add_argument(
+        "--bootstrap-server", type=option(_address), default="localhost:9092", metavar="HOST:PORT",
+        help="where the broker is (default: localhost:9092)",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+    parser.set_defaults(run=run)
+    return parser
+
+
+def option(parse: Callable[[str], Parsed]) -> Callable[[str], Parsed]:
+    """For argparse: if `parse` raises a ValueError, its text is what the user sees. The exit status is then 2."""
+
+    def parse_or_explain(text: str) -> Parsed:
+        try:
+            return parse(text)
+        except ValueError as problem:
+            raise argparse.ArgumentTypeError(str(problem)) from None
+
+    return parse_or_explain
+
+
+def _address(text: str) -> str:
+    parse_address(text)
+    return text
 
 
 def with_broker(action: Action) -> Callable[[argparse.Namespace], int]:
-    """Runs `action` with a connection; what goes wrong between us and the broker is one line for people."""
+    """Run `action` with a connection to the broker. An error between client and broker becomes one line for people."""
 
     def run(options: argparse.Namespace) -> int:
         try:
@@ -28,9 +59,11 @@ def with_broker(action: Action) -> Callable[[argparse.Namespace], int]:
                 return action(client, options)
         except ClientError as problem:
             complain(str(problem))
-            return 1
-        except UnicodeEncodeError:  # bytes that are no letters come from the shell as halves of surrogate pairs
+            return REFUSED
+        except (
+            UnicodeEncodeError
+        ):  # Python hands over bytes that are not UTF-8 as lone surrogates, which cannot be encoded
             complain("a name that is not UTF-8 cannot be one of Kafka's")
-            return 1
+            return WRONG_COMMAND_LINE
 
     return run

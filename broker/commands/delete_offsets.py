@@ -1,4 +1,4 @@
-"""`kohort groups delete-offsets`: forget what a group has committed of topics that it no longer consumes."""
+"""`kohort groups delete-offsets`: delete what a group has committed for topics that it no longer consumes."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ import json
 
 from kohort.broker import group_client
 from kohort.broker.client import Client
-from kohort.broker.commands.places import must_exist, named_partitions
+from kohort.broker.commands.common import option
+from kohort.broker.commands.places import must_exist, named_partitions, parse_place
 from kohort.broker.terminal import complain, table
 
 
 def add_delete_offsets_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("group")
-    parser.add_argument("--topic", action="append", required=True, metavar="TOPIC[:0,1,2]")
+    parser.add_argument("group", metavar="GROUP")
+    parser.add_argument(
+        "--topic", action="append", type=option(parse_place), required=True, metavar="TOPIC[:0,1,2]",
+        help="all partitions of a topic, or only these; may be given several times",
+    )  # fmt: skip
 
 
 def delete_offsets(client: Client, options: argparse.Namespace) -> int:

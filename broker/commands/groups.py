@@ -1,4 +1,4 @@
-"""`kohort groups`: list, describe and delete groups, reset and delete their offsets; of Kohort or of Apache Kafka."""
+"""`kohort groups`: list, describe and delete groups, reset and delete their offsets; on Kohort or on Apache Kafka."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Callable
 from typing import Any
 
 from kohort.broker import group_client
-from kohort.broker.client import Client, ClientError
-from kohort.broker.commands.common import Action, broker_options, with_broker
+from kohort.broker.client import Client
+from kohort.broker.commands.common import Action, add_action, option, with_broker
 from kohort.broker.commands.delete_offsets import add_delete_offsets_arguments, delete_offsets
-from kohort.broker.commands.reset_offsets import add_reset_arguments, reset_offsets
+from kohort.broker.commands.reset_offsets import add_reset_arguments, check_reset_options, reset_offsets
 from kohort.broker.terminal import complain, printable, table
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.delete_groups import DeleteGroupsRequest
 
-# Of all kinds of groups, as Kafka spells them. A broker would answer others with an empty list.
+# The states of all kinds of groups, as Kafka spells them. For a state that it does not know, a broker lists no groups.
 STATES = (
     "Assigning", "CompletingRebalance", "Dead", "Empty", "NotReady", "PreparingRebalance", "Reconciling", "Stable"
 )  # fmt: skip
@@ -26,24 +26,28 @@ MEMBER_HEADS = ("CONSUMER-ID", "INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    common = broker_options()
     actions = parser.add_subparsers(required=True, metavar="ACTION")
-    listed = actions.add_parser("list", parents=[common], help="all groups, with state and type")
-    listed.add_argument("--state", action="append", default=[], metavar="STATE[,STATE]", help="only groups in these")
-    listed.set_defaults(run=_with_lone_broker(_list))
-    described = actions.add_parser("describe", parents=[common], help="state, members, offsets and lag")
-    described.add_argument("group", nargs="*", help="default: all")
-    described.add_argument("--members", action="store_true", help="who is in it, and what they own")
-    described.set_defaults(run=_with_lone_broker(_describe))
-    deleted = actions.add_parser("delete", parents=[common], help="groups without members, with their offsets")
-    deleted.add_argument("group", nargs="+")
-    deleted.set_defaults(run=_with_lone_broker(_delete))
-    forget = actions.add_parser("delete-offsets", parents=[common], help="of topics that a group does not consume")
+    listed = add_action(actions, "list", "list all groups, with type and state", _with_lone_broker(_list))
+    listed.add_argument(
+        "--state", action="extend", type=option(_states), default=[], metavar="STATE[,STATE]",
+        help="only groups in one of these states: " + ", ".join(STATES),
+    )  # fmt: skip
+    described = add_action(
+        actions, "describe", "show state, members, offsets and lag of groups", _with_lone_broker(_describe)
+    )
+    described.add_argument("group", nargs="*", metavar="GROUP", help="default: all groups")
+    described.add_argument("--members", action="store_true", help="show members and what each of them owns")
+    deleted = add_action(
+        actions, "delete", "delete groups that have no members, with their offsets", _with_lone_broker(_delete)
+    )
+    deleted.add_argument("group", nargs="+", metavar="GROUP")
+    forget = add_action(
+        actions, "delete-offsets", "delete a group's offsets of topics that it does not consume",
+        _with_lone_broker(delete_offsets),
+    )  # fmt: skip
     add_delete_offsets_arguments(forget)
-    forget.set_defaults(run=_with_lone_broker(delete_offsets))
-    reset = actions.add_parser("reset-offsets", parents=[common], help="where a group will go on")
+    reset = add_action(actions, "reset-offsets", "set the offsets from which a group will go on", _reset)
     add_reset_arguments(reset)
-    reset.set_defaults(run=_with_lone_broker(reset_offsets))
 
 
 def _with_lone_broker(action: Action) -> Callable[[argparse.Namespace], int]:
@@ -54,8 +58,13 @@ def _with_lone_broker(action: Action) -> Callable[[argparse.Namespace], int]:
     return with_broker(act)
 
 
+def _reset(options: argparse.Namespace) -> int:
+    check_reset_options(options)
+    return _with_lone_broker(reset_offsets)(options)
+
+
 def _list(client: Client, options: argparse.Namespace) -> int:
-    groups = group_client.list_groups(client, _states(options.state))
+    groups = group_client.list_groups(client, options.state)
     rows = [(group.group_id, group.group_type, group.protocol_type or None, group.group_state) for group in groups]
     if options.json:
         print(
@@ -66,12 +75,12 @@ def _list(client: Client, options: argparse.Namespace) -> int:
     return 0
 
 
-def _states(texts: list[str]) -> list[str]:
-    states = [state.strip() for text in texts for state in text.split(",")]
+def _states(text: str) -> list[str]:
+    states = [state.strip() for state in text.split(",")]
     known = [state.lower() for state in STATES]
     for state in states:
         if state.lower() not in known:
-            raise ClientError(f"--state {state}: groups are {', '.join(STATES[:-1])} or {STATES[-1]}")
+            raise ValueError(f"{state!r} is not a state: groups are {', '.join(STATES[:-1])} or {STATES[-1]}")
     return states
 
 

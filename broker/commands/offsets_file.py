@@ -11,11 +11,11 @@ from kohort.broker.group_client import TopicPartition
 
 
 def read_offsets(path: str, group: str) -> dict[TopicPartition, int]:
-    """Those of `group`. With groups in front, as in an export of several, the lines of others are passed over."""
+    """The offsets of `group`. If a line starts with a group, as in an export of several, another group's is skipped."""
     found: dict[TopicPartition, int] = {}
     line = 0
     try:
-        with open(path, newline="", encoding="utf-8-sig") as file:  # spreadsheets put a mark in front
+        with open(path, newline="", encoding="utf-8-sig") as file:  # spreadsheets put a byte order mark in front
             for row in (rows := csv.reader(file)):
                 line = rows.line_num
                 if not row or (len(row) == 4 and row[0] != group):

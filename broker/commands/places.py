@@ -1,27 +1,41 @@
-"""`--topic TOPIC[:0,1,2]`: which partitions a command means, and that they are there."""
+"""`--topic TOPIC[:0,1,2]`: which partitions a command is about, and whether the broker has them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from kohort.broker import group_client
 from kohort.broker.client import Client, ClientError
 from kohort.broker.group_client import TopicPartition
 
 
-def named_partitions(client: Client, topics: Iterable[str]) -> list[TopicPartition]:
-    """Those of the options, each once, however often it is named."""
+class Place(NamedTuple):
+    """A topic, and those of its partitions that are meant; None: all of them."""
+
+    topic: str
+    partitions: list[int] | None
+
+
+def parse_place(text: str) -> Place:
+    """Read `TOPIC[:0,1,2]`. Raises ValueError if the partitions are no numbers."""
+    topic, colon, indexes = text.partition(":")
+    if not colon:
+        return Place(topic, None)
+    try:
+        return Place(topic, [int(index) for index in indexes.split(",")])
+    except ValueError:
+        raise ValueError(f"{text!r}: partitions are numbers with commas, as in {topic}:0,1") from None
+
+
+def named_partitions(client: Client, named: Iterable[Place]) -> list[TopicPartition]:
+    """The partitions that are meant, each once, however often it was named."""
     places: list[TopicPartition] = []
-    for text in topics:
-        topic, colon, indexes = text.partition(":")
+    for topic, partitions in named:
         count = group_client.partition_counts(client, [topic]).get(topic)
         if count is None:
             raise ClientError(f"there is no topic {topic}")
-        try:
-            chosen = [int(index) for index in indexes.split(",")] if colon else range(count)
-        except ValueError:
-            raise ClientError(f"--topic {text}: partitions are numbers with commas, as in {topic}:0,1") from None
-        places += [(topic, index) for index in chosen]
+        places += [(topic, index) for index in (range(count) if partitions is None else partitions)]
     return list(dict.fromkeys(places))
 
 
@@ -35,7 +49,7 @@ def must_exist(client: Client, places: Iterable[TopicPartition]) -> None:
 
 
 def must_be_known(places: Iterable[TopicPartition], offsets: Mapping[TopicPartition, int]) -> None:
-    """A partition that is there and says nothing must not be taken for one that is empty."""
+    """Refuse partitions whose offsets the broker did not tell: they exist, so they must not be taken for empty ones."""
     for topic, partition in places:
         if (topic, partition) not in offsets:
             raise ClientError(f"{topic}-{partition} is offline: its offsets cannot be read")

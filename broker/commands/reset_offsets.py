@@ -1,51 +1,66 @@
-"""`kohort groups reset-offsets`: where a group will go on, with Kafka's options. It only shows, until --execute."""
+"""`kohort groups reset-offsets`: set the offsets from which a group will go on, with the options of Kafka's tool.
+
+Without --execute it only shows what it would do.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
-import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from time import time
 
 from kohort.broker import group_client
 from kohort.broker.client import Client, ClientError
+from kohort.broker.commands.common import option
 from kohort.broker.commands.offsets_file import read_offsets, write_offsets
-from kohort.broker.commands.places import must_be_known, must_exist, named_partitions
+from kohort.broker.commands.places import must_be_known, must_exist, named_partitions, parse_place
 from kohort.broker.group_client import EARLIEST, LATEST, TopicPartition
 from kohort.broker.terminal import complain, table
+from kohort.times import parse_duration_ms, parse_time_ms
 
 Offsets = dict[TopicPartition, int]
 
-_DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.ASCII | re.IGNORECASE)
-
 
 def add_reset_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("group")
+    parser.add_argument("group", metavar="GROUP")
     about = parser.add_argument_group("which partitions (default: all that have a committed offset)")
     scope = about.add_mutually_exclusive_group()
-    scope.add_argument("--topic", action="append", default=[], metavar="TOPIC[:0,1,2]")
+    scope.add_argument(
+        "--topic", action="append", type=option(parse_place), default=[], metavar="TOPIC[:0,1,2]",
+        help="all partitions of a topic, or only these; may be given several times",
+    )  # fmt: skip
     scope.add_argument("--all-topics", action="store_true", help="all that have a committed offset")
     about = parser.add_argument_group("where to")
     target = about.add_mutually_exclusive_group(required=True)
-    target.add_argument("--to-earliest", action="store_true")
-    target.add_argument("--to-latest", action="store_true")
+    target.add_argument("--to-earliest", action="store_true", help="the first record")
+    target.add_argument("--to-latest", action="store_true", help="behind the last record")
     target.add_argument("--to-current", action="store_true", help="what is committed; the end where nothing is")
     target.add_argument("--to-offset", type=int, metavar="N")
     target.add_argument("--shift-by", type=int, metavar="N", help="forward, or back if negative")
-    target.add_argument("--to-datetime", metavar="YYYY-MM-DDTHH:mm:SS.sss", help="UTC unless it names a zone")
-    target.add_argument("--by-duration", metavar="PnDTnHnMnS", help="back from now")
+    target.add_argument(
+        "--to-datetime", type=option(parse_time_ms), metavar="YYYY-MM-DDTHH:mm:SS.sss",
+        help="the first record since then; UTC unless it names a zone",
+    )  # fmt: skip
+    target.add_argument(
+        "--by-duration", type=option(parse_duration_ms), metavar="DURATION",
+        help="the first record of the last 2h, or P1DT2H",
+    )  # fmt: skip
     target.add_argument("--from-file", metavar="FILE", help="as --export writes it, for the partitions that it names")
     doing = parser.add_mutually_exclusive_group()
     doing.add_argument("--execute", action="store_true", help="do it")
     doing.add_argument("--dry-run", action="store_true", help="only show it, which is the default")
     parser.add_argument("--export", action="store_true", help="show it as CSV: topic,partition,offset")
+    parser.set_defaults(wrong=parser.error)
+
+
+def check_reset_options(options: argparse.Namespace) -> None:
+    """Refuse what argparse cannot: an option that belongs to one group and excludes those of another."""
+    if options.from_file is not None and (options.topic or options.all_topics):
+        options.wrong("--from-file names the partitions itself: leave --topic and --all-topics away")
 
 
 def reset_offsets(client: Client, options: argparse.Namespace) -> int:
-    if options.from_file is not None and (options.topic or options.all_topics):
-        raise ClientError("--from-file names the partitions itself: leave --topic and --all-topics away")
     wanted = None if options.from_file is None else read_offsets(options.from_file, options.group)
     _refuse_if_in_use(client, options.group)
     committed = group_client.committed_offsets(client, options.group)
@@ -55,7 +70,7 @@ def reset_offsets(client: Client, options: argparse.Namespace) -> int:
     must_be_known(places, starts)
     must_be_known(places, ends)
     new = dict(wanted or _targets(client, options, places, committed, starts, ends))
-    if not options.to_current:  # that is a copy of what is there, to be kept as it is
+    if not options.to_current:  # those offsets are a copy of what is committed, also where it is out of range
         new = {place: _within(place, offset, starts[place], ends[place]) for place, offset in new.items()}
     if options.execute:
         group_client.commit(client, options.group, new)
@@ -99,7 +114,7 @@ def _targets(
         return _shifted(places, committed, ends, options.shift_by or 0)
     found = group_client.offsets_at(client, places, _timestamp(options))
     must_be_known(places, found)
-    # No record that late: the end, as Kafka's tool does.
+    # Where no record is so late, the offset is the end of the log, as with Kafka's tool.
     return {place: found[place] if found[place] >= 0 else ends[place] for place in places}
 
 
@@ -111,29 +126,14 @@ def _shifted(places: list[TopicPartition], committed: Offsets, ends: Offsets, by
 
 
 def _timestamp(options: argparse.Namespace) -> int:
-    """In milliseconds. Never below zero: there ListOffsets has words of its own, -1 for the end among them, and no
-    record is older."""
-    if options.by_duration is not None:
-        return int(max(0.0, time() - _seconds(options.by_duration)) * 1000)
-    try:
-        moment = datetime.fromisoformat(options.to_datetime)
-    except ValueError:
-        raise ClientError(f"--to-datetime {options.to_datetime}: must look like 2026-11-16T12:00:00.000") from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return max(0, int(moment.timestamp() * 1000))
-
-
-def _seconds(duration: str) -> float:
-    found = _DURATION.fullmatch(duration)
-    if found is None or not any(found.groups()):
-        raise ClientError(f"--by-duration {duration}: must look like P1DT2H30M")
-    days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
-    return days * 86400 + hours * 3600 + minutes * 60 + seconds
+    """In milliseconds, and never below zero: no record is older, and ListOffsets gives negative times another meaning
+    (-1 is the end of the log)."""
+    wanted: int = options.to_datetime if options.by_duration is None else int(time() * 1000) - options.by_duration
+    return max(0, wanted)
 
 
 def _within(place: TopicPartition, offset: int, start: int, end: int) -> int:
-    """An offset that the partition has, as Kafka's tool chooses it, and like that tool not in silence."""
+    """The nearest offset that the partition has. Like Kafka's tool, say so if that is not the offset asked for."""
     if start <= offset <= end:
         return offset
     nearest = start if offset < start else end

@@ -1,18 +1,17 @@
-"""`kohort topics`: list, create, describe and delete topics of a running broker, ours or Apache Kafka's."""
+"""`kohort topics`: list, create, describe and delete topics of a running broker, Kohort or Apache Kafka."""
 
 from __future__ import annotations
 
 import argparse
 import base64
 import json
-import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kohort.broker.client import Client
-from kohort.broker.commands.common import broker_options, with_broker
+from kohort.broker.commands.common import add_action, option, with_broker
 from kohort.broker.group_client import error_name
-from kohort.broker.terminal import table
+from kohort.broker.terminal import complain, table
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kohort.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -27,21 +26,28 @@ SET_ON_THE_TOPIC = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    common = broker_options()
     actions = parser.add_subparsers(required=True, metavar="ACTION")
-    listed = actions.add_parser("list", parents=[common], help="the names of all topics")
-    listed.set_defaults(run=with_broker(_list))
-    created = actions.add_parser("create", parents=[common], help="a new topic")
-    created.add_argument("topic")
-    created.add_argument("--partitions", type=int, default=-1, help="default: the broker's num.partitions")
-    created.add_argument("--config", action="append", default=[], metavar="KEY=VALUE")
-    created.set_defaults(run=with_broker(_create))
-    described = actions.add_parser("describe", parents=[common], help="partitions, offsets and settings")
-    described.add_argument("topic", nargs="*")
-    described.set_defaults(run=with_broker(_describe))
-    deleted = actions.add_parser("delete", parents=[common], help="a topic, with its records")
-    deleted.add_argument("topic", nargs="+")
-    deleted.set_defaults(run=with_broker(_delete))
+    add_action(actions, "list", "list the names of all topics", with_broker(_list))
+    created = add_action(actions, "create", "create a topic", with_broker(_create))
+    created.add_argument("topic", metavar="TOPIC")
+    created.add_argument("--partitions", type=int, default=-1, metavar="N", help="default: the broker's num.partitions")
+    created.add_argument(
+        "--config", action="append", type=option(_parse_config), default=[], metavar="KEY=VALUE",
+        help="a setting of the topic, for instance cleanup.policy=compact; may be given several times",
+    )  # fmt: skip
+    described = add_action(
+        actions, "describe", "show partitions, offsets and settings of topics", with_broker(_describe)
+    )
+    described.add_argument("topic", nargs="*", metavar="TOPIC", help="default: all topics")
+    deleted = add_action(actions, "delete", "delete topics, with their records", with_broker(_delete))
+    deleted.add_argument("topic", nargs="+", metavar="TOPIC")
+
+
+def _parse_config(text: str) -> CreatableTopicConfig:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise ValueError(f"{text!r} is not KEY=VALUE")
+    return CreatableTopicConfig(name, value)
 
 
 def _list(client: Client, options: argparse.Namespace) -> int:
@@ -51,8 +57,7 @@ def _list(client: Client, options: argparse.Namespace) -> int:
 
 
 def _create(client: Client, options: argparse.Namespace) -> int:
-    configs = [CreatableTopicConfig(*config.partition("=")[::2]) for config in options.config]
-    wanted = CreatableTopic(options.topic, options.partitions, -1, (), configs)
+    wanted = CreatableTopic(options.topic, options.partitions, -1, (), options.config)
     answer = client.send(ApiKey.CREATE_TOPICS, CreateTopicsRequest([wanted], 30_000))
     return _report([(each.name, each.error_code, each.error_message) for each in answer.topics], "created", options)
 
@@ -121,7 +126,7 @@ def _report(results: Sequence[tuple[str | None, int, str | None]], done: str, op
         print(json.dumps([{"topic": name, "error": error_name(code), "message": text} for name, code, text in results]))
     for name, code, text in results:
         if code:
-            print(f"kohort: {name}: {text or error_name(code)}", file=sys.stderr)
+            complain(f"{name}: {text or error_name(code)}")
         elif not options.json:
             print(f"{done} {name}")
     return 1 if any(code for _, code, _ in results) else 0
