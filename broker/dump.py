@@ -1,25 +1,25 @@
-"""Shows what is in log folders and segment files, line for line as `kafka-dump-log --offsets-decoder` would.
+"""Shows what is in log folders and segment files, line for line as `kafka-dump-log --offsets-decoder` does.
 
     Dumping __consumer_offsets-7/00000000000000000000.log
     Log starting offset: 0
     baseOffset: 0 lastOffset: 1 count: 2 ...
     | offset: 0 CreateTime: ... key: {"type":"1",...} payload: {"version":"4",...}
 
-Records of other topics are shown as text, as the same tool does with --print-data-log. With `as_json` each batch is
-one line of JSON, which also holds the values of the record headers.
+Records of other topics are shown as text, as the same tool does with --print-data-log. Unlike that tool, a record with
+headers also shows their values, as `headerValues`. With `as_json` each batch is one line of JSON.
 
-Files are opened for reading only and batch by batch, so that a running broker's folder, or one mounted read-only, can
-be looked at: this is a tool beside the broker, hence no way through storage.disk.
+Files are opened for reading only and read batch by batch, so that the folder may belong to a running broker, or be
+mounted read-only. That is why this module opens files itself and does not use storage.disk.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO, NamedTuple, TextIO
 
+from kohort.broker.terminal import complain
 from kohort.protocol.errors import MalformedMessage
 from kohort.protocol.log_records import UnknownRecord
 from kohort.protocol.record_batch import (
@@ -36,6 +36,7 @@ from kohort.protocol.record_json import key_and_value, to_text
 from kohort.storage.layout import LOG, parse_partition_folder, parse_segment_file
 
 OFFSETS_TOPIC = "__consumer_offsets"
+META_PROPERTIES = "meta.properties"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "5", "6", "7")
 MAX_SEQUENCE = 2**31 - 1
 
@@ -48,9 +49,13 @@ class Batch(NamedTuple):
 
 
 class TrailingBytes(NamedTuple):
-    """What stands behind the last whole batch of a file."""
+    """The bytes of a file behind its last whole batch."""
 
     size_bytes: int
+
+
+class NotALog(Exception):
+    """The path has nothing that could be dumped. The text says so."""
 
 
 def dump(paths: Iterable[str], *, out: TextIO, as_json: bool = False) -> int:
@@ -61,26 +66,53 @@ def dump(paths: Iterable[str], *, out: TextIO, as_json: bool = False) -> int:
             for file in segment_files(path):
                 whole = _dump_json(file, out) if as_json else _dump_text(file, out)
                 status = status if whole else 1
+        except BrokenPipeError:
+            raise  # not a problem of the log: nobody reads the output any more
         except OSError as error:
-            print(f"{path}: {error.strerror}", file=sys.stderr)
+            complain(f"{path}: {error.strerror}")
+            status = 1
+        except NotALog as problem:
+            complain(str(problem))
             status = 1
     return status
 
 
 def segment_files(path: str) -> list[str]:
-    """The segments of a log folder, or of all in a data folder, without what waits for removal; or the file itself."""
+    """The segments of a partition's folder, or of all partitions of a data folder, without those that wait for their
+    removal; or the file itself."""
     if not os.path.isdir(path):
+        if not _looks_like_a_segment(path):
+            raise NotALog(
+                f"{path} is not a log: it does not begin with a record batch, and its name is not a segment's"
+            )
         return [path]
     names = os.listdir(path)
-    segments = [name for name in names if (parts := parse_segment_file(name)) and parts[1:] == (LOG, "")]
-    if segments:
-        return [os.path.join(path, name) for name in sorted(segments)]
     folders = sorted((place, name) for name in names if (place := parse_partition_folder(name)))
-    return [file for _, name in folders for file in segment_files(os.path.join(path, name))]
+    found = _segments_in(path) or [file for _, name in folders for file in _segments_in(os.path.join(path, name))]
+    if not found and META_PROPERTIES not in names:  # with it, this is a data folder that has no partitions yet
+        raise NotALog(f"{path} is not a log folder: it has no segments (.log) and no partitions' folders (topic-0)")
+    return found
+
+
+def _segments_in(folder: str) -> list[str]:
+    names = [name for name in os.listdir(folder) if (parts := parse_segment_file(name)) and parts[1:] == (LOG, "")]
+    return [os.path.join(folder, name) for name in sorted(names)]
+
+
+def _looks_like_a_segment(path: str) -> bool:
+    """A copy of a segment may have any name, and a damaged segment any content: one of both is enough."""
+    if parse_segment_file(os.path.basename(path)):
+        return True
+    with open(path, "rb") as file:
+        start = file.read(BATCH_HEADER_BYTES)
+    try:
+        return not start or parse_header(start).size_bytes > 0
+    except CorruptBatch:
+        return False
 
 
 def read_batches(file: BinaryIO, size_bytes: int) -> Iterator[Batch | TrailingBytes]:
-    """Each batch, sound or not, up to the first that is not whole."""
+    """Every batch, also if its checksum is wrong, up to the first one that is cut off or has no readable header."""
     position = 0
     while position < size_bytes:
         file.seek(position)
@@ -126,7 +158,8 @@ def _dump_text(path: str, out: TextIO) -> bool:
 
 
 def _is_offsets(path: str) -> bool:
-    """Only the folder says what the records mean; a file on its own is taken for the offsets topic."""
+    """Whether the records are those of the offsets topic, which the folder's name tells. A file that lies in no
+    partition's folder is taken for a part of the offsets topic."""
     folder = os.path.basename(os.path.dirname(os.path.abspath(path)))
     topic, dash, partition = folder.rpartition("-")
     return topic == OFFSETS_TOPIC or not (dash and partition.isdigit())
@@ -155,6 +188,8 @@ def _record_line(header: BatchHeader, record: Record, is_offsets: bool) -> str:
         f"| offset: {record.offset} {_timestamp_type(header)}: {record.timestamp} keySize: {_size(record.key)} "
         f"valueSize: {_size(record.value)} sequence: {_sequence(header, record.offset)} headerKeys: [{header_keys}]"
     )
+    if record.headers:
+        line += f" headerValues: {json.dumps([_text(value) for _, value in record.headers], ensure_ascii=False)}"
     if header.is_control:
         return line + _marker_text(record)
     return line + (_offsets_text(record) if is_offsets else _plain_text(record))
@@ -186,7 +221,7 @@ def _plain_text(record: Record) -> str:
 
 
 def _sequence(header: BatchHeader, offset: int) -> int:
-    """Sequences of a producer start anew at 0 after the greatest int32."""
+    """The record's sequence number; after the greatest int32 a producer goes on with 0. -1: the batch has none."""
     if header.base_sequence < 0:
         return -1
     return (header.base_sequence + offset - header.base_offset) % (MAX_SEQUENCE + 1)

@@ -8,9 +8,11 @@ import sys
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "path", nargs="+", metavar="LOG_FOLDER", help="a data folder, a partition's folder, or a .log file"
+        "path", nargs="+", metavar="LOG_FOLDER", help="a data folder, a partition's folder in it, or a .log file"
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object a line, for machines")
+    parser.add_argument(
+        "--json", action="store_true", help="print a JSON object for each batch, a line each, for programs"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
