@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 META_PROPERTIES = "meta.properties"
+DYNAMIC_CONFIGS_FILE = "kohort-broker-configs.json"
 HOUSEKEEPING_DELAY_S = 1.0
 
 
@@ -56,6 +57,7 @@ class Broker:
         """Take the data folder and read what is in it."""
         folder = self.config.data_folder
         self._make_folders(folder)
+        self._restore_dynamic_configs(folder)
         self.catalog.read()
         self.logs = LogDirectory.open(self.disk, folder, self.catalog.log_config, now=now)
         self.catalog.attach(self.logs)
@@ -89,6 +91,16 @@ class Broker:
 
             save_all_snapshots(self)
         self.logs.close(now)
+
+    def _restore_dynamic_configs(self, folder: str) -> None:
+        """Put settings into force that were changed while an earlier run served."""
+        try:
+            saved = self.disk.read_file(f"{folder}/{DYNAMIC_CONFIGS_FILE}")
+        except FileNotFoundError:
+            return  # the usual case: the module is not even imported
+        from kohort.broker.topics.dynamic_configs import dynamic_configs
+
+        dynamic_configs(self).restore(saved)
 
     def _make_folders(self, folder: str) -> None:
         try:

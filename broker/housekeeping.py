@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 FLUSH_CHECK_MS: Final = 1_000
 PRODUCER_CHECK_MS: Final = 600_000
-NEVER_MS: Final = 10 * 365 * 86_400_000  # a timer that far away is none
+NEVER_MS: Final = 10 * 365 * 86_400_000  # no timer is set further away than ten years
 
 
 class Housekeeping:
@@ -43,12 +43,12 @@ class Housekeeping:
 
     def start(self) -> None:
         config = self._broker.config
-        self._every("retention", config.log_retention_check_interval_ms, self._retain_all)
-        self._every("checkpoint", config.log_flush_offset_checkpoint_interval_ms, self.checkpoint)
-        self._every("flush", FLUSH_CHECK_MS, self.flush_overdue)
-        self._every("producers", PRODUCER_CHECK_MS, self.expire_producers)
+        self._every("retention", lambda: config.log_retention_check_interval_ms, self._retain_all)
+        self._every("checkpoint", lambda: config.log_flush_offset_checkpoint_interval_ms, self.checkpoint)
+        self._every("flush", lambda: FLUSH_CHECK_MS, self.flush_overdue)
+        self._every("producers", lambda: PRODUCER_CHECK_MS, self.expire_producers)
         if config.log_cleaner_enable:
-            self._every("cleaner", config.log_cleaner_backoff_ms, self._cleaner.run_if_due)
+            self._every("cleaner", lambda: config.log_cleaner_backoff_ms, self._cleaner.run_if_due)
 
     def stop(self) -> None:
         """No more timers; a compaction in progress is broken off, which leaves nothing behind."""
@@ -61,9 +61,11 @@ class Housekeeping:
     def is_compacting(self) -> bool:
         return self._cleaner.busy_with is not None
 
-    def _every(self, name: str, interval_ms: int, work: Callable[[], object]) -> None:
-        if interval_ms > NEVER_MS:
-            return
+    def _every(self, name: str, interval_ms: Callable[[], int], work: Callable[[], object]) -> None:
+        """Do the work again and again. The interval is asked for each time: settings may change meanwhile."""
+
+        def wait() -> None:
+            self._timers[name] = self._broker.call_later(min(max(interval_ms(), 1), NEVER_MS) / 1000, turn)
 
         def turn() -> None:
             try:
@@ -71,9 +73,9 @@ class Housekeeping:
             except Exception:
                 logger.exception("%s failed; it will be tried again", name)
             if not self._is_stopped:
-                self._timers[name] = self._broker.call_later(max(interval_ms, 1) / 1000, turn)
+                wait()
 
-        self._timers[name] = self._broker.call_later(max(interval_ms, 1) / 1000, turn)
+        wait()
 
     # --- the rounds
 

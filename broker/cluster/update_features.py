@@ -22,6 +22,7 @@ def update_features(broker: Broker, request: UpdateFeaturesRequest, call: Call) 
     wanted = request.feature_updates[0]
     text = (
         "The update failed for all features since the following feature had an error: Invalid update version "
-        f"{wanted.max_version_level} for feature {wanted.feature}. Kohort does not have this feature."
+        f"{wanted.max_version_level} for feature {wanted.feature}. Local controller {broker.config.node_id} does not "
+        "support this feature."
     )
     return UpdateFeaturesResponse(0, ErrorCode.INVALID_UPDATE_VERSION, text, ())

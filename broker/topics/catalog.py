@@ -179,11 +179,13 @@ class Catalog:
 
     def set_configs(self, topic: Topic, configs: dict[str, str]) -> None:
         topic.configs = configs
-        topic.config = topic_config(self._config, configs)
-        for partition in topic.partitions:
-            if (topic.name, partition.index) in self._logs.logs:
-                partition.log.config = topic.config.log
+        self._configure(topic)
         self._save()
+
+    def defaults_changed(self) -> None:
+        """Let all topics have what they inherit from the broker's settings."""
+        for topic in self._topics.values():
+            self._configure(topic)
 
     def delete(self, topics: Iterable[Topic]) -> None:
         keys: list[TopicPartition] = []
@@ -195,6 +197,12 @@ class Catalog:
         self._logs.delete(keys)
 
     # --- inside
+
+    def _configure(self, topic: Topic) -> None:
+        topic.config = topic_config(self._config, topic.configs)
+        for partition in topic.partitions:
+            if (topic.name, partition.index) in self._logs.logs:
+                partition.log.config = topic.config.log
 
     def _enter(self, topic: Topic) -> Topic:
         self._topics[topic.name] = self._by_id[topic.id] = topic

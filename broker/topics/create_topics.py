@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kohort.broker.topics.catalog import CONSUMER_OFFSETS, Catalog, Topic, new_topic_id
 from kohort.broker.topics.config_entries import entries_of
-from kohort.broker.topics.topic_config import InvalidTopicConfig, check_together, check_topic_config
+from kohort.broker.topics.topic_config import InvalidConfig, check_together, check_topic_config
 from kohort.broker.topics.topic_names import collision_key, name_problem
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.create_topics import (
@@ -65,8 +65,7 @@ def _create(
     configs = _configs(wanted)
     topic_id = new_topic_id() if validate_only else broker.catalog.create(wanted.name, partition_count, configs).id
     shown = [
-        CreatableTopicConfigs(each.name, each.value, False, each.source, False)
-        for each in entries_of(broker.config, configs)
+        CreatableTopicConfigs(each.name, each.value, False, each.source, False) for each in entries_of(broker, configs)
     ]
     return CreatableTopicResult(wanted.name, topic_id, 0, None, 0, partition_count, 1, shown)
 
@@ -153,7 +152,7 @@ def _configs(wanted: CreatableTopic) -> dict[str, str]:
         configs = {config.name: check_topic_config(config.name, config.value) for config in wanted.configs}
         check_together(configs)
         return configs
-    except InvalidTopicConfig as problem:
+    except InvalidConfig as problem:
         raise Refused(ErrorCode.INVALID_CONFIG, str(problem)) from None
 
 

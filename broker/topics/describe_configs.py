@@ -6,13 +6,10 @@ Settings of loggers, client metrics and groups are gaps, see docs/protocol-suppo
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from kohort.broker.cluster.find_coordinator import INVALID_REQUEST_TEXT
-from kohort.broker.config import INT32_MAX, Allowed, Config
-from kohort.broker.topics.config_entries import DEFAULT, STATIC_BROKER, ConfigEntry, entries_of
-from kohort.broker.topics.topic_config import BOOLEAN, DOUBLE, INT, LIST, LONG, STRING
+from kohort.broker.topics.config_entries import ConfigEntry, broker_entries, cluster_entries, entries_of
 from kohort.broker.topics.topic_names import name_problem
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.describe_configs import (
@@ -30,9 +27,6 @@ if TYPE_CHECKING:
 
 TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
 
-_LISTS = ("advertised.listeners", "listeners", "log.cleanup.policy", "log.dirs")
-_TYPES = {bool: BOOLEAN, str: STRING, int: LONG, float: DOUBLE}
-
 
 def describe_configs(broker: Broker, request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse:  # noqa: ARG001
     results = [_describe(broker, resource, request.include_synonyms) for resource in request.resources]
@@ -44,18 +38,18 @@ def _describe(broker: Broker, resource: DescribeConfigsResource, synonyms: bool)
     if resource.resource_type == TOPIC:
         topic = broker.catalog.get(name)
         if topic is not None:
-            return _shown(resource, entries_of(broker.config, topic.configs), synonyms, read_only=False)
+            return _shown(resource, entries_of(broker, topic.configs), synonyms)
         if problem := name_problem(name):
             return _refusal(resource, ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
         return _refusal(resource, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
     if resource.resource_type == BROKER_LOGGER and name == str(broker.config.node_id):
-        return _shown(resource, [], synonyms, read_only=False)  # no logger can be set from outside
+        return _shown(resource, [], synonyms)  # no logger can be set from outside
     if resource.resource_type == BROKER:
         if not name:
-            return _shown(resource, [], synonyms, read_only=True)  # the cluster's dynamic defaults: there are none
+            return _shown(resource, cluster_entries(broker), synonyms)
         if problem := broker_name_problem(name, broker.config.node_id, "{} or empty string"):
             return _refusal(resource, ErrorCode.INVALID_REQUEST, problem)
-        return _shown(resource, broker_entries(broker.config), synonyms, read_only=True)
+        return _shown(resource, broker_entries(broker), synonyms)
     return _refusal(resource, ErrorCode.INVALID_REQUEST, INVALID_REQUEST_TEXT)
 
 
@@ -68,36 +62,15 @@ def broker_name_problem(name: str, node_id: int, expected: str) -> str | None:
     return None
 
 
-def broker_entries(config: Config) -> list[ConfigEntry]:
-    entries = []
-    for each in fields(Config):
-        allowed: Allowed = each.metadata["allowed"]
-        name, value = allowed.name, getattr(config, each.name)
-        source = DEFAULT if value == each.default else STATIC_BROKER
-        synonyms = [(name, _text(value), source)]
-        if source == STATIC_BROKER:
-            synonyms.append((name, _text(each.default), DEFAULT))
-        small = type(value) is int and (allowed.high or 0) <= INT32_MAX
-        kind = LIST if name in _LISTS else INT if small else _TYPES[type(value)]
-        entries.append(ConfigEntry(name, _text(value), source, kind, synonyms))
-    return entries
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _shown(
-    resource: DescribeConfigsResource, entries: list[ConfigEntry], synonyms: bool, *, read_only: bool
-) -> DescribeConfigsResult:
+def _shown(resource: DescribeConfigsResource, entries: list[ConfigEntry], synonyms: bool) -> DescribeConfigsResult:
     wanted = set(resource.configuration_keys or ())  # none named: all
     configs = [
         DescribeConfigsResourceResult(
             entry.name,
             entry.value,
-            read_only,
+            entry.read_only,
             entry.source,
-            False,
+            entry.sensitive,
             [DescribeConfigsSynonym(*synonym) for synonym in entry.synonyms] if synonyms else (),
             entry.type,
             None,

@@ -1,22 +1,24 @@
-"""IncrementalAlterConfigs (44), v0-1: set, remove, append to and subtract from single settings of topics (KIP-339).
+"""IncrementalAlterConfigs (44), v0-1: set, remove, append to and subtract from single settings (KIP-339).
 
-The broker's own settings are read from its file at start; changing them here is refused in the words that Kafka has
-for settings that cannot change.
+v1 is flexible. Settings are those of topics, of this broker, and of all brokers of the cluster.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from kohort.broker.topics.alter_broker_configs import current_configs, default_of, level_of, replace_configs
+from kohort.broker.topics.broker_settings import changeable_setting
 from kohort.broker.topics.config_entries import entries_of
 from kohort.broker.topics.create_topics import Refused
-from kohort.broker.topics.describe_configs import BROKER, TOPIC, broker_name_problem
+from kohort.broker.topics.describe_configs import BROKER, TOPIC
 from kohort.broker.topics.topic_config import (
     LIST,
     TOPIC_SETTINGS,
-    InvalidTopicConfig,
+    InvalidConfig,
+    Setting,
     check_together,
     check_topic_config,
 )
@@ -33,6 +35,7 @@ from kohort.protocol.messages.incremental_alter_configs import (
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call
+    from kohort.broker.topics.catalog import Topic
 
 SET, REMOVE, APPEND, SUBTRACT = 0, 1, 2, 3
 
@@ -50,7 +53,7 @@ def incremental_alter_configs(
             _alter(broker, resource, request.validate_only)
         except Refused as refused:
             error, message = refused.error, str(refused) or None
-        except InvalidTopicConfig as problem:
+        except InvalidConfig as problem:
             error, message = ErrorCode.INVALID_CONFIG, str(problem)
         responses.append(AlterConfigsResourceResponse(error, message, resource.resource_type, resource.resource_name))
     return IncrementalAlterConfigsResponse(0, responses)
@@ -62,11 +65,11 @@ def _alter(broker: Broker, resource: AlterConfigsResource, validate_only: bool) 
     refuse_nulls(
         config.name for config in resource.configs if config.value is None and config.config_operation != REMOVE
     )
-    check_resource(broker, resource.resource_type, resource.resource_name, [c.name for c in resource.configs])
-    topic = broker.catalog.get(resource.resource_name)
-    if topic is None:
-        raise unknown_topic(resource.resource_name)
-    inherited = {entry.name: entry.value for entry in entries_of(broker.config, topic.configs)}
+    if resource.resource_type == BROKER:
+        _alter_broker(broker, resource, validate_only)
+        return
+    topic = named_topic(broker, resource.resource_type, resource.resource_name)
+    inherited = {entry.name: entry.value or "" for entry in entries_of(broker, topic.configs)}
     configs = dict(topic.configs)
     for config in resource.configs:
         _apply(configs, inherited, config)
@@ -75,29 +78,40 @@ def _alter(broker: Broker, resource: AlterConfigsResource, validate_only: bool) 
         broker.catalog.set_configs(topic, configs)
 
 
-def check_resource(broker: Broker, resource_type: int, name: str, configs: Sequence[str]) -> None:
-    """Refused for everything but a topic."""
-    if resource_type == TOPIC:
-        if not name:
-            raise Refused(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
-        if problem := name_problem(name):
-            raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
-        return
-    if resource_type == BROKER:
-        problem = broker_name_problem(name, broker.config.node_id, "{}") if name else None
-        raise Refused(
-            ErrorCode.INVALID_REQUEST, problem or f"Cannot update these configs dynamically: [{', '.join(configs)}]"
-        )
-    raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
+def _alter_broker(broker: Broker, resource: AlterConfigsResource, validate_only: bool) -> None:
+    level = level_of(broker, resource.resource_name)
+    configs = current_configs(broker, level)
+    for config in resource.configs:
+        name, operation = config.name, config.config_operation
+        if operation == REMOVE:
+            configs.pop(name, None)
+        elif operation == SET:
+            configs[name] = config.value or ""
+        elif operation in (APPEND, SUBTRACT):
+            have = configs.get(name, default_of(name))
+            configs[name] = _changed_list(changeable_setting(name), have, config)
+        else:
+            raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown operations type {operation}")
+    replace_configs(broker, level, configs, validate_only=validate_only)
+
+
+def named_topic(broker: Broker, resource_type: int, name: str) -> Topic:
+    """Refused for everything but a topic that is there."""
+    if resource_type != TOPIC:
+        raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
+    if not name:
+        raise Refused(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+    if problem := name_problem(name):
+        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+    topic = broker.catalog.get(name)
+    if topic is None:
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    return topic
 
 
 def refuse_nulls(names: Iterable[str]) -> None:
     for name in names:
         raise Refused(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {name}")
-
-
-def unknown_topic(name: str) -> Refused:
-    return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
 
 
 def _apply(configs: dict[str, str], inherited: dict[str, str], config: AlterableConfig) -> None:
@@ -107,19 +121,20 @@ def _apply(configs: dict[str, str], inherited: dict[str, str], config: Alterable
     elif operation == SET:
         configs[name] = check_topic_config(name, config.value)
     elif operation in (APPEND, SUBTRACT):
-        configs[name] = check_topic_config(name, _changed_list(inherited, config))
+        changed = _changed_list(TOPIC_SETTINGS.get(name), inherited.get(name, ""), config)
+        configs[name] = check_topic_config(name, changed)
     else:
         raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, "")
 
 
-def _changed_list(inherited: dict[str, str], config: AlterableConfig) -> str:
-    known = TOPIC_SETTINGS.get(config.name)
+def _changed_list(known: Setting | None, before: str, config: AlterableConfig) -> str:
+    """A list with words appended or taken away. Only settings that are lists can be changed so."""
     if known is None:
-        raise InvalidTopicConfig(f"Unknown topic config name: {config.name}")
+        raise InvalidConfig(f"Unknown config name: {config.name}")
     word = "APPEND to" if config.config_operation == APPEND else "SUBTRACT from"
     if known.type != LIST:
-        raise InvalidTopicConfig(f"Can't {word} key {config.name} because its type is not LIST.")
-    have = [each for each in inherited[config.name].split(",") if each]
+        raise InvalidConfig(f"Can't {word} key {config.name} because its type is not LIST.")
+    have = [each for each in before.split(",") if each]
     change = [each.strip() for each in (config.value or "").split(",")]
     if config.config_operation == APPEND:
         return ",".join(have + [each for each in change if each not in have])

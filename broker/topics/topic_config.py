@@ -1,13 +1,14 @@
 """The settings of a topic: Kafka's names, types, defaults and limits, and which broker setting a default comes from.
 
 Kohort honours those that have a place in `storage.log_config.LogConfig` or below in `TopicConfig`; the others
-(replication, tiered storage, recompression) are accepted if they hold their default, and refused otherwise: a setting
-that is stored and ignored would be a lie.
+(tiered storage, recompression) are accepted if they hold their default, and refused otherwise: a setting that is stored
+and ignored would be a lie.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+import re
+from typing import TYPE_CHECKING, NamedTuple
 
 from kohort.broker.config import INT32_MAX, INT64_MAX
 from kohort.storage.log_config import LogConfig
@@ -19,7 +20,12 @@ if TYPE_CHECKING:
 BOOLEAN, STRING, INT, LONG, DOUBLE, LIST = 1, 2, 3, 5, 6, 7
 
 
-class TopicSetting(NamedTuple):
+_REPLICAS = r"\d+:\d+"  # partition:broker. One broker replicates nothing, so every throttle is honoured.
+
+
+class Setting(NamedTuple):
+    """A setting of a topic or of the broker, and the values that it can have."""
+
     name: str
     type: int
     default: str
@@ -28,29 +34,28 @@ class TopicSetting(NamedTuple):
     high: float | None = None
     choices: tuple[str, ...] = ()
     honoured: bool = True
+    pattern: str = ""  # a regular expression that each word of a list must match; "*" alone is fine, too
 
 
 _ROWS = (
-    TopicSetting("cleanup.policy", LIST, "delete", "log.cleanup.policy", choices=("compact", "delete")),
-    TopicSetting("compression.gzip.level", INT, "-1", "compression.gzip.level", honoured=False),
-    TopicSetting("compression.lz4.level", INT, "9", "compression.lz4.level", honoured=False),
-    TopicSetting("compression.type", STRING, "producer", "compression.type", honoured=False),
-    TopicSetting("compression.zstd.level", INT, "3", "compression.zstd.level", honoured=False),
-    TopicSetting("delete.retention.ms", LONG, "86400000", "log.cleaner.delete.retention.ms", 0, INT64_MAX),
-    TopicSetting("file.delete.delay.ms", LONG, "60000", "log.segment.delete.delay.ms", 0, INT64_MAX),
-    TopicSetting("flush.messages", LONG, "9223372036854775807", "log.flush.interval.messages", 1, INT64_MAX),
-    TopicSetting("flush.ms", LONG, "9223372036854775807", None, 0, INT64_MAX),
-    TopicSetting("follower.replication.throttled.replicas", LIST, "", honoured=False),
-    TopicSetting("index.interval.bytes", INT, "4096", "log.index.interval.bytes", 0, INT32_MAX),
-    TopicSetting("leader.replication.throttled.replicas", LIST, "", honoured=False),
-    TopicSetting("local.retention.bytes", LONG, "-2", "log.local.retention.bytes", honoured=False),
-    TopicSetting("local.retention.ms", LONG, "-2", "log.local.retention.ms", honoured=False),
-    TopicSetting(
-        "max.compaction.lag.ms", LONG, "9223372036854775807", "log.cleaner.max.compaction.lag.ms", 1, INT64_MAX
-    ),
-    TopicSetting("max.message.bytes", INT, "1048588", "message.max.bytes", 0, INT32_MAX),
-    TopicSetting("message.timestamp.after.max.ms", LONG, "3600000", "log.message.timestamp.after.max.ms", 0, INT64_MAX),
-    TopicSetting(
+    Setting("cleanup.policy", LIST, "delete", "log.cleanup.policy", choices=("compact", "delete")),
+    Setting("compression.gzip.level", INT, "-1", "compression.gzip.level", honoured=False),
+    Setting("compression.lz4.level", INT, "9", "compression.lz4.level", honoured=False),
+    Setting("compression.type", STRING, "producer", "compression.type", honoured=False),
+    Setting("compression.zstd.level", INT, "3", "compression.zstd.level", honoured=False),
+    Setting("delete.retention.ms", LONG, "86400000", "log.cleaner.delete.retention.ms", 0, INT64_MAX),
+    Setting("file.delete.delay.ms", LONG, "60000", "log.segment.delete.delay.ms", 0, INT64_MAX),
+    Setting("flush.messages", LONG, "9223372036854775807", "log.flush.interval.messages", 1, INT64_MAX),
+    Setting("flush.ms", LONG, "9223372036854775807", None, 0, INT64_MAX),
+    Setting("follower.replication.throttled.replicas", LIST, "", pattern=_REPLICAS),
+    Setting("index.interval.bytes", INT, "4096", "log.index.interval.bytes", 0, INT32_MAX),
+    Setting("leader.replication.throttled.replicas", LIST, "", pattern=_REPLICAS),
+    Setting("local.retention.bytes", LONG, "-2", "log.local.retention.bytes", honoured=False),
+    Setting("local.retention.ms", LONG, "-2", "log.local.retention.ms", honoured=False),
+    Setting("max.compaction.lag.ms", LONG, "9223372036854775807", "log.cleaner.max.compaction.lag.ms", 1, INT64_MAX),
+    Setting("max.message.bytes", INT, "1048588", "message.max.bytes", 0, INT32_MAX),
+    Setting("message.timestamp.after.max.ms", LONG, "3600000", "log.message.timestamp.after.max.ms", 0, INT64_MAX),
+    Setting(
         "message.timestamp.before.max.ms",
         LONG,
         "9223372036854775807",
@@ -58,47 +63,47 @@ _ROWS = (
         0,
         INT64_MAX,
     ),
-    TopicSetting(
+    Setting(
         "message.timestamp.type",
         STRING,
         "CreateTime",
         "log.message.timestamp.type",
         choices=("CreateTime", "LogAppendTime"),
     ),
-    TopicSetting("min.cleanable.dirty.ratio", DOUBLE, "0.5", "log.cleaner.min.cleanable.ratio", 0, 1),
-    TopicSetting("min.compaction.lag.ms", LONG, "0", "log.cleaner.min.compaction.lag.ms", 0, INT64_MAX),
-    TopicSetting("min.insync.replicas", INT, "1", "min.insync.replicas", 1, INT32_MAX),
-    TopicSetting("preallocate", BOOLEAN, "false", "log.preallocate", honoured=False),
-    TopicSetting("remote.log.copy.disable", BOOLEAN, "false", honoured=False),
-    TopicSetting("remote.log.delete.on.disable", BOOLEAN, "false", honoured=False),
-    TopicSetting("remote.storage.enable", BOOLEAN, "false", honoured=False),
-    TopicSetting("retention.bytes", LONG, "-1", "log.retention.bytes", None, INT64_MAX),
-    TopicSetting("retention.ms", LONG, "604800000", "log.retention.ms", -1, INT64_MAX),
-    TopicSetting("segment.bytes", INT, "1073741824", "log.segment.bytes", 1_048_576, INT32_MAX),
-    TopicSetting("segment.index.bytes", INT, "10485760", "log.index.size.max.bytes", 4, INT32_MAX),
-    TopicSetting("segment.jitter.ms", LONG, "0", honoured=False),
-    TopicSetting("segment.ms", LONG, "604800000", "log.roll.ms", 1, INT64_MAX),
-    TopicSetting("unclean.leader.election.enable", BOOLEAN, "false", "unclean.leader.election.enable", honoured=False),
+    Setting("min.cleanable.dirty.ratio", DOUBLE, "0.5", "log.cleaner.min.cleanable.ratio", 0, 1),
+    Setting("min.compaction.lag.ms", LONG, "0", "log.cleaner.min.compaction.lag.ms", 0, INT64_MAX),
+    Setting("min.insync.replicas", INT, "1", "min.insync.replicas", 1, INT32_MAX),
+    Setting("preallocate", BOOLEAN, "false", "log.preallocate", honoured=False),
+    Setting("remote.log.copy.disable", BOOLEAN, "false", honoured=False),
+    Setting("remote.log.delete.on.disable", BOOLEAN, "false", honoured=False),
+    Setting("remote.storage.enable", BOOLEAN, "false", honoured=False),
+    Setting("retention.bytes", LONG, "-1", "log.retention.bytes", None, INT64_MAX),
+    Setting("retention.ms", LONG, "604800000", "log.retention.ms", -1, INT64_MAX),
+    Setting("segment.bytes", INT, "1073741824", "log.segment.bytes", 1_048_576, INT32_MAX),
+    Setting("segment.index.bytes", INT, "10485760", "log.index.size.max.bytes", 4, INT32_MAX),
+    Setting("segment.jitter.ms", LONG, "0", honoured=False),
+    Setting("segment.ms", LONG, "604800000", "log.roll.ms", 1, INT64_MAX),
+    Setting("unclean.leader.election.enable", BOOLEAN, "false", "unclean.leader.election.enable", honoured=False),
 )
 
-TOPIC_SETTINGS: dict[str, TopicSetting] = {row.name: row for row in _ROWS}
+TOPIC_SETTINGS: dict[str, Setting] = {row.name: row for row in _ROWS}
 
 
-class InvalidTopicConfig(ValueError):
-    """A setting that a topic cannot have; the text is for the client."""
+class InvalidConfig(ValueError):
+    """A value that a setting cannot have; the text is for the client."""
 
 
 def check_topic_config(name: str, value: str | None) -> str:
-    """The value as it is kept. InvalidTopicConfig names the setting, its value and what is allowed."""
+    """The value as it is kept. InvalidConfig names the setting, its value and what is allowed."""
     known = TOPIC_SETTINGS.get(name)
     if known is None:
-        raise InvalidTopicConfig(f"Unknown topic config name: {name}")
+        raise InvalidConfig(f"Unknown topic config name: {name}")
     if value is None:
-        raise InvalidTopicConfig(f"Null value not supported for topic configs: {name}")
+        raise InvalidConfig(f"Null value not supported for topic configs: {name}")
     text = value.strip()
-    parsed = _parse(known, text)
-    if not known.honoured and parsed != _parse(known, known.default):
-        raise InvalidTopicConfig(f"{name}={text}: Kohort does not have this; leave it at {known.default!r}")
+    parsed = parse_value(known, text)
+    if not known.honoured and parsed != parse_value(known, known.default):
+        raise InvalidConfig(f"{name}={text}: Kohort does not have this; leave it at {known.default!r}")
     return value
 
 
@@ -107,12 +112,13 @@ def check_together(configs: dict[str, str]) -> None:
     least = int(configs.get("min.compaction.lag.ms", 0))
     most = int(configs.get("max.compaction.lag.ms", INT64_MAX))
     if least > most:
-        raise InvalidTopicConfig(
+        raise InvalidConfig(
             f"conflict topic config setting min.compaction.lag.ms ({least}) > max.compaction.lag.ms ({most})"
         )
 
 
-def _parse(known: TopicSetting, text: str) -> Any:
+def parse_value(known: Setting, text: str) -> bool | int | float | list[str]:
+    """The value that the text stands for: the words of a string or a list. InvalidConfig in Kafka's words."""
     if known.type == BOOLEAN:
         if text.lower() not in ("true", "false"):
             raise _invalid(known, text, "Expected value to be either true or false")
@@ -136,17 +142,19 @@ def _parse(known: TopicSetting, text: str) -> Any:
 _TYPE_NAMES = {INT: "INT", LONG: "LONG", DOUBLE: "DOUBLE"}
 
 
-def _parse_words(known: TopicSetting, text: str) -> Any:
+def _parse_words(known: Setting, text: str) -> list[str]:
     words = [word.strip() for word in text.split(",") if text] if known.type == LIST else [text]
     if known.choices:
         for word in words:
             if word not in known.choices:
                 raise _invalid(known, word, f"String must be one of: {', '.join(known.choices)}")
+    if known.pattern and words != ["*"] and not all(re.fullmatch(known.pattern, word) for word in words):
+        raise _invalid(known, text, "It must be * or a list of partition:broker.")
     return words
 
 
-def _invalid(known: TopicSetting, text: str, why: str) -> InvalidTopicConfig:
-    return InvalidTopicConfig(f"Invalid value {text} for configuration {known.name}: {why}")
+def _invalid(known: Setting, text: str, why: str) -> InvalidConfig:
+    return InvalidConfig(f"Invalid value {text} for configuration {known.name}: {why}")
 
 
 def effective(config: Config, own: dict[str, str]) -> dict[str, str]:
@@ -157,7 +165,7 @@ def effective(config: Config, own: dict[str, str]) -> dict[str, str]:
     }
 
 
-def broker_default(config: Config, known: TopicSetting) -> str:
+def broker_default(config: Config, known: Setting) -> str:
     if known.broker_setting is None:
         return known.default
     value = getattr(config, known.broker_setting.replace(".", "_"), known.default)

@@ -65,13 +65,6 @@ ALLOWED = [
     Allowed("DescribeConfigs", "*(min.insync.replicas).synonyms.*", "the same", Kind.ANY),
     Allowed(
         "DescribeConfigs",
-        "*.read_only",
-        "no setting of the broker can be changed while it runs",
-        Kind.ANY,
-        "configs of the broker by name",
-    ),
-    Allowed(
-        "DescribeConfigs",
         "*(log.retention.ms).*",
         "null in Kafka, where the setting in hours has the default; we have this one alone and show it",
         Kind.ANY,

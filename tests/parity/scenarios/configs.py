@@ -148,6 +148,18 @@ def changes_that_cannot_be(peer: Peer) -> None:
 
 
 @scenario(ApiKey.INCREMENTAL_ALTER_CONFIGS)
+def throttled_replicas_are_a_star_or_a_list(peer: Peer) -> None:
+    topic = peer.create()
+    key = "leader.replication.throttled.replicas"
+    for value in ("*", "0:1", "0:1,1:2", " 0:1", "", "none", "x", "0", "0:x", "0:1,*", "1:1;2:2"):
+        alter(peer, topic, (key, SET, value), validate_only=True)
+    for change in ((key, SET, "0:1"), (key, APPEND, "1:1"), (key, SUBTRACT, "0:1"), (key, DELETE, None)):
+        alter(peer, topic, change)
+        peer.wait_for_configs()
+        describe(peer, topic, key, synonyms=True)
+
+
+@scenario(ApiKey.INCREMENTAL_ALTER_CONFIGS)
 def a_bad_change_undoes_its_good_neighbour(peer: Peer) -> None:
     topic = peer.create()
     alter(peer, topic, ("retention.ms", SET, "5000"), ("max.message.bytes", SET, "-5"))
@@ -193,12 +205,122 @@ def the_same_resource_twice_is_refused(peer: Peer) -> None:
     peer.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, request)
 
 
+# --- IncrementalAlterConfigs of the broker. What the brokers keep is removed again: other scenarios look at it.
+
+
+@scenario(ApiKey.INCREMENTAL_ALTER_CONFIGS, alone=True)
+def a_setting_of_the_broker_is_changed_and_taken_back(peer: Peer) -> None:
+    topic = peer.create()
+    key = "log.segment.delete.delay.ms"
+    for name, change in (
+        ("1", (key, SET, "5000")),
+        ("", (key, SET, "6000")),
+        ("1", (key, DELETE, None)),
+        ("", (key, DELETE, None)),
+    ):
+        alter(peer, name, change, kind=BROKER)
+        peer.wait_for_configs()
+        describe(peer, "1", key, "num.partitions", kind=BROKER, synonyms=True)
+        describe(peer, "", key, kind=BROKER, synonyms=True)
+        describe(peer, topic, "file.delete.delay.ms", synonyms=True)
+
+
+@scenario(ApiKey.INCREMENTAL_ALTER_CONFIGS, alone=True)
+def the_retention_of_all_topics_is_changed_and_taken_back(peer: Peer) -> None:
+    topic, own = peer.create(), peer.create("-own", retention_ms="1000")
+    for operation in (SET, DELETE):
+        value = "3600000" if operation == SET else None
+        alter(peer, "1", ("log.retention.ms", operation, value), ("log.roll.ms", operation, value), kind=BROKER)
+        peer.wait_for_configs()
+        describe(peer, topic, "retention.ms", "segment.ms", synonyms=True)
+        describe(peer, own, "retention.ms", "segment.ms", synonyms=True)
+        if operation == SET:
+            describe(peer, "1", "log.retention.ms", "log.roll.ms", kind=BROKER, synonyms=True)
+
+
+@scenario(ApiKey.INCREMENTAL_ALTER_CONFIGS, alone=True)
+def settings_of_the_broker_that_change_nothing_here_are_kept(peer: Peer) -> None:
+    changes = (("num.io.threads", "9"), ("log.cleaner.threads", "2"), ("leader.replication.throttled.rate", "1000"))
+    for name in ("1", ""):
+        alter(peer, name, *((key, SET, value) for key, value in changes), kind=BROKER)
+        peer.wait_for_configs()
+        describe(peer, name, *(key for key, _ in changes), kind=BROKER, synonyms=True)
+        alter(peer, name, *((key, DELETE, None) for key, _ in changes), kind=BROKER)
+        peer.wait_for_configs()
+        describe(peer, name, "leader.replication.throttled.rate", kind=BROKER, synonyms=True)
+
+
+@scenario(ApiKey.INCREMENTAL_ALTER_CONFIGS, alone=True)
+def throttles_that_are_not_there_can_be_removed(peer: Peer) -> None:
+    rates = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+    for name in ("1", ""):
+        alter(peer, name, *((rate, DELETE, None) for rate in rates), kind=BROKER)
+        alter(peer, name, *((rate, DELETE, "") for rate in rates), kind=BROKER)
+
+
+@scenario(ApiKey.INCREMENTAL_ALTER_CONFIGS, alone=True)
+def a_setting_of_the_broker_that_nobody_knows_is_kept_and_not_shown(peer: Peer) -> None:
+    for name in ("1", ""):
+        alter(peer, name, ("my.plugin.password", SET, "secret"), kind=BROKER)
+        peer.wait_for_configs()
+        describe(peer, name, "my.plugin.password", kind=BROKER, synonyms=True)
+        alter(peer, name, ("my.plugin.password", DELETE, None), kind=BROKER)
+
+
+@scenario(ApiKey.INCREMENTAL_ALTER_CONFIGS, alone=True)
+def lists_of_the_broker_are_appended_to_and_subtracted_from(peer: Peer) -> None:
+    key = "log.cleanup.policy"
+    for change in ((key, APPEND, "compact"), (key, SUBTRACT, "delete"), (key, APPEND, "vanish"), (key, DELETE, None)):
+        alter(peer, "1", change, kind=BROKER)
+        peer.wait_for_configs()
+        describe(peer, "1", key, kind=BROKER, synonyms=True)
+    alter(peer, "1", ("num.io.threads", APPEND, "9"), kind=BROKER)
+
+
+@scenario(ApiKey.INCREMENTAL_ALTER_CONFIGS)
+def changes_of_the_broker_that_cannot_be(peer: Peer) -> None:
+    for name in ("1", ""):
+        for change in (
+            ("log.retention.ms", SET, "abc"),
+            ("log.retention.ms", SET, "0"),
+            ("log.retention.ms", SET, None),
+            ("log.retention.ms", 9, "1"),
+            ("log.segment.bytes", SET, "5"),
+            ("log.cleanup.policy", SET, "vanish"),
+            ("log.message.timestamp.type", SET, "bad"),
+            ("log.cleaner.backoff.ms", SET, "-1"),
+            ("log.cleaner.min.cleanable.ratio", SET, "1.5"),
+            ("max.connections", SET, "-1"),
+            ("min.insync.replicas", SET, "0"),
+            ("producer.id.expiration.ms", SET, "0"),
+            ("num.io.threads", SET, "0"),
+            ("num.io.threads", SET, "x"),
+            ("compression.type", SET, "zip"),
+            ("unclean.leader.election.enable", SET, "maybe"),
+            ("leader.replication.throttled.rate", SET, "-5"),
+            ("group.coordinator.cached.buffer.max.bytes", SET, "5"),
+        ):
+            alter(peer, name, change, kind=BROKER, validate_only=True)
+        alter(peer, name, ("num.io.threads", SET, "9"), ("num.io.threads", DELETE, None), kind=BROKER)
+        alter(peer, name, kind=BROKER)
+
+
+@scenario(ApiKey.INCREMENTAL_ALTER_CONFIGS)
+def a_dry_run_changes_nothing_of_the_broker(peer: Peer) -> None:
+    for name in ("1", ""):
+        alter(peer, name, ("num.io.threads", SET, "9"), kind=BROKER, validate_only=True)
+        alter(peer, name, ("log.cleaner.backoff.ms", SET, "9"), kind=BROKER, validate_only=True)
+    describe(peer, "1", "log.cleaner.backoff.ms", kind=BROKER, synonyms=True)
+
+
 @scenario(ApiKey.INCREMENTAL_ALTER_CONFIGS)
 def read_only_broker_configs_cannot_be_changed(peer: Peer) -> None:
-    alter(peer, "1", ("broker.id", SET, "5"), kind=BROKER)
-    alter(peer, "1", ("num.partitions", SET, "5"), kind=BROKER)
-    alter(peer, "99", ("log.retention.ms", SET, "5"), kind=BROKER)
-    alter(peer, "x", ("log.retention.ms", SET, "5"), kind=BROKER)
+    for key in ("broker.id", "num.partitions", "log.dirs", "log.retention.hours", "auto.create.topics.enable"):
+        alter(peer, "1", (key, SET, "5"), kind=BROKER)
+        alter(peer, "", (key, SET, "5"), kind=BROKER)
+    alter(peer, "1", ("num.io.threads", SET, "9"), ("log.dirs", SET, "/x"), kind=BROKER)
+    for other in ("99", "x", "-1"):
+        alter(peer, other, ("log.retention.ms", SET, "5"), kind=BROKER)
 
 
 # --- AlterConfigs
@@ -238,3 +360,17 @@ def a_dry_run_replaces_nothing(peer: Peer) -> None:
     topic = peer.create(retention_ms="1000")
     replace(peer, topic, validate_only=True, retention_ms="5000")
     describe(peer, topic, *KEYS)
+
+
+@scenario(ApiKey.ALTER_CONFIGS, alone=True)
+def all_changed_settings_of_the_broker_are_replaced(peer: Peer) -> None:
+    for configs in (
+        {"log_cleaner_backoff_ms": "5000", "num_io_threads": "9"},
+        {"log_cleaner_backoff_ms": "6000"},
+        {"log_dirs": "/x"},
+        {"log_cleaner_backoff_ms": "x"},
+        {},
+    ):
+        replace(peer, "1", BROKER, False, **configs)
+        peer.wait_for_configs()
+        describe(peer, "1", "log.cleaner.backoff.ms", kind=BROKER, synonyms=True)

@@ -217,7 +217,6 @@ def settings_that_are_not_honoured_by_us(peer: Peer) -> None:
         {"compression_gzip_level": "9"},
         {"compression_zstd_level": "22"},
         {"preallocate": "TRUE"},
-        {"follower_replication_throttled_replicas": "0:1"},
     ]
     for index, case in enumerate(cases):
         create(peer, configured(peer.topic(f"-{index}"), **case))

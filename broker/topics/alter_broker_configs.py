@@ -1,0 +1,56 @@
+"""Changes of the broker's settings while it runs: what AlterConfigs and IncrementalAlterConfigs share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kohort.broker.topics.broker_settings import changeable_setting, is_fixed
+from kohort.broker.topics.create_topics import Refused
+from kohort.broker.topics.describe_configs import broker_name_problem
+from kohort.broker.topics.dynamic_configs import BROKER_LEVEL, CLUSTER_LEVEL, dynamic_configs
+from kohort.broker.topics.topic_config import InvalidConfig, parse_value
+from kohort.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+
+
+def level_of(broker: Broker, resource_name: str) -> str:
+    """An empty name means the defaults of the cluster. Refused for the name of another broker."""
+    if not resource_name:
+        return CLUSTER_LEVEL
+    if problem := broker_name_problem(resource_name, broker.config.node_id, "{}"):
+        raise Refused(ErrorCode.INVALID_REQUEST, problem)
+    return BROKER_LEVEL
+
+
+def current_configs(broker: Broker, level: str) -> dict[str, str]:
+    return dict(dynamic_configs(broker).levels[level])
+
+
+def default_of(name: str) -> str:
+    known = changeable_setting(name)
+    return "" if known is None else known.default
+
+
+def replace_configs(broker: Broker, level: str, configs: dict[str, str], *, validate_only: bool) -> None:
+    """Check all settings of a level together, then put them into force. Refused if one of them cannot be."""
+    fixed = [name for name in configs if is_fixed(name)]
+    if fixed:
+        raise Refused(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
+    for name, value in configs.items():
+        _check(name, value.strip())
+    if not validate_only and configs != current_configs(broker, level):
+        dynamic_configs(broker).change(broker, level, configs)
+
+
+def _check(name: str, text: str) -> None:
+    known = changeable_setting(name)
+    if known is None:
+        return  # Kafka takes a name that it does not know for the setting of a plug-in
+    try:
+        value = parse_value(known, text)
+    except InvalidConfig as problem:
+        raise Refused(ErrorCode.INVALID_REQUEST, str(problem)) from None
+    if name == "log.retention.ms" and value == 0:
+        raise Refused(ErrorCode.INVALID_REQUEST, f"{name} must be unlimited (-1) or, greater than or equal to 1")

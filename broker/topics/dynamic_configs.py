@@ -1,0 +1,87 @@
+"""Settings of the broker that were changed while it ran (KIP-226), for instance with kafka-configs.
+
+    kohort-broker-configs.json    {"version": 1, "broker": {name: value}, "cluster": {name: value}}
+
+There are two levels, as in Kafka: settings of this broker, and defaults of all brokers of the cluster. A setting of
+this broker wins over a default of the cluster, and both win over what the broker was started with. The file is written
+whole and atomically before a change is answered, and read again at the next start.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kohort.broker.broker import DYNAMIC_CONFIGS_FILE
+from kohort.broker.topics.broker_settings import CHANGEABLE, IGNORED, own_settings
+from kohort.broker.topics.topic_config import LIST, STRING, InvalidConfig, parse_value
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+    from kohort.broker.config import Config
+
+logger = logging.getLogger(__name__)
+
+BROKER_LEVEL, CLUSTER_LEVEL = "broker", "cluster"
+
+
+class DynamicConfigs:
+    def __init__(self, config: Config) -> None:
+        self._config = config  # what is in force; the rest of the broker reads this
+        self.static = replace(config)  # what the broker was started with
+        self.levels: dict[str, dict[str, str]] = {BROKER_LEVEL: {}, CLUSTER_LEVEL: {}}
+
+    def restore(self, saved: bytes) -> None:
+        """Put what an earlier run saved into force. A value that cannot be used any more is left out."""
+        levels = json.loads(saved)
+        for level, configs in self.levels.items():
+            for name, value in levels[level].items():
+                try:
+                    if name in CHANGEABLE:
+                        parse_value(own_settings()[name], value.strip())
+                    configs[name] = value
+                except InvalidConfig as problem:
+                    logger.error("a setting of %s is left out: %s", DYNAMIC_CONFIGS_FILE, problem)
+        self._put_into_force()
+
+    def change(self, broker: Broker, level: str, configs: dict[str, str]) -> None:
+        """Replace all settings of a level by these, which were checked before."""
+        before = self.levels[level]
+        wanted = {**self.levels, level: configs}
+        content = json.dumps({"version": 1, **wanted}, indent=1)
+        broker.disk.write_file(f"{self._config.data_folder}/{DYNAMIC_CONFIGS_FILE}", content.encode())
+        self.levels = wanted
+        self._put_into_force()
+        broker.catalog.defaults_changed()
+        _tell(before, configs, "broker" if level == BROKER_LEVEL else "cluster")
+
+    def _put_into_force(self) -> None:
+        for name in CHANGEABLE:
+            attribute = name.replace(".", "_")
+            text = self.levels[BROKER_LEVEL].get(name, self.levels[CLUSTER_LEVEL].get(name))
+            if text is None:
+                setattr(self._config, attribute, getattr(self.static, attribute))
+            else:
+                known, text = own_settings()[name], text.strip()
+                setattr(self._config, attribute, text if known.type in (STRING, LIST) else parse_value(known, text))
+
+
+def dynamic_configs(broker: Broker) -> DynamicConfigs:
+    """Those of this broker. They are made when somebody first asks, so that start-up does not pay for them."""
+    found: DynamicConfigs | None = broker.extra.get("dynamic_configs")
+    if found is None:
+        found = broker.extra["dynamic_configs"] = DynamicConfigs(broker.config)
+    return found
+
+
+def _tell(before: dict[str, str], now: dict[str, str], level: str) -> None:
+    for name in sorted(before.keys() | now.keys()):
+        if before.get(name) == now.get(name):
+            continue
+        if name in CHANGEABLE:
+            logger.info("setting %s of the %s is now %s", name, level, now.get(name, "what the broker started with"))
+        elif name in now:
+            known = "has no effect in Kohort" if name in IGNORED else "is ignored: neither Kafka nor Kohort has it"
+            logger.warning("setting %s of the %s is kept, but %s", name, level, known)
