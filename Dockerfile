@@ -5,7 +5,7 @@
 FROM python:3.13-slim AS wheel
 
 WORKDIR /opt/kohort
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml pypi_readme.py README.md LICENSE ./
 COPY audit audit
 COPY broker broker
 COPY coordinator coordinator

@@ -16,6 +16,8 @@ LOG_TAIL_LINES = 80
 class KohortProcess:
     """Starts at once, stops at the end of the `with` block; prints its log if the block failed."""
 
+    executable = Path(sys.executable).with_name("kohort")
+
     def __init__(self, folder: Path, *arguments: str, **overrides: str) -> None:
         """`overrides` are settings with Kafka's names, dots written as underscores."""
         self.data = folder / "data"
@@ -23,7 +25,7 @@ class KohortProcess:
         folder.mkdir(parents=True, exist_ok=True)
         settings = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(self.data)}
         settings |= {name.replace("_", "."): value for name, value in overrides.items()}
-        command = [str(Path(sys.executable).with_name("kohort")), "serve", *arguments]
+        command = [str(self.executable), "serve", *arguments]
         for name, value in settings.items():
             command += ["--override", f"{name}={value}"]
         with self.log.open("ab") as log:
