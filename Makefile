@@ -37,8 +37,12 @@ run: .venv/.broker  ## start the broker on port 9092 (stop it with Ctrl-C)
 audit: .venv/.audit  ## break a group on a broker made for it, audit what that left in the log, say where the report is
 	$(BIN)/python -m kohort.audit.sample $(SAMPLE)
 
-test: install  ## run the tests
-	$(BIN)/python -m pytest
+WORKERS ?= 2
+# A worker ends only if a test hung and nothing else could end it. A new worker would run, and hang in, that test again.
+SIDE_BY_SIDE = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --max-worker-restart 0
+
+test: install  ## run the tests, two at a time (WORKERS=1: one at a time)
+	$(BIN)/python -m pytest $(if $(filter-out 0 1,$(WORKERS)),$(SIDE_BY_SIDE))
 
 check: install  ## format, lint, types, import contract
 	$(BIN)/ruff format --check .

@@ -57,7 +57,7 @@ class RealMembers:
         """Five members leave, five others join: the next kill finds a rebalance, or what came of it."""
         leaving = self.processes.pop(0)
         leaving.ask_to_close()
-        assert leaving.wait() == 0, leaving.errors.read_text()
+        leaving.wait_until_closed()
         self.processes.append(self._start())
 
     def listen(self, block: bool = False) -> None:
@@ -84,7 +84,7 @@ class RealMembers:
         for process in self.processes:
             process.ask_to_close()
         for process in self.processes:
-            assert process.wait() == 0, process.errors.read_text()
+            process.wait_until_closed()
 
     def abandon(self) -> None:
         for process in self.processes:

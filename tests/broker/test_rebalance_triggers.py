@@ -1,6 +1,6 @@
 """Everything that makes a group rebalance, with real consumers, and what the broker's log says about it.
 
-Consumers of confluent-kafka live in the test and are polled in turn; one that has to die is a process of its own.
+Consumers of confluent-kafka are processes, and the test polls them in turn.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: ignore[attr-defined]
 
 from tests.clients import group_programs as programs
 from tests.clients.group_broker import GroupBroker, Rebalance
+from tests.clients.remote_consumer import ConsumerFailed, Place, RemoteConsumer
 
 PARTITIONS = 4
 DEADLINE_S = 120.0  # for a busy machine; nothing is measured by it
@@ -44,12 +45,12 @@ class Members:
     def __init__(self, broker: GroupBroker, group: str) -> None:
         self.broker = broker
         self.group = group
-        self.consumers: list[Any] = []
+        self.consumers: list[RemoteConsumer] = []
         self.told = 0  # rebalances that were looked at
 
-    def join(self, *topics: str, **settings: Any) -> Any:
+    def join(self, *topics: str, **settings: Any) -> RemoteConsumer:
         named = {name.replace("_", "."): value for name, value in settings.items()}
-        consumer = Consumer(
+        consumer = RemoteConsumer(
             {
                 "bootstrap.servers": self.broker.address,
                 "client.id": f"{self.group}-{len(self.consumers)}",
@@ -59,9 +60,9 @@ class Members:
                 "topic.metadata.refresh.interval.ms": 300,
                 "log_level": 0,
                 **named,
-            }
+            },
+            topics,
         )
-        consumer.subscribe(list(topics))
         self.consumers.append(consumer)
         return consumer
 
@@ -69,7 +70,7 @@ class Members:
         """Poll until the consumers own exactly these, each at least one. The rebalances that were told since."""
 
         def shared() -> bool:
-            owned = [{(each.topic, each.partition) for each in consumer.assignment()} for consumer in self.consumers]
+            owned = [consumer.assignment() for consumer in self.consumers]
             together = [place for each in owned for place in each]
             return all(owned) and sorted(together) == sorted(places)
 
@@ -86,16 +87,16 @@ class Members:
         self.told = len(rebalances)
         return news
 
-    def close(self) -> None:
+    def kill(self) -> None:
         for consumer in self.consumers:
-            consumer.close()
+            consumer.kill()
 
 
 @pytest.fixture
 def members(broker: GroupBroker, request: pytest.FixtureRequest) -> Iterator[Members]:
     members = Members(broker, request.node.name)
     yield members
-    members.close()
+    members.kill()
 
 
 @contextmanager
@@ -159,7 +160,7 @@ def test_a_member_polls_too_slowly(broker: GroupBroker, members: Members) -> Non
     rebalance, *_ = members.until_each_owns_its_share(partitions("slow"))
     assert rebalance.cause.startswith("member left")
     assert rebalance.trigger.startswith(f"{members.group}-0-")
-    slow.close()
+    slow.kill()
 
 
 @pytest.mark.kafka
@@ -226,18 +227,18 @@ def test_a_broker_that_comes_back_is_no_reason(broker: GroupBroker, members: Mem
         broker.kill()
         broker.start_again()
     for consumer in members.consumers:
-        owned = [TopicPartition(each.topic, each.partition, 7) for each in consumer.assignment()]
+        owned = dict.fromkeys(consumer.assignment(), 7)
         members.until(lambda consumer=consumer, owned=owned: commits(consumer, owned))  # type: ignore[misc]
     assert broker.committed(members.group) == dict.fromkeys(partitions(end), 7)
     assert (broker.describe(members.group), broker.rebalances(members.group)) == before
 
 
-def commits(consumer: Any, offsets: list[Any]) -> bool:
+def commits(consumer: RemoteConsumer, offsets: dict[Place, int]) -> bool:
     """Whether the broker has taken them; not if it is away."""
     try:
-        consumer.commit(offsets=offsets, asynchronous=False)
-    except KafkaException as problem:
-        if problem.args[0].code() in (KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID):
+        consumer.commit(offsets)
+    except ConsumerFailed as problem:
+        if problem.code in (KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID):
             raise
         return False
     return True

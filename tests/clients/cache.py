@@ -1,12 +1,18 @@
-"""Where what the tests build or download is kept: outside the repository, named after what it was made from."""
+"""Where what the tests build or download is kept: outside the repository, named after what it was made from.
+
+Test runs that go on at the same time share it. Whoever makes something holds a lock, so that the others wait for it
+instead of making it again, and so that one Maven runs at a time (two at once damage its own cache).
+"""
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,19 +26,35 @@ def need(command: str, what: str) -> None:
 
 def made_from(name: str, sources: Iterable[Path], make: Callable[[Path], None]) -> Path:
     """The folder that `make` fills, made again only when a source has changed."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "kohort"
     digest = hashlib.sha256()
     for source in sources:
         digest.update(source.name.encode() + b"\0" + source.read_bytes())
-    folder = cache / f"{name}-{digest.hexdigest()[:16]}"
+    return made_once(f"{name}-{digest.hexdigest()[:16]}", make)
+
+
+def made_once(name: str, make: Callable[[Path], None]) -> Path:
+    """The folder of this name that `make` fills, unless it is there already."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "kohort"
+    folder = cache / name
     if not folder.exists():
         cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=cache) as scratch:
-            made = Path(scratch) / "made"
-            made.mkdir()
-            make(made)
-            try:
-                made.rename(folder)
-            except OSError:
-                assert folder.exists()  # another run was faster
+        with _locked(cache / "lock"):
+            if not folder.exists():  # nobody made it while we waited
+                _make(folder, make)
     return folder
+
+
+def _make(folder: Path, make: Callable[[Path], None]) -> None:
+    """Under another name first: a run that is killed leaves no half-filled folder behind."""
+    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+        made = Path(scratch) / "made"
+        made.mkdir()
+        make(made)
+        made.rename(folder)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
@@ -15,6 +14,7 @@ from kohort.protocol.messages.describe_groups import DescribeGroupsRequest
 from kohort.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from kohort.protocol.subscription import read_assignment
 from tests.clients.kohort import KohortProcess
+from tests.clients.ports import free_ports
 
 REBALANCED = re.compile(r"rebalanced group=(\S+) generation=(\d+) cause=(['\"])(.*?)\3 trigger=(['\"])(.*?)\5 ")
 COMPLAINT = re.compile(r"^.*(?: ERROR |Traceback).*$", re.MULTILINE)
@@ -38,9 +38,8 @@ class GroupBroker:
     def __init__(self, folder: Path, **overrides: str) -> None:
         self._folder = folder
         self._overrides = overrides
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.address = f"127.0.0.1:{probe.getsockname()[1]}"
+        (port,) = free_ports(1)
+        self.address = f"127.0.0.1:{port}"
         self._client: Client | None = None
         self.process = self._start()
 

@@ -6,10 +6,14 @@ One process is a member of each group named. It says one JSON object per line on
 `revoked` with partitions, `consumed` with [partition, first, last] offsets, `committed` with the offsets that the
 broker acknowledged, `commit_failed`, `problem`, and `closed`. It leaves its groups when standard input says `close` or
 ends. The programs in Java, Go and JavaScript take and say the same.
+
+Members are processes, and not threads of the test, because confluent-kafka can hang for ever in close (docs/clients.md,
+known client problems) while it holds the GIL: nothing but SIGKILL from outside ends that.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import sys
 import threading
@@ -20,6 +24,8 @@ _output = threading.Lock()
 
 HEARTBEAT_INTERVAL_MS = 500
 POLL_MS = 100
+CLOSE_DEADLINE_S = 30.0  # a member that has not closed by then is killed; mostly it takes less than a second
+STACKS_AFTER_S = 20.0
 
 
 class Membership(NamedTuple):
@@ -65,7 +71,8 @@ def arguments() -> Arguments:
 
 
 def wait_for_close() -> None:
-    """Until the driver says `close`, or is gone."""
+    """Until the driver says `close`, or is gone. If closing then takes long, standard error says where it hangs."""
     for line in sys.stdin:
         if line.strip() == "close":
-            return
+            break
+    faulthandler.dump_traceback_later(STACKS_AFTER_S)

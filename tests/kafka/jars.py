@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+
+from tests.clients.cache import made_once
 
 POM = Path(__file__).parent / "pom.xml"
 KAFKA_VERSION = "4.3.1"
@@ -20,17 +20,7 @@ def kafka_jars() -> Path:
     for command, package in (("java", "a JDK of version 17 or newer"), ("mvn", "Maven")):
         if shutil.which(command) is None:
             pytest.skip(f"needs {package}: `{command}` is not on the PATH")
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "kohort"
-    folder = cache / f"kafka-{KAFKA_VERSION}"
-    if not folder.exists():
-        cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=cache) as scratch:
-            _copy_jars(Path(scratch) / "jars")
-            try:
-                (Path(scratch) / "jars").rename(folder)
-            except OSError:
-                assert folder.exists()  # another run was faster
-    return folder
+    return made_once(f"kafka-{KAFKA_VERSION}", _copy_jars)
 
 
 def _copy_jars(folder: Path) -> None:

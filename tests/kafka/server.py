@@ -14,6 +14,7 @@ from types import TracebackType
 from kohort.broker.client import Client
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest
+from tests.clients.ports import free_ports
 from tests.kafka.jars import kafka_jars
 
 START_TIMEOUT_S = 120
@@ -142,13 +143,3 @@ class KafkaServer:
 
 def _java(*flags: str) -> list[str]:
     return ["java", "-XX:+UseSerialGC", *flags, "-Dfile.encoding=UTF-8", "-cp", f"{kafka_jars()}/*"]
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on just now."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    try:
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from kohort.broker.client import Client
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.metadata import MetadataRequest, MetadataResponseBroker
 from tests.broker.test_groups_command import Operator
+from tests.clients.remote_consumer import RemoteConsumer
 from tests.kafka.server import KafkaServer
 
 pytestmark = pytest.mark.kafka
@@ -57,8 +57,8 @@ def brokers_of(address: str) -> Sequence[MetadataResponseBroker]:
 def test_a_group_of_the_newer_protocol_keeps_its_offsets_while_it_has_members(operator: Operator) -> None:
     admin = AdminClient({"bootstrap.servers": operator.address})
     admin.create_topics([NewTopic("orders", 1, 1)])["orders"].result(ASSIGN_TIMEOUT_S)
-    consumer = Consumer({"bootstrap.servers": operator.address, "group.id": "newer", "group.protocol": "consumer"})
-    consumer.subscribe(["orders"])
+    settings = {"bootstrap.servers": operator.address, "group.id": "newer", "group.protocol": "consumer"}
+    consumer = RemoteConsumer(settings, ["orders"])
     while not consumer.assignment():
         consumer.poll(0.1)
     said = operator.refused("reset-offsets", "newer", "--topic", "orders", "--to-earliest")
