@@ -135,9 +135,8 @@ class Connection(asyncio.Protocol):
             is_idle = not (self._splitter.rest or self._parked or self._choked or self._sending)
             if is_idle and len(data) >= MIN_FRAME_BYTES:
                 length, kind, correlation_id = read_framed_kind(data)
-                if (
-                    length + LENGTH_BYTES == len(data) and length <= server.max_request_bytes
-                ):  # one frame, nearly always
+                # Nearly always the data is exactly one frame.
+                if length + LENGTH_BYTES == len(data) and length <= server.max_request_bytes:
                     self._handle(data, FRAMED_CLIENT_ID_AT, kind, correlation_id)
                     return
             self._collect(data)
@@ -252,7 +251,7 @@ class Connection(asyncio.Protocol):
         except UnsupportedRequest:
             if api_key != ApiKey.API_VERSIONS:
                 raise
-            self._answer_unknown_api_versions(correlation_id)
+            self._answer_unknown_api_versions(version, correlation_id)
             return None
 
     def _read(self, route: Route, frame: bytes, pos: int) -> Any:
@@ -340,7 +339,7 @@ class Connection(asyncio.Protocol):
             self.close(str(problem))
         self._pump()
 
-    def _answer_unknown_api_versions(self, correlation_id: int) -> None:
+    def _answer_unknown_api_versions(self, version: int, correlation_id: int) -> None:  # noqa: ARG002
         from kohort.broker.cluster.api_versions import fallback_answer
 
         body = fallback_answer()

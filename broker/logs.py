@@ -11,6 +11,9 @@ import sys
 from collections.abc import Mapping
 from time import gmtime, strftime
 
+# JSON may hold these as they are, but some programs that read lines end a line there.
+LINE_BREAKS = str.maketrans({"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"})
+
 
 class _TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
@@ -31,7 +34,7 @@ class _JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)
+        return json.dumps(line, ensure_ascii=False).translate(LINE_BREAKS)
 
 
 def _timestamp(record: logging.LogRecord) -> str:

@@ -84,10 +84,11 @@ class Server:
         self.metrics_address = address[0], address[1]
 
     async def _listen(self, index: int, listener: Listener) -> None:
+        make_connection = _connection_class()
         host = listener.host if listener.host not in ("", "0.0.0.0") else None  # noqa: S104
         try:
             made = await self.loop.create_server(
-                lambda: Connection(self, index),
+                lambda: make_connection(self, index),
                 host if host is not None else _any_host(listener),
                 listener.port,
                 backlog=self.broker.config.socket_listen_backlog_size,
@@ -205,6 +206,15 @@ def _why_not(problem: OSError, host: str, port: int, other: str) -> str:
 
 def _another(port: int) -> int:
     return port + 1 if port < MAX_PORT else port - 1
+
+
+def _connection_class() -> type[Connection]:
+    """With --log-level debug requests are logged. That is decided here, once, so that it costs nothing otherwise."""
+    if not logger.isEnabledFor(logging.DEBUG):
+        return Connection
+    from kohort.broker.request_log import LoggedConnection
+
+    return LoggedConnection
 
 
 def _any_host(listener: Listener) -> str | None:
