@@ -6,6 +6,7 @@ with the topic's settings (KIP-525); v6 may be throttled (KIP-599); v7 answers w
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call
 
+logger = logging.getLogger(__name__)
 
 CLUSTER_METADATA = "__cluster_metadata"
 
@@ -75,7 +77,21 @@ def create_on_demand(broker: Broker, name: str) -> Topic:
     if name == CONSUMER_OFFSETS:
         return broker.catalog.ensure_consumer_offsets()
     _check_name(broker.catalog, name, {collision_key(topic.name): topic.name for topic in broker.catalog})
+    if broker.config.default_replication_factor > 1:
+        _warn_about_default_replication_factor(broker)
+        # Kafka's controller refuses the topic, and the broker tells the client only that it is not there.
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{name}' cannot be created.")
     return broker.catalog.create(name, broker.config.num_partitions, {})
+
+
+def _warn_about_default_replication_factor(broker: Broker) -> None:
+    """Once: clients ask for such a topic again and again."""
+    if not broker.extra.setdefault("warned_about_default_replication_factor", False):
+        broker.extra["warned_about_default_replication_factor"] = True
+        logger.warning(
+            "no topics are created on demand: default.replication.factor=%d cannot be reached with one broker",
+            broker.config.default_replication_factor,
+        )
 
 
 def _check_name(catalog: Catalog, name: str, before: dict[str, str]) -> None:

@@ -1,7 +1,8 @@
 """InitProducerId (22): a number for an idempotent producer (KIP-98).
 
 v2 is flexible; v3 lets a producer go on with its id (KIP-360); v4 and v5 are for transactions. Kohort has no
-transactions yet: a request with a transactional id is answered with UNSUPPORTED_VERSION, which clients treat as final.
+transactions yet, so nobody may use a transactional id: TRANSACTIONAL_ID_AUTHORIZATION_FAILED. Every client gives up at
+once on this error. UNSUPPORTED_VERSION would say more, but librdkafka asks again and again until its timeout.
 
 Ids are handed out from blocks of 1000. A block is written down before its first id is used, so that no id is given
 twice, whatever happens:
@@ -57,13 +58,18 @@ def init_producer_id(broker: Broker, request: InitProducerIdRequest, call: Call)
     if request.transactional_id == "":
         return InitProducerIdResponse(0, ErrorCode.INVALID_REQUEST, -1, -1)
     if request.transactional_id is not None:
-        return InitProducerIdResponse(0, ErrorCode.UNSUPPORTED_VERSION, -1, -1)
+        logger.warning(
+            "a producer of %s with the transactional id %r is refused: Kohort has no transactions",
+            call.client_host,
+            request.transactional_id,
+        )
+        return InitProducerIdResponse(0, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1, -1)
     ids: ProducerIds | None = broker.extra.get("producer_ids")
     if ids is None:
         ids = broker.extra["producer_ids"] = ProducerIds(broker)
     try:
         producer_id = ids.take(call.now, data_is_foreign=bool(broker.logs.logs))
     except OSError as problem:
-        logger.error("no producer id, for a block of them could not be written down: %s", problem)
+        logger.error("a producer gets no id, because a block of ids could not be written down: %s", problem)
         return InitProducerIdResponse(0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, -1, -1)  # clients try again
     return InitProducerIdResponse(0, 0, producer_id, 0)

@@ -209,7 +209,7 @@ def test_an_id_that_cannot_be_written_down_is_not_given(tmp_path: Path) -> None:
         ({"producer_epoch": 5}, "INVALID_REQUEST"),
         ({"producer_id": 5, "producer_epoch": 5}, "NONE"),
         ({"transactional_id": ""}, "INVALID_REQUEST"),
-        ({"transactional_id": "mine"}, "UNSUPPORTED_VERSION"),
+        ({"transactional_id": "mine"}, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),
     ],
 )
 def test_what_is_asked_for_decides(box: BrokerBox, fields: dict[str, Any], error: str) -> None:

@@ -33,6 +33,7 @@ PAIRS: dict[str, dict[str, str]] = {
         "group.initial.rebalance.delay.ms": "400",
         "group.min.session.timeout.ms": "100",
         "group.max.size": "2",
+        "default.replication.factor": "3",
     },
 }
 

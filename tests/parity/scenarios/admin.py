@@ -10,6 +10,7 @@ from kohort.protocol.messages.alter_partition_reassignments import (
     ReassignableTopic,
 )
 from kohort.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from kohort.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from kohort.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from kohort.protocol.messages.describe_acls import DescribeAclsRequest
 from kohort.protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
@@ -19,6 +20,7 @@ from kohort.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )
+from kohort.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kohort.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.parity.peer import Peer
 from tests.parity.scenario import requests, scenario
@@ -251,6 +253,24 @@ def quotas_that_cannot_be(peer: Peer) -> None:
     alter_quotas(peer, ([("user", "alice")], [OpData("no_such_rate", 1.0)]))
     alter_quotas(peer, ([("user", "alice")], [OpData("producer_byte_rate", -1.0)]))
     alter_quotas(peer, ([("user", "alice")], [OpData("producer_byte_rate", 0.5)]), ([("user", "bob")], [REMOVE]))
+
+
+# --- a replication factor that one broker cannot reach
+
+
+@scenario(ApiKey.CREATE_TOPICS, versions=(4, 7), pair="hurried")
+def topics_whose_default_replication_factor_cannot_be_reached(peer: Peer) -> None:
+    for number, factor in enumerate((-1, 1, 3)):
+        topic = CreatableTopic(peer.topic(f"-{number}"), 1, factor)
+        peer.ask(ApiKey.CREATE_TOPICS, CreateTopicsRequest([topic], TIMEOUT_MS))
+    assigned = CreatableTopic(peer.topic("-assigned"), -1, -1, [CreatableReplicaAssignment(0, [1])])
+    peer.ask(ApiKey.CREATE_TOPICS, CreateTopicsRequest([assigned], TIMEOUT_MS))
+
+
+@scenario(ApiKey.METADATA, versions=(1, 12, 13), pair="hurried")
+def topics_that_cannot_be_made_on_demand_stay_unknown(peer: Peer) -> None:
+    for name in (peer.topic(), peer.topic(), "bad name", peer.create("-there")):
+        peer.ask(ApiKey.METADATA, MetadataRequest([MetadataRequestTopic(name=name)]))
 
 
 # --- SCRAM credentials
