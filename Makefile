@@ -1,8 +1,15 @@
 # Three commands do everything on a machine with only Python and make: `make run`, `make audit` and `make test`.
 # Bare `make` lists the rest.
 
-PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
-	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$p" && break; done)
+# python3 if it is of a tested version, or else a Python of a tested version by its full name, or else a newer one.
+TESTED := (3, 11) <= sys.version_info < (3, 14)
+NEWER := sys.version_info >= (3, 14)
+first-python = $(shell for p in $(1); do \
+	"$$p" -c 'import sys; sys.exit(not $(2))' 2>/dev/null && echo "$$p" && break; done)
+PYTHON ?= $(or $(call first-python,python3 python3.13 python3.12 python3.11,($(TESTED))), \
+	$(call first-python,python3 python3.14 python3.15 python3.16,($(NEWER))))
+MISSING = "Kohort needs Python 3.11 or newer; none found. Set PYTHON=/path/to/python3."
+UNTESTED = "Kohort is tested with Python 3.11 to 3.13; $(PYTHON) is newer and untested. It may well work."
 UV_VERSION := 0.13.7
 BIN := .venv/bin
 PACKAGES := audit broker coordinator protocol storage
@@ -15,14 +22,15 @@ help:  ## list the targets
 
 install: .venv/.dev  ## create .venv with everything pinned; .venv/bin/kohort is the command
 
-# A stamp per set of packages: the broker's few are there in seconds, Spark is 500 MB and waits until it is wanted. The
-# stamps make the second run instant. Paths inside .venv are only good where it was made: never copy it.
+# Each set of packages has a stamp of its own: the broker's few packages take seconds, the 500 MB of Spark are only
+# fetched for the audit and the tests. Thanks to the stamps the second run is instant. Do not copy .venv to another
+# folder: it holds absolute paths.
 .venv/.broker: requirements.lock
 .venv/.audit: requirements-audit.lock
 .venv/.dev: requirements-dev.lock
 .venv/.broker .venv/.audit .venv/.dev: pyproject.toml
-	@test -n "$(PYTHON)" || { echo "Kohort needs Python 3.11 or newer; none found. Set PYTHON=/path/to/python3." >&2; exit 1; }
-	@$(PYTHON) -c 'import sys; v = sys.version_info; v < (3, 14) or print("Kohort is tested with Python 3.11 to 3.13; Python %d.%d may work." % v[:2])' >&2
+	@test -n "$(PYTHON)" || { echo $(MISSING) >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit($(NEWER))' || echo $(UNTESTED) >&2
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --compile-bytecode --no-deps --require-hashes -r $(filter %.lock,$^)
@@ -34,7 +42,7 @@ run: .venv/.broker  ## start the broker on port 9092 (stop it with Ctrl-C)
 	@$(BIN)/python -m compileall -q $(PACKAGES)
 	$(BIN)/kohort serve
 
-audit: .venv/.audit  ## break a group on a broker made for it, audit what that left in the log, say where the report is
+audit: .venv/.audit  ## break some groups on a broker of its own, audit the log, say where the report is
 	$(BIN)/python -m kohort.audit.sample $(SAMPLE)
 
 WORKERS ?= 2

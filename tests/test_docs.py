@@ -10,6 +10,7 @@ from urllib.request import urlopen
 
 from kohort.broker import group_client
 from kohort.broker.client import Client
+from kohort.broker.config import load_config
 from kohort.coordinator.partitioner import partition_of
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -20,15 +21,18 @@ README = (ROOT / "README.md").read_text()
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
 
 
-def test_the_story_of_the_readme_is_true(tmp_path: Path) -> None:
+def test_the_story_of_the_readme_is_true_and_can_be_run_twice(tmp_path: Path) -> None:
     story = re.search(r"```python\n(.*?)```", README, re.DOTALL)
     assert story is not None
     with KohortProcess(tmp_path, **{"group.initial.rebalance.delay.ms": "100"}) as broker:
         code = story[1].replace("localhost:9092", broker.address)
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, done.stderr
-        owned = [eval(line.partition(" owns ")[2]) for line in done.stdout.splitlines()]
-        assert sorted(partition for each in owned for partition in each) == list(range(6))
+        for run in (1, 2):
+            done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+            assert done.returncode == 0, done.stderr
+            owned = [eval(line.partition(" owns ")[2]) for line in done.stdout.splitlines()]
+            assert sorted(partition for each in owned for partition in each) == list(range(6))
+            with Client(broker.address) as client:
+                assert sum(group_client.committed_offsets(client, "billing").values()) == 1000 * run
         for command in re.findall(r"^    kohort ((?:groups|dump) .*)$", README, re.MULTILINE):
             words = command.replace("kohort-data", str(broker.data)).split()
             if words[0] == "groups":
@@ -37,6 +41,12 @@ def test_the_story_of_the_readme_is_true(tmp_path: Path) -> None:
             shown = subprocess.run([kohort, *words], capture_output=True, text=True, timeout=60)
             assert shown.returncode == 0, shown.stderr
             assert "billing" in shown.stdout, command
+
+
+def test_the_setting_with_which_the_readme_makes_a_group_form_at_once_does_that() -> None:
+    (assignment,) = re.findall(r"`(KOHORT_CFG_\w+=\d+) make run`", README)
+    config = load_config("", dict([assignment.split("=")]))
+    assert config.group_initial_rebalance_delay_ms == 0
 
 
 def test_the_readme_dumps_the_partition_that_its_group_belongs_to() -> None:
