@@ -11,6 +11,7 @@ The parts, in the order in which data goes through them:
 What brings them together:
 
     tables.py   every table: its columns, their types, what they mean. The contract between all parts
+    pipeline.py decode -> derive -> check for one partition of the log; all of the following go through it
     store/      the tables as Parquet files, which remember what compaction has removed from the log
     spark/      Spark: the session, its JVM, and the data source "kohort_log"
     run/        `kohort audit`: one audit, from the paths to the report

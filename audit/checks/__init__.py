@@ -9,8 +9,7 @@ Rules see Arrow tables and numpy, not Spark: vectorised over what is large (comm
 Spark runs them, a log partition at a time, where the tables lie: as one query of 27 parts they cost 20 times as much,
 nearly all of it planning. What the tables cannot answer is said: "not evaluable", with the reason, never "clean".
 
-    check_part(part, ...)         all rules over one log partition
-    check_tables(tables, ...)     all rules over Arrow tables of any number of log partitions
+run.py runs all rules over a partition of the log, and says what became of each rule.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from kohort.audit.checks.kit.check import SEVERITIES, Check
 from kohort.audit.checks.settings import Settings, parse_settings
 
 __all__ = [
-    "ALL", "RULES", "SEVERITIES", "Check", "Settings", "check_tables", "parse_settings",
+    "ALL", "RULES", "SEVERITIES", "Check", "Settings", "parse_settings",
 ]  # fmt: skip
 
 RULES = (
@@ -43,5 +42,3 @@ RULES = (
 
 MODULES: Mapping[str, ModuleType] = {name: import_module(f"kohort.audit.checks.{name}") for name in RULES}
 ALL: Mapping[str, Check] = {name: module.CHECK for name, module in MODULES.items()}
-
-from kohort.audit.checks.run import check_tables  # noqa: E402  # needs the lists above

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from kohort.audit.checks import ALL, MODULES
-from kohort.audit.checks.kit.baseline import Answers
 from kohort.audit.checks.kit.check import SEVERITIES, Check, Row
 from kohort.audit.checks.kit.evaluable import NOT_EVALUABLE, Missing, missing_in, missing_overall
-from kohort.audit.checks.kit.part import COLUMNS, Part
+from kohort.audit.checks.kit.part import Part
 from kohort.audit.checks.kit.summary import Summary, summarize
-from kohort.audit.checks.kit.world import World, make_world
+from kohort.audit.checks.kit.world import World
 from kohort.audit.checks.settings import Settings
-from kohort.audit.tables import AUDIT_RUNS, GROUP_GENERATIONS, LOG_BATCHES
 
 MAX_PER_GROUP = 20  # findings of one check in one group; the worst are shown, the others counted
 MAX_GROUPS_NAMED = 100  # more groups than that without what a check needs are counted, not named
@@ -60,28 +54,6 @@ def conclude(
             found += find(summaries, settings.of(check))
     found.sort(key=_worst_first)
     return found, [row for check in checks for row in _results(check, settings, found, missing, summaries)]
-
-
-def check_tables(
-    tables: Mapping[str, pa.Table], settings: Settings | None = None, *, only: Collection[str] | None = None,
-    baseline: Answers | None = None, since: datetime | None = None,
-) -> tuple[list[Row], list[Row]]:  # fmt: skip
-    """The same for Arrow tables with any number of log partitions; they need not have more columns than COLUMNS."""
-    settings = settings or Settings()
-    runs = tables[AUDIT_RUNS.name].to_pylist() if AUDIT_RUNS.name in tables else []
-    times = tables[LOG_BATCHES.name]["max_time"]
-    groups = tables[GROUP_GENERATIONS.name].group_by(["group_id", "log_partition"]).aggregate([])
-    world = make_world(
-        [pc.max(times).as_py()], runs, zip(*(column.to_pylist() for column in groups.columns), strict=True), baseline,
-        since=since,
-    )  # fmt: skip
-    numbers = sorted({number for name in COLUMNS for number in tables[name]["log_partition"].unique().to_pylist()})
-    parts = (Part(number, {name: _of_partition(tables[name], number) for name in COLUMNS}, world) for number in numbers)
-    return conclude((check_part(part, settings, only) for part in parts), world, settings, only)
-
-
-def _of_partition(table: pa.Table, log_partition: int) -> pa.Table:
-    return table.filter(pc.equal(table["log_partition"], log_partition))
 
 
 def wanted(only: Collection[str] | None) -> list[Check]:

@@ -21,7 +21,7 @@ from kohort.audit.decode.scan import scan
 from kohort.audit.decode.schemas import schema
 from kohort.audit.decode.wanted import EVERYTHING, Wanted
 
-__all__ = ["Wanted", "read_table", "read_tables", "schema", "whole_tables"]
+__all__ = ["EVERYTHING", "Wanted", "read_table", "read_tables", "schema", "whole_tables"]
 
 
 def read_table(

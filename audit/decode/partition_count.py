@@ -22,6 +22,12 @@ MIN_SAMPLES = 3
 SAMPLE_BYTES = 1 << 16
 
 
+def home_of(group_id: str, folders: Sequence[LogFolder], count: int | None = None) -> int | None:
+    """The log partition that the group lives in; None if neither `count` nor the folders say how many there are."""
+    count = count or guess_partition_count(folders)
+    return None if count is None else partition_of(group_id, count)
+
+
 def guess_partition_count(folders: Sequence[LogFolder]) -> int | None:
     """None if the folders do not tell."""
     greatest = max((folder.log_partition for folder in folders), default=0)

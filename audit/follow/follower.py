@@ -10,20 +10,19 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kohort.audit.checks import ALL, Settings, check_tables
-from kohort.audit.decode import schema
+from kohort.audit import pipeline
+from kohort.audit.checks import ALL, Settings
 from kohort.audit.decode.folders import LogFolder, find_logs
-from kohort.audit.derive.partition import MADE, derive_partition
 from kohort.audit.follow.news import Finding, News
 from kohort.audit.follow.recent import Recent
 from kohort.audit.spark.source import FORMAT, register
-from kohort.audit.tables import AUDIT_RUNS, BASE_TABLES, LOG_BATCHES
+from kohort.audit.tables import LOG_BATCHES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -110,15 +109,7 @@ class Follower:
     def _new_findings(self, partitions: list[int]) -> list[Finding]:
         if not partitions:
             return []
-        findings, _ = check_tables(self._tables(partitions), self._settings, only=LIVE)
-        return self._news.among(findings, partitions, datetime.now(UTC))
-
-    def _tables(self, partitions: list[int]) -> Mapping[str, pa.Table]:
         recent = [self._recent[partition] for partition in partitions]
-        derived = [derive_partition(one.folder.log_partition, one.tables) for one in recent]
-        parts = {table.name: [one.tables[table.name] for one in recent] for table in BASE_TABLES}
-        parts |= {name: [made[name] for made in derived] for name in MADE}
-        parts[AUDIT_RUNS.name] = [
-            pa.Table.from_pylist([dict(one.run_row()) for one in recent], schema(AUDIT_RUNS.name))
-        ]
-        return {name: pa.concat_tables(tables) for name, tables in parts.items()}
+        parts = {one.folder.log_partition: pipeline.derive(one.folder.log_partition, one.tables) for one in recent}
+        findings, _ = pipeline.check_all(parts, [one.run_row() for one in recent], self._settings, only=LIVE)
+        return self._news.among(findings, partitions, datetime.now(UTC))

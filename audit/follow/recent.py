@@ -12,7 +12,8 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kohort.audit.decode import Wanted, schema, whole_tables
+from kohort.audit import pipeline
+from kohort.audit.decode import Wanted, schema
 from kohort.audit.decode.folders import LogFolder
 from kohort.audit.store.undecided import ABORTED, OPEN, decided, markers_in
 from kohort.audit.tables import (
@@ -42,7 +43,7 @@ class Recent:
         """Add what was appended since."""
         self.folder = folder
         wanted = Wanted(self._group, from_offset=self.next_offset, until_offset=folder.end_offset)
-        new = whole_tables(folder, list(self.tables), wanted)
+        new = pipeline.decode(folder, wanted)
         new[OFFSET_COMMITS.name] = self._visible(new[OFFSET_COMMITS.name], new[LOG_BATCHES.name])
         together = {name: pa.concat_tables([table, new[name]]) for name, table in self.tables.items()}
         self.tables = {name: table.combine_chunks() for name, table in together.items()}  # of thousands all gets slow

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kohort.audit.decode import Wanted, files, schema, whole_tables
-from kohort.audit.derive.partition import NEEDED, derive_partition
+from kohort.audit import pipeline
+from kohort.audit.decode import Wanted, files, schema
+from kohort.audit.decode.find import find_folders
 from kohort.audit.derive.records import CURRENT
 from kohort.audit.derive.steps import IN_FORCE
 from kohort.audit.owners.time_machine import TimeMachine
@@ -21,17 +22,15 @@ ROWS = ["record_time", "log_offset", "generation"]
 
 def from_folders(paths: Sequence[str], group: str) -> tuple[TimeMachine, list[str]]:
     """From the log as it is now, and a line for each path that cannot be read."""
-    from kohort.audit.decode.find import find_folders
-
     folders, problems = find_folders(paths, group)
     tables: dict[str, list[pa.Table]] = {}
     for folder in folders:
         try:
-            base = whole_tables(folder, NEEDED, Wanted(group=group))
+            base = pipeline.decode(folder, Wanted(group=group), pipeline.NEEDED)
         except OSError as problem:
             problems.append(f"{files.shown(folder.path)}: {problem.strerror or problem}")
             continue
-        for name, table in (base | derive_partition(folder.log_partition, base)).items():
+        for name, table in pipeline.derive(folder.log_partition, base).items():
             tables.setdefault(name, []).append(table)
     if not tables:
         raise AuditError("\n".join(problems))

@@ -37,10 +37,9 @@ from pyspark.sql.datasource import (
 
 from kohort.audit.decode import read_table
 from kohort.audit.decode.folders import LogFolder, find_logs
-from kohort.audit.decode.partition_count import guess_partition_count
+from kohort.audit.decode.partition_count import home_of
 from kohort.audit.spark.packing import TASKS_PER_CORE, pack, task_count
 from kohort.audit.tables import BASE_TABLES, TABLES
-from kohort.coordinator.partitioner import partition_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -108,13 +107,9 @@ class Query:
         return cls(table, group, number("since_ms"), number("until_ms"), offsets, number("partitions"), tasks)
 
     def folders_of_group(self, folders: Sequence[LogFolder]) -> Sequence[LogFolder]:
-        """A group is in one log partition; which one, only the number of log partitions says."""
-        if self.group is None:
-            return folders
-        count = self.partitions or guess_partition_count(folders)
-        if count is None:
-            return folders
-        return [folder for folder in folders if folder.log_partition == partition_of(self.group, count)]
+        """All folders, or only the one that the group lives in, if that is known."""
+        home = None if self.group is None else home_of(self.group, folders, self.partitions)
+        return folders if home is None else [folder for folder in folders if folder.log_partition == home]
 
 
 class Piece(InputPartition):

@@ -1,31 +1,30 @@
-"""The checks as Spark runs them: a task takes some log partitions and reads what it needs from the files of a store."""
+"""Checks the tables of a store: a Spark task takes some log partitions and reads what the rules need from the files."""
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kohort.audit import pipeline
 from kohort.audit.checks.kit.baseline import Answers
 from kohort.audit.checks.kit.check import Row
-from kohort.audit.checks.kit.part import COLUMNS, Part
+from kohort.audit.checks.kit.part import COLUMNS
 from kohort.audit.checks.kit.world import World, make_world
-from kohort.audit.checks.run import check_part, conclude
+from kohort.audit.checks.run import Seen
 from kohort.audit.checks.settings import Settings
 from kohort.audit.decode.schemas import schema
-from kohort.audit.spark.packing import pack, task_count
-from kohort.audit.store.files import BASE, SUFFIX, TAILS, StoreFiles
-from kohort.audit.store.tasks import run_tasks
-from kohort.audit.tables import COMMIT_STEPS, GROUP_GENERATIONS, LOG_BATCHES
+from kohort.audit.spark.tasks import for_each
+from kohort.audit.store.files import TAILS, StoreFiles
+from kohort.audit.tables import BASE, COMMIT_STEPS, GROUP_GENERATIONS, LOG_BATCHES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-GROUPS_SAMPLED = 20  # log partitions whose groups tell how many log partitions there are
+GROUPS_SAMPLED = 20  # log partitions whose groups are read to find out how many log partitions there are
 
 
 def check_run(
@@ -33,37 +32,25 @@ def check_run(
     settings: Settings | None = None, baseline: Answers | None = None, group: str | None = None,
     since: datetime | None = None,
 ) -> tuple[list[Row], list[Row]]:  # fmt: skip
-    """Rows of findings and check_results, from an audit's tables in their store, worked out by Spark's tasks.
+    """Rows of findings and of check_results.
 
     Args:
-        runs: of which the base tables are read; the last one has the derived tables.
-        about_runs: audit_runs, this run included.
-        group: look at this one only.
-        since: leave out what was over before.
+        runs: the runs whose base tables are read; the last one has the derived tables.
+        about_runs: the table audit_runs, with this run.
+        group: check this group only.
+        since: leave out findings that were over before.
     """
     settings = settings or Settings()
-    sizes = _sizes(files, runs)
+    sizes = files.sizes(
+        [(LOG_BATCHES.name, run_id) for run_id in runs] + [(COMMIT_STEPS.name, runs[-1]), (TAILS, runs[-1])]
+    )
     world = _world(files, runs, sorted(sizes), about_runs, baseline, since)
-    packs = pack(sizes.items(), task_count(spark))
 
-    def check(number: int) -> Iterator[tuple[bytes]]:
-        for log_partition in packs[number]:
-            part = Part(log_partition, _read(files, runs, log_partition, group), world)
-            yield (pickle.dumps(check_part(part, settings)),)
+    def check(log_partition: int) -> Seen:
+        tables = _read(files, runs, log_partition)
+        return pipeline.check(log_partition, tables, world, settings, group=group)
 
-    seen = [pickle.loads(row[0]) for row in run_tasks(spark, len(packs), check, {"seen": "binary"})]  # noqa: S301
-    return conclude(seen, world, settings)
-
-
-def _sizes(files: StoreFiles, runs: Sequence[str]) -> dict[int, int]:
-    """Bytes to read of each log partition, more or less."""
-    sizes: dict[int, int] = {}
-    of_last = [(COMMIT_STEPS.name, runs[-1]), (TAILS, runs[-1])]
-    of_runs = [(LOG_BATCHES.name, run_id) for run_id in runs] + of_last
-    for info in (info for name, run_id in of_runs for info in files.files_in(name, f"run={run_id}")):
-        number = int(info.base_name.removesuffix(SUFFIX))
-        sizes[number] = sizes.get(number, 0) + info.size
-    return sizes
+    return pipeline.conclude(for_each(spark, sizes.items(), check), world, settings)
 
 
 def _world(
@@ -74,26 +61,22 @@ def _world(
     baseline: Answers | None,
     since: datetime | None,
 ) -> World:
-    times, groups = schema(LOG_BATCHES.name).field("max_time"), schema(GROUP_GENERATIONS.name).field("group_id")
-    ends = [
-        pc.max(files.read_rows(LOG_BATCHES.name, runs, number, of=pa.schema([times]))["max_time"]).as_py()
-        for number in log_partitions
-    ]
+    def column(table: str, name: str, log_partition: int) -> pa.ChunkedArray:
+        of = pa.schema([schema(table).field(name)])
+        return files.read_rows(table, runs, log_partition, of=of)[name]
+
+    ends = [pc.max(column(LOG_BATCHES.name, "max_time", number)).as_py() for number in log_partitions]
     some = [
         (group_id, number)
         for number in log_partitions[-GROUPS_SAMPLED:]
-        for group_id in files.read_rows(GROUP_GENERATIONS.name, runs, number, of=pa.schema([groups]))["group_id"]
-        .unique()
-        .to_pylist()
+        for group_id in column(GROUP_GENERATIONS.name, "group_id", number).unique().to_pylist()
     ]
     return make_world(ends, about_runs.to_pylist(), some, baseline, since=since)
 
 
-def _read(files: StoreFiles, runs: Sequence[str], log_partition: int, group: str | None) -> dict[str, pa.Table]:
+def _read(files: StoreFiles, runs: Sequence[str], log_partition: int) -> dict[str, pa.Table]:
     tables = {}
     for name, columns in COLUMNS.items():
         of = pa.schema([schema(name).field(column) for column in columns])
-        rows = files.read_rows(name, runs if name in BASE else runs[-1:], log_partition, of=of)
-        is_narrow = group is not None and "group_id" in columns
-        tables[name] = rows.filter(pc.equal(rows["group_id"], group)) if is_narrow else rows
+        tables[name] = files.read_rows(name, runs if name in BASE else runs[-1:], log_partition, of=of)
     return tables

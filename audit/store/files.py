@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,9 +27,8 @@ from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType, LocalFileSy
 
 from kohort.audit.decode.schemas import schema
 from kohort.audit.store import topic_names
-from kohort.audit.tables import AUDIT_RUNS, BASE_TABLES, LOG_BATCHES, MEMBER_ASSIGNMENTS, OFFSET_COMMITS
+from kohort.audit.tables import AUDIT_RUNS, BASE, LOG_BATCHES, MEMBER_ASSIGNMENTS, OFFSET_COMMITS
 
-BASE = tuple(table.name for table in BASE_TABLES)
 UNDECIDED, TOPIC_NAMES, TAILS = "undecided_commits", "topic_names", "log_tails"
 OWN = (UNDECIDED, TOPIC_NAMES, TAILS)  # tables that only the store knows
 SETTLED, STILL_OPEN = "settled", "open"  # names of files that hold several log partitions
@@ -110,6 +109,15 @@ class StoreFiles:
             (info for info in found if info.type == FileType.File and info.path.endswith(SUFFIX)),
             key=lambda info: info.path,
         )
+
+    def sizes(self, tables: Iterable[tuple[str, str]]) -> dict[int, int]:
+        """Bytes by log partition in these tables and runs. Files with several log partitions are left out."""
+        found: dict[int, int] = {}
+        for info in (info for table, run_id in tables for info in self.files_in(table, f"run={run_id}")):
+            name = info.base_name.removesuffix(SUFFIX)
+            if name.isdigit():
+                found[int(name)] = found.get(int(name), 0) + info.size
+        return found
 
     def runs_of(self, table: str) -> list[str]:
         """Runs that have a folder in the table, finished or not."""

@@ -27,10 +27,10 @@ import pyarrow as pa
 
 from kohort.audit.decode.folders import LogFolder
 from kohort.audit.decode.schemas import schema
-from kohort.audit.store.files import BASE, OWN, TAILS, Lock, StoreFiles
+from kohort.audit.store.files import OWN, TAILS, Lock, StoreFiles
 from kohort.audit.store.tasks import Ingested, cut_files, derive_files, ingest_folders
 from kohort.audit.store.undecided import settle
-from kohort.audit.tables import AUDIT_RUNS, DERIVED_TABLES
+from kohort.audit.tables import AUDIT_RUNS, BASE, DERIVED_TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,4 +1,4 @@
-"""Writes the base tables of one log folder into the store."""
+"""Writes the base tables of one log folder into the store, as they are decoded."""
 
 from __future__ import annotations
 
@@ -8,21 +8,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from kohort.audit.decode.folders import LogFolder
 from kohort.audit.decode.schemas import schema
 from kohort.audit.decode.walk import CRC, GARBAGE, TORN
 from kohort.audit.store import topic_names
-from kohort.audit.store.files import TOPIC_NAMES, UNDECIDED, StoreFiles
+from kohort.audit.store.files import TAILS, TOPIC_NAMES, UNDECIDED, StoreFiles
 from kohort.audit.store.undecided import OPEN
 from kohort.audit.tables import LOG_BATCHES, OFFSET_COMMITS
 
 
 class FolderWriters:
-    """Files of one log partition in one run, opened when the first row of a table comes."""
+    """The files of one log partition in one run. A table's file is created when its first row is written."""
 
-    def __init__(self, files: StoreFiles, run_id: str, log_partition: int) -> None:
-        self._files, self._run_id, self._log_partition = files, run_id, log_partition
+    def __init__(self, files: StoreFiles, run_id: str, folder: LogFolder) -> None:
+        self._files, self._run_id, self._log_partition = files, run_id, folder.log_partition
         self._writers: dict[str, pq.ParquetWriter] = {}
         self._topics = [topic_names.SCHEMA.empty_table()]
+        self._tail = _Tail(folder.active_base)
         self._open_files = ExitStack()
 
     def __enter__(self) -> FolderWriters:
@@ -38,13 +40,19 @@ class FolderWriters:
             if is_open.true_count:
                 self._append(UNDECIDED, batch.filter(is_open))
                 batch = batch.filter(pc.invert(is_open))
+        elif table == LOG_BATCHES.name:
+            batch = self._tail.without_doubtful(batch)
         self._append(table, batch)
 
-    def write_topics(self) -> None:
-        """When all commits are written."""
-        once = pa.concat_tables(self._topics).group_by(topic_names.SCHEMA.names).aggregate([])
-        if len(once):
-            self._files.write(once, TOPIC_NAMES, self._run_id, self._log_partition)
+    def finish(self) -> None:
+        """Write what is known only when the whole folder has been read."""
+        inside, behind = self._tail.inside_and_behind()
+        for table, rows in ((LOG_BATCHES.name, inside), (TAILS, behind)):
+            for batch in rows.to_batches():
+                self._append(table, batch)
+        topics = pa.concat_tables(self._topics).group_by(topic_names.SCHEMA.names).aggregate([])
+        if len(topics):
+            self._files.write(topics, TOPIC_NAMES, self._run_id, self._log_partition)
 
     def _append(self, table: str, batch: pa.RecordBatch) -> None:
         if not batch.num_rows:
@@ -55,8 +63,11 @@ class FolderWriters:
         self._writers[table].write_batch(batch)
 
 
-class Tail:
-    """Tells damage at the end of a log from damage inside of it, which is known when all of it has been read."""
+class _Tail:
+    """Tells damage behind the last sound batch of a log from damage before it.
+
+    Damaged rows of the active segment are held back, because only the end of the segment shows which kind they are.
+    """
 
     def __init__(self, active_base: int) -> None:
         self._active_base = active_base
@@ -64,7 +75,7 @@ class Tail:
         self._end = -1  # position of the last sound batch in the active segment
 
     def without_doubtful(self, batches: pa.RecordBatch) -> pa.RecordBatch:
-        """What surely belongs to the log, of rows of log_batches from one segment."""
+        """Rows of log_batches, all from one segment, without those that are held back."""
         if not len(batches) or batches["segment"][0].as_py() != self._active_base:
             return batches
         sound = batches
@@ -77,7 +88,7 @@ class Tail:
         return sound
 
     def inside_and_behind(self) -> tuple[pa.Table, pa.Table]:
-        """The doubtful rows: inside the log, and behind its end."""
+        """The rows that were held back: those before the last sound batch, and those behind it."""
         rows = pa.Table.from_batches(self._doubtful, schema(LOG_BATCHES.name))
         inside = pc.less(rows["position"], self._end)
         return rows.filter(inside), rows.filter(pc.invert(inside))

@@ -12,9 +12,8 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 from kafka.structs import OffsetAndMetadata
 
-from kohort.audit.checks import check_tables
 from kohort.audit.checks.kit.baseline import Answers, BaselineError, GroupAnswer, agreed, ask
-from tests.audit.checks.audited import Row, explain, of_check, tables_of
+from tests.audit.checks.audited import Row, check_tables, explain, of_check, tables_of
 from tests.audit.logs import Logs
 from tests.clients.kohort import KohortProcess
 

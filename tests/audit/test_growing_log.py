@@ -11,9 +11,9 @@ import pytest
 
 from kohort.audit.decode import whole_tables
 from kohort.audit.decode.folders import LogFolder, find_logs
-from kohort.audit.store.files import BASE
 from kohort.audit.store.runs import Store
 from kohort.audit.store.tasks import ingest_folder
+from kohort.audit.tables import BASE
 from tests.audit.decode.random_logs import random_log, write_segments
 
 LOG_PARTITION = 3

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from kohort.audit.checks import check_tables
 from kohort.audit.decode.folders import find_logs
 from kohort.audit.decode.schemas import schema
 from kohort.audit.derive.partition import derive_partition
 from kohort.audit.follow.recent import Recent
 from kohort.audit.tables import AUDIT_RUNS
+from tests.audit.checks.audited import check_tables
 from tests.audit.logs import START, Logs
 from tests.audit.new_groups import new_epoch
 

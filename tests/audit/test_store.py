@@ -13,8 +13,9 @@ from kohort.audit.decode.folders import find_logs
 from kohort.audit.decode.schemas import schema
 from kohort.audit.spark.packing import pack
 from kohort.audit.store.check import check_run
-from kohort.audit.store.files import BASE, StoreBusy
+from kohort.audit.store.files import StoreBusy
 from kohort.audit.store.runs import DERIVED, Run, Store
+from kohort.audit.tables import BASE
 from tests.audit.logs import Group, Logs
 
 if TYPE_CHECKING:

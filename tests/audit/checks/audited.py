@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from kohort.audit.decode import read_table, schema
+from kohort.audit import pipeline
+from kohort.audit.checks import Settings
+from kohort.audit.checks.kit.baseline import Answers
+from kohort.audit.checks.kit.part import COLUMNS
+from kohort.audit.decode import schema
 from kohort.audit.decode.folders import find_logs
-from kohort.audit.derive.partition import MADE, NEEDED, derive_partition
-from kohort.audit.tables import AUDIT_RUNS, BASE_TABLES
+from kohort.audit.tables import AUDIT_RUNS
 
 Row = dict[str, Any]
 
@@ -23,12 +28,7 @@ def tables_of(*paths: Path) -> dict[str, pa.Table]:
     parts: dict[str, list[pa.Table]] = {}
     runs = []
     for folder in folders:
-        base = {
-            table.name: pa.Table.from_batches(read_table(folder, table.name), schema(table.name))
-            for table in BASE_TABLES
-        }
-        made = derive_partition(folder.log_partition, {name: base[name] for name in NEEDED})
-        for name, rows in (base | {name: made[name] for name in MADE}).items():
+        for name, rows in pipeline.derive(folder.log_partition, pipeline.decode(folder)).items():
             parts.setdefault(name, []).append(rows)
         runs.append(
             {
@@ -39,6 +39,20 @@ def tables_of(*paths: Path) -> dict[str, pa.Table]:
         )  # fmt: skip
     parts[AUDIT_RUNS.name] = [pa.Table.from_pylist(runs, schema(AUDIT_RUNS.name))]
     return {name: pa.concat_tables(some) for name, some in parts.items()}
+
+
+def check_tables(
+    tables: Mapping[str, pa.Table], settings: Settings | None = None, *, only: Collection[str] | None = None,
+    baseline: Answers | None = None, since: datetime | None = None,
+) -> tuple[list[Row], list[Row]]:  # fmt: skip
+    """Findings and check_results of such tables."""
+    runs = tables[AUDIT_RUNS.name].to_pylist()
+    numbers = sorted({number for name in COLUMNS for number in tables[name]["log_partition"].unique().to_pylist()})
+    parts = {
+        number: {name: tables[name].filter(pc.field("log_partition") == number) for name in COLUMNS}
+        for number in numbers
+    }
+    return pipeline.check_all(parts, runs, settings, only=only, baseline=baseline, since=since)
 
 
 def of_check(rows: Sequence[Row], check: str, **where: Any) -> list[Row]:

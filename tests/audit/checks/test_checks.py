@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import kohort.audit.checks
-from kohort.audit.checks import ALL, RULES, Settings, check_tables, parse_settings
+from kohort.audit.checks import ALL, RULES, Settings, parse_settings
 from kohort.audit.checks.kit.check import SEVERITIES
 from kohort.audit.checks.kit.part import UNNAMED, UNREADABLE
 from kohort.audit.checks.kit.words import count, duration
@@ -24,7 +24,7 @@ from kohort.coordinator.outcome import Record
 from kohort.coordinator.partitioner import partition_of
 from kohort.protocol.log_records import GROUP_METADATA
 from kohort.protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
-from tests.audit.checks.audited import explain, of_check, tables_of
+from tests.audit.checks.audited import check_tables, explain, of_check, tables_of
 from tests.audit.logs import Logs
 from tests.audit.new_groups import new_epoch
 

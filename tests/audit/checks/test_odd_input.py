@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from kohort.audit.checks import ALL, Settings, check_tables
+from kohort.audit.checks import ALL, Settings
 from kohort.audit.checks.run import MAX_PER_GROUP
 from kohort.protocol.messages.consumer_protocol import ConsumerProtocolAssignment, TopicPartition
 from kohort.protocol.record_batch import NewRecord, build_batch
 from kohort.protocol.subscription import pack_assignment
-from tests.audit.checks.audited import of_check, tables_of
+from tests.audit.checks.audited import check_tables, of_check, tables_of
 from tests.audit.decode import random_logs
 from tests.audit.logs import START, Logs
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import pytest
 
-from kohort.audit.checks import ALL, Settings, check_tables
+from kohort.audit.checks import ALL, Settings
 from tests.audit.checks import damage
-from tests.audit.checks.audited import Row, explain, of_check, tables_of
+from tests.audit.checks.audited import Row, check_tables, explain, of_check, tables_of
 from tests.audit.checks.planted import HEALTHY_LOG_PARTITIONS, STORIES, Story, Where
 from tests.audit.logs import Logs
 
