@@ -1,8 +1,8 @@
-"""Which APIs are served, by whom, and how a request of each version is read and answered.
+"""Which APIs are served, by which handler, and how a request of each version is read and answered.
 
-A handler is a function `(broker, request, call) -> response` (a message, or its bytes where they are at hand), in a
-module named after its API, or named behind a colon. Modules are imported when the first such request comes: start-up
-pays for none of them.
+A handler is a function `(broker, request, call) -> response`; the response is a message, or the bytes of one. HANDLERS
+names its module, and behind a colon the function if that is not named like the module. A module is imported when its
+first request comes, so that start-up does not pay for it.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Route:
 class ApiTable:
     def __init__(self, handlers: dict[ApiKey, str] | None = None) -> None:
         self._handlers = HANDLERS if handlers is None else handlers
-        self.routes: dict[int, Route] = {}  # those asked for so far, by api key << 16 | version
+        self.routes: dict[int, Route] = {}  # routes that were asked for so far, by api key << 16 | version
 
     def announced(self) -> list[tuple[int, int, int]]:
         """(key, lowest, highest version) of everything that is served, in the order of keys."""
@@ -114,7 +114,7 @@ class ApiTable:
         return route
 
     def failure_response(self, route: Route) -> Any | None:
-        """An answer of this API that says UNKNOWN_SERVER_ERROR, if it has a place for that."""
+        """An answer of this API that says UNKNOWN_SERVER_ERROR; None if its answers have no field for one error."""
         module = import_module(f"kohort.protocol.messages.{APIS[route.api_key].module}")
         response = getattr(module, f"{route.name}Response")
         return response(error_code=-1) if "error_code" in response.__slots__ else None

@@ -1,7 +1,7 @@
 """ApiVersions (18): the first thing a client asks.
 
-v1 adds the throttle time (KIP-219 changed when it applies, in v2); v3 is flexible and tells the client's name and
-version (KIP-511) and our features (KIP-584); v4 lets a feature's lowest level be 0.
+v1 adds the throttle time (KIP-219 changed when it applies, in v2); v3 is flexible and adds the client's name and
+version (KIP-511) and the broker's features (KIP-584); v4 lets a feature's lowest level be 0.
 An unknown version is answered in the format of v0 with the versions of ApiVersions itself, see `fallback_answer`.
 """
 
@@ -30,7 +30,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def api_versions(broker: Broker, request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse | bytes:
-    """Every client on every connection asks, and gets the same: it is made and encoded once per version."""
+    """Every client asks this on every connection and gets the same answer, so it is encoded once per version."""
     if call.version >= 3 and not _is_software(request.client_software_name, request.client_software_version):
         return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
     known: dict[int, bytes] = broker.extra.setdefault("api_versions", {})
@@ -59,7 +59,7 @@ def _answer(broker: Broker, version: int) -> ApiVersionsResponse:
 
 
 def fallback_answer() -> bytes:
-    """What a client with an unknown version gets, in the format of v0 which every client can read."""
+    """The answer to a request of an unknown version, in the format of v0, which every client can read."""
     ours = APIS[ApiKey.API_VERSIONS]
     keys = [ApiVersion(ApiKey.API_VERSIONS, ours.min_version, ours.max_version)]
     return bytes(encode_response[0](ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, keys)))

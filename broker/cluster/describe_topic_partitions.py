@@ -32,7 +32,7 @@ def describe_topic_partitions(
     start_name, start_index = "", 0
     if request.cursor is not None:
         start_name, start_index = request.cursor.topic_name, request.cursor.partition_index
-        if start_index < 0 or (asked and start_name not in asked):  # not a page of this request
+        if start_index < 0 or (asked and start_name not in asked):  # the cursor belongs to another request
             return DescribeTopicPartitionsResponse(0, [_invalid(topic.name) for topic in request.topics], None)
     left = max(1, min(request.response_partition_limit, MAX_PARTITIONS))
     topics: list[DescribeTopicPartitionsResponseTopic] = []

@@ -1,9 +1,9 @@
-"""FindCoordinator (10), v0-6: which broker coordinates a group, a transactional id or a share partition. Here: we do.
+"""FindCoordinator (10), v0-6: which broker coordinates a group, a transactional id or a share partition.
 
 v1 tells groups (0) from transactional ids (1); v3 is flexible; v4 asks for several keys at once (KIP-699); v6 knows
 share partitions (2), written group:topic-id:partition (KIP-932).
-The first request for a group creates __consumer_offsets. Kafka answers COORDINATOR_NOT_AVAILABLE meanwhile; ours is
-there at once.
+There is one broker, so it coordinates everything. The first request for a group creates __consumer_offsets. Kafka
+answers COORDINATOR_NOT_AVAILABLE until that topic exists; here it exists at once.
 """
 
 from __future__ import annotations

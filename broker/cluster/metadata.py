@@ -4,8 +4,8 @@ v1 tells all topics (null) from none (empty), adds rack, controller and internal
 client refuse auto-creation; v7 leader epochs (KIP-320); v8 authorized operations (KIP-430); v9 is flexible; v10 topic
 ids (KIP-516), v12 asks by them; v11 drops the cluster's authorized operations; v13 adds a top-level error (KIP-1102).
 
-A topic that is created on demand is there at once, with its leader: Kafka answers UNKNOWN_TOPIC_OR_PARTITION first and
-clients ask again.
+A topic that is created on demand is in the same answer, with its leader. Kafka answers UNKNOWN_TOPIC_OR_PARTITION at
+first, and clients ask again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def metadata(broker: Broker, request: MetadataRequest, call: Call) -> MetadataRe
     if asked is None or (call.version == 0 and not len(asked)):
         topics = [_described(broker, topic) for topic in broker.catalog]
     elif problem := _bad_request(asked, call.version):
-        # As Kafka answers when it stumbles: nothing of the cluster, and the error with every topic.
+        # Kafka answers such a request without brokers, and with the error for every topic.
         topics = [MetadataResponseTopic(problem, topic.name or "", topic.topic_id) for topic in asked]
         top_error = problem if problem is ErrorCode.UNKNOWN_SERVER_ERROR else 0
         return MetadataResponse(0, (), None, -1, topics, NOT_ASKED, top_error)
@@ -64,7 +64,7 @@ def _bad_request(asked: Iterable[MetadataRequestTopic], version: int) -> ErrorCo
 
 
 def _chosen(asked: Iterable[MetadataRequestTopic]) -> list[MetadataRequestTopic]:
-    """Each topic once; where some are named by id, only those, as in Kafka."""
+    """Each topic once. If some topics are named by id, the others are left out, as in Kafka."""
     unique = {(topic.name, topic.topic_id): topic for topic in asked}
     by_id = [topic for topic in unique.values() if topic.topic_id != NO_UUID]
     return by_id or list(unique.values())

@@ -3,8 +3,8 @@
     kohort-catalog.json    {"version": 1, "topics": [{"name", "id", "partitions", "configs"}]}
 
 The file is written whole and atomically with every change, before the change is answered. Records are not in it: they
-are in the logs, one folder per partition. Folders that the file does not know belong to someone who brought Kafka's
-data along; their topics are taken over with the id that their partition.metadata names.
+are in the logs, one folder per partition. A folder that the file does not name was put there by somebody who comes from
+Kafka: its topic is taken over, with the id that its partition.metadata names.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ class Partition:
 
     @property
     def log(self) -> PartitionLog:
-        """LogFailed if it could not be opened."""
+        """The partition's log. LogFailed if it could not be opened."""
         return self._logs.logs.get(self._key) or self._logs.log(*self._key, topic_id=self.topic.id)
 
     @property
     def high_watermark(self) -> int:
-        """One replica: what is appended is committed."""
+        """There is one replica, so every record that is appended is committed."""
         return self.log.log_end_offset
 
     def __repr__(self) -> str:
@@ -66,8 +66,8 @@ class Topic:
     def __init__(self, name: str, topic_id: bytes, configs: dict[str, str], config: TopicConfig) -> None:
         self.name = name
         self.id = topic_id
-        self.configs = configs  # as given, text
-        self.config = config  # parsed, with defaults
+        self.configs = configs  # as text, as clients gave them
+        self.config = config  # the same parsed, with defaults for the rest
         self.partitions: list[Partition] = []
 
     @property
@@ -83,7 +83,7 @@ class Catalog:
         self._topics: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._saved: dict[str, Any] = {"version": 1, "topics": []}
-        self.version = 0  # another one after each change of names, ids and partitions
+        self.version = 0  # grows with each change of names, ids and partitions
         self._logs: LogDirectory
 
     # --- looking up
@@ -100,7 +100,7 @@ class Catalog:
     def by_id(self, topic_id: bytes) -> Topic | None:
         return self._by_id.get(topic_id)
 
-    # What the coordinator asks (coordinator.shard_state.Topics).
+    # What the coordinator asks for (coordinator.shard_state.Topics).
 
     def topic_id(self, name: str) -> bytes | None:
         topic = self._topics.get(name)
@@ -128,7 +128,7 @@ class Catalog:
     # --- start
 
     def read(self) -> None:
-        """Before the data folder opens: topics and settings from the file."""
+        """Read topics and their settings from the file, before the data folder is opened."""
         try:
             self._saved = json.loads(self._disk.read_file(self._path))
         except FileNotFoundError:
@@ -138,7 +138,7 @@ class Catalog:
             self._enter(Topic(row["name"], topic_id, row["configs"], topic_config(self._config, row["configs"])))
 
     def attach(self, logs: LogDirectory) -> None:
-        """After it opened: partitions and their logs; folders that nobody knows become topics."""
+        """Give the topics their partitions, after the data folder was opened. Unknown folders become topics."""
         self._logs = logs
         for row in self._saved["topics"]:
             self._fill(self._topics[row["name"]], row["partitions"])
@@ -183,7 +183,7 @@ class Catalog:
         self._save()
 
     def defaults_changed(self) -> None:
-        """Let all topics have what they inherit from the broker's settings."""
+        """The broker's settings changed: topics inherit some of them."""
         for topic in self._topics.values():
             self._configure(topic)
 

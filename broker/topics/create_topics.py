@@ -34,7 +34,7 @@ CLUSTER_METADATA = "__cluster_metadata"
 
 
 class Refused(Exception):
-    """Why a topic cannot be created."""
+    """Why a request, or one of the things that it asks for, is refused."""
 
     def __init__(self, error: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -47,7 +47,7 @@ def create_topics(broker: Broker, request: CreateTopicsRequest, call: Call) -> C
     results = []
     for wanted in request.topics:
         if named[wanted.name] > 1:
-            if named.pop(wanted.name):  # answered once
+            if named.pop(wanted.name):  # one answer for all of this name
                 results.append(_refusal(wanted.name, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
             continue
         if wanted.name not in named:
@@ -85,7 +85,7 @@ def create_on_demand(broker: Broker, name: str) -> Topic:
 
 
 def _warn_about_default_replication_factor(broker: Broker) -> None:
-    """Once: clients ask for such a topic again and again."""
+    """Warn once, because clients ask for such a topic again and again."""
     if not broker.extra.setdefault("warned_about_default_replication_factor", False):
         broker.extra["warned_about_default_replication_factor"] = True
         logger.warning(
@@ -95,7 +95,7 @@ def _warn_about_default_replication_factor(broker: Broker) -> None:
 
 
 def _check_name(catalog: Catalog, name: str, before: dict[str, str]) -> None:
-    """`before`: the topics that there were when the request came, by what their names may collide in."""
+    """Refused for an impossible name. `before` has the topics that existed when the request came, by collision key."""
     if name == CLUSTER_METADATA:
         raise Refused(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
     if problem := name_problem(name):
@@ -129,7 +129,7 @@ def _partition_count(broker: Broker, wanted: CreatableTopic) -> int:
 
 
 def _assigned_partition_count(broker: Broker, wanted: CreatableTopic) -> int:
-    """A manual assignment can only name us, once per partition."""
+    """A manual assignment can only name this broker, once per partition."""
     if wanted.replication_factor != -1:
         raise Refused(
             ErrorCode.INVALID_REQUEST,
@@ -152,7 +152,7 @@ def _assigned_partition_count(broker: Broker, wanted: CreatableTopic) -> int:
 
 
 def assignment_problem(broker_ids: list[int], node_id: int) -> str | None:
-    """Why a manual assignment cannot be, in Kafka's words."""
+    """Why a manual assignment is impossible, in Kafka's words; None if it is possible."""
     if not broker_ids:
         return "The manual partition assignment includes an empty replica list."
     for broker_id in sorted(broker_ids):

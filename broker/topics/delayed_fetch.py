@@ -1,9 +1,11 @@
-"""Fetches that wait for records: a purgatory that appends wake, without polling.
+"""Fetches that wait for records. Appends wake them; nothing is polled.
 
-A fetch that cannot give min.bytes yet is watched by every partition it reads. An append counts down the bytes that it
-still lacks; at zero it reads again, at the end of the loop's turn, and answers if that was enough. Its deadline
-(max.wait) answers in any case. Woken fetches wait for the end of the turn so that many appends cost one look, and so
-that answering one client from within another's request cannot nest without end.
+A fetch that finds fewer than min.bytes is noted in every partition that it reads. Each append there reduces the number
+of bytes that the fetch still lacks. Once it lacks none, it reads again at the end of the event loop's turn, and is
+answered if it finds enough. When max.wait is over, it is answered in any case.
+
+Woken fetches wait for the end of the turn for two reasons: many appends then cost one read, and answering one client
+from within another client's request cannot nest without end.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ PURGE_AT = 1000
 
 
 class DelayedFetch:
-    """One fetch that waits. `try_answer(final)` reads again and answers, or says how many bytes are missing."""
+    """One fetch that waits. `try_answer(final)` reads again; it answers, or returns how many bytes are missing."""
 
     __slots__ = ("_partitions", "_timer", "_try_answer", "call", "is_done", "missing_bytes")
 
@@ -42,7 +44,7 @@ class DelayedFetch:
         self._timer = broker.call_later(wait_ms / 1000, lambda: self._end(broker, answer=True))
 
     def look_again(self, broker: Broker) -> None:
-        """Something happened; answer if that is enough."""
+        """Read again after an append or a change, and answer if there are enough bytes now."""
         if self.is_done:
             return
         if self.call.is_gone:
@@ -74,7 +76,7 @@ class DelayedFetch:
 
 
 class Purgatory:
-    """All fetches that wait, and those to look at again at the end of this turn."""
+    """All fetches that wait, and the woken ones, which read again at the end of this turn."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -105,7 +107,7 @@ class Purgatory:
             fetch.look_again(self._broker)
 
     def _purge(self) -> None:
-        """Nobody tells us of clients that hung up while they waited: look, each time their number has doubled."""
+        """Drop fetches whose clients hung up; connections do not do it. Done when the number of fetches has doubled."""
         for fetch in [each for each in self._waiting if each.call.is_gone]:
             fetch.drop(self._broker)
         self._purge_at = max(PURGE_AT, 2 * len(self._waiting))
@@ -119,7 +121,7 @@ def purgatory_of(broker: Broker) -> Purgatory:
 
 
 def appended(broker: Broker, partition: Partition, size_bytes: int) -> None:
-    """`size_bytes` were appended to the partition: who waited for them?"""
+    """`size_bytes` were appended to the partition: wake the fetches that lack no bytes any more."""
     if (watchers := partition.extra.get(WATCHERS)) is not None:
         purgatory = purgatory_of(broker)
         for fetch in watchers:
@@ -129,7 +131,7 @@ def appended(broker: Broker, partition: Partition, size_bytes: int) -> None:
 
 
 def changed(broker: Broker, partition: Partition) -> None:
-    """The partition was deleted, or its start moved: whoever waits for it should see that."""
+    """The partition was deleted, or its start moved: wake the fetches that wait for it."""
     if (watchers := partition.extra.get(WATCHERS)) is not None:
         purgatory = purgatory_of(broker)
         for fetch in watchers:

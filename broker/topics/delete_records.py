@@ -1,6 +1,6 @@
-"""DeleteRecords (21): moves the start of partitions forward; what lies before is gone for readers (KIP-107).
+"""DeleteRecords (21): moves the start of partitions forward; readers no longer see what lies before it (KIP-107).
 
-v2 is flexible. The new start is written down before the answer; the files go with the next round of retention.
+v2 is flexible. The new start is saved before the answer; the next round of retention removes the files.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def delete_topics(broker: Broker, request: DeleteTopicsRequest, call: Call) -> D
         key = state.name or state.topic_id
         if key in repeated:
             if not repeated[key]:
-                repeated[key] = True  # answered once
+                repeated[key] = True  # one answer for all of them
                 what = "name" if state.name else "id"
                 results.append(_refusal(state, ErrorCode.INVALID_REQUEST, f"Duplicate topic {what}."))
             continue
@@ -62,7 +62,7 @@ def delete_topics(broker: Broker, request: DeleteTopicsRequest, call: Call) -> D
         broker.coordinator.topics_deleted(doomed)
         for topic in doomed:
             for partition in topic.partitions:
-                changed(broker, partition)  # whoever waits for its records
+                changed(broker, partition)  # fetches that wait for its records
     return DeleteTopicsResponse(0, results)
 
 

@@ -43,7 +43,7 @@ def _describe(broker: Broker, resource: DescribeConfigsResource, synonyms: bool)
             return _refusal(resource, ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
         return _refusal(resource, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
     if resource.resource_type == BROKER_LOGGER and name == str(broker.config.node_id):
-        return _shown(resource, [], synonyms)  # no logger can be set from outside
+        return _shown(resource, [], synonyms)  # Kohort has no loggers that can be set
     if resource.resource_type == BROKER:
         if not name:
             return _shown(resource, cluster_entries(broker), synonyms)
@@ -54,7 +54,7 @@ def _describe(broker: Broker, resource: DescribeConfigsResource, synonyms: bool)
 
 
 def broker_name_problem(name: str, node_id: int, expected: str) -> str | None:
-    """Why `name` is not this broker, in Kafka's words."""
+    """Why `name` is not the id of this broker, in Kafka's words; None if it is."""
     if not name.lstrip("-").isdigit():
         return f"Broker id must be an integer, but it is: {name}"
     if int(name) != node_id:
@@ -63,7 +63,7 @@ def broker_name_problem(name: str, node_id: int, expected: str) -> str | None:
 
 
 def _shown(resource: DescribeConfigsResource, entries: list[ConfigEntry], synonyms: bool) -> DescribeConfigsResult:
-    wanted = set(resource.configuration_keys or ())  # none named: all
+    wanted = set(resource.configuration_keys or ())  # no keys mean all
     configs = [
         DescribeConfigsResourceResult(
             entry.name,

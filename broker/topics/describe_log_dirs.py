@@ -1,7 +1,7 @@
-"""DescribeLogDirs (35): what lies in the data folder, and how much room is left.
+"""DescribeLogDirs (35): the sizes of the partitions in the data folder, and how much room is left.
 
-v2 is flexible; v3 can fail as a whole; v4 tells the size of the disk (KIP-827); v5 which folders take no new
-partitions (KIP-1066): never ours.
+v2 is flexible; v3 adds an error for the whole answer; v4 adds the size of the disk (KIP-827); v5 says whether a folder
+takes no new partitions (KIP-1066), which is never so here.
 """
 
 from __future__ import annotations

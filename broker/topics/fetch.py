@@ -1,4 +1,4 @@
-"""Fetch (1): records go out.
+"""Fetch (1): reads records.
 
 v4 brought isolation levels (KIP-98); v5 the log's start offset; v7 sessions (KIP-227); v9 leader epochs (KIP-320); v10
 zstd; v11 the consumer's rack (KIP-392); v12 is flexible and finds diverging logs (KIP-595); v13 names topics by id
@@ -6,7 +6,8 @@ zstd; v11 the consumer's rack (KIP-392); v12 is flexible and finds diverging log
 replicas.
 
 Records leave as they are on disk: an answer carries slices of log files, which the connection sends. The answer comes
-at once if it has min.bytes, an error, or nothing to wait for; else the fetch waits (`delayed_fetch.py`).
+at once if it has min.bytes or an error, or if there is no partition to wait for; else the fetch waits
+(`delayed_fetch.py`).
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def sessions_of(broker: Broker) -> FetchSessions:
 
 
 class _Fetch:
-    """One Fetch request, from its first look at the logs to its answer."""
+    """One Fetch request, from the first read to the answer."""
 
     __slots__ = (
         "_broker",
@@ -101,7 +102,7 @@ class _Fetch:
         return PARKED
 
     def _try_answer(self, final: bool) -> int:
-        """Read again, and answer if that is enough or the time is up; else how many bytes are missing."""
+        """Read again. Answer if that is enough or the time is up; else return how many bytes are missing."""
         answers = self._read()
         if final or self._is_urgent or self._bytes >= self._min_bytes:
             self._call.reply(self._response(answers))
@@ -135,17 +136,18 @@ class _Fetch:
     def _look_into(self, wanted: Wanted) -> PartitionData:
         fetch = wanted.fetch
         partition = self._find(wanted)
-        if partition is None:  # does not end the wait of the others, as with Kafka
+        if partition is None:  # the request goes on waiting for its other partitions, as in Kafka
             self._has_unknown = True
             is_new = type(wanted.topic) is bytes and self._broker.catalog.by_id(wanted.topic) is None
-            # A session remembers the name of an id: when the topic goes, it is the partition that is missing.
+            # A session remembers the name that belongs to an id. If the topic was found before and is deleted
+            # now, Kafka looks for that name and misses the partition, not the id.
             unknown_id = is_new and not wanted.was_known
             error = ErrorCode.UNKNOWN_TOPIC_ID if unknown_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return PartitionData(fetch.partition, error, -1)
         wanted.was_known = True
         log = partition.log
         if self._is_follower:
-            return self._refused(fetch, ErrorCode.NOT_LEADER_OR_FOLLOWER)  # one broker has none
+            return self._refused(fetch, ErrorCode.NOT_LEADER_OR_FOLLOWER)  # one broker has no followers
         if fetch.current_leader_epoch >= 0 and fetch.current_leader_epoch != LEADER_EPOCH:
             return self._refused(fetch, epoch_error(fetch.current_leader_epoch))
         offset, end = fetch.fetch_offset, log.log_end_offset
@@ -175,7 +177,7 @@ class _Fetch:
         return found
 
     def _refused(self, fetch: FetchPartition, error: ErrorCode) -> PartitionData:
-        """What the log itself refuses ends the wait of the others."""
+        """An error of this partition. The request is answered at once, without waiting for other partitions."""
         self._is_urgent = True
         return PartitionData(fetch.partition, error, -1, aborted_transactions=None)
 
@@ -186,7 +188,7 @@ class _Fetch:
         error, session_id, told = sessions.finish(self._context, answers, self._call.now)
         if error:
             _release(answers)
-        if self._has_unknown:  # they come last, as with Kafka
+        if self._has_unknown:  # unknown topics come last, as in Kafka
             told.sort(key=lambda pair: pair[1].error_code in UNKNOWN)
         topics: list[FetchableTopicResponse] = []
         last: object = None
@@ -201,7 +203,7 @@ class _Fetch:
 
 
 def epoch_error(claimed: int) -> ErrorCode:
-    """A client's idea of the leader epoch is not ours: older or newer?"""
+    """The error for a client that claims another leader epoch than the present one."""
     return ErrorCode.FENCED_LEADER_EPOCH if claimed < LEADER_EPOCH else ErrorCode.UNKNOWN_LEADER_EPOCH
 
 

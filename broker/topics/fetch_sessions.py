@@ -1,16 +1,16 @@
-"""Fetch sessions (KIP-227): the broker remembers what a consumer fetches, so that it need not be said every time.
+"""Fetch sessions (KIP-227): the broker remembers what a consumer fetches, so that requests name only changes.
 
     session id 0, epoch 0     a full fetch; the answer names a new session, if there is room for one
-    session id n, epoch 0     the same, and the old session goes
-    session id n, epoch -1    a full fetch without a session; session n goes
+    session id n, epoch 0     the same, and session n is closed
+    session id n, epoch -1    a full fetch without a session; session n is closed
     session id n, epoch e     an incremental fetch: what changed and what is forgotten; e counts up from 1, 0 is skipped
 
 An incremental answer holds only the partitions with news. Those with records move to the end of the session's order, so
 that a busy partition does not starve the others of a small max.bytes.
 
-At most max.incremental.fetch.session.cache.slots sessions are kept. When all are taken, a new one replaces the one that
-was unused for the longest time if that is more than two minutes; else a smaller one that is older than that; else
-the client gets no session and keeps sending full fetches.
+At most max.incremental.fetch.session.cache.slots sessions are kept. When all are taken, a new session replaces the one
+that was unused for the longest time, if that time is more than two minutes. Else it replaces a session that is not
+larger and was made more than two minutes ago. Else the client gets no session and keeps sending full fetches.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Key = tuple[TopicKey, int]
 
 
 class Wanted:
-    """A partition that is fetched, and what its last answer in this session said."""
+    """A partition that is fetched, with the offsets that its last answer in this session told."""
 
     __slots__ = ("fetch", "high_watermark", "log_start_offset", "topic", "was_known")
 
@@ -48,7 +48,7 @@ class Wanted:
         self.log_start_offset = -1
 
     def is_news(self, answer: PartitionData) -> bool:
-        """Whether an incremental answer must mention the partition; remembers what it said."""
+        """Whether an incremental answer must name the partition. Remembers the offsets of this answer."""
         news = bool(answer.records) or answer.error_code != 0 or answer.diverging_epoch is not None
         if answer.high_watermark != self.high_watermark:
             news = True
@@ -57,7 +57,7 @@ class Wanted:
             news = True
             self.log_start_offset = answer.log_start_offset
         if answer.error_code:
-            self.high_watermark = -1  # so that the end of the error is news
+            self.high_watermark = -1  # so that the first answer without the error is news
         return news
 
 
@@ -107,7 +107,7 @@ class Context:
         self.wanted = wanted
         self.uses_topic_ids = uses_topic_ids
         self.session = session
-        self.is_full = is_full  # a session is to be made of it
+        self.is_full = is_full  # a full fetch that asks for a session
         self.expected_epoch = session.epoch if session is not None else 0
 
 
@@ -172,7 +172,7 @@ class FetchSessions:
         return session
 
     def _evict(self, size: int, now: int) -> bool:
-        """Make room for a session of this size, if it is worth more than another."""
+        """Remove a session to make room for one of this size. False if every other one is worth more."""
         if not self._sessions:
             return False
         oldest = next(iter(self._sessions.values()))

@@ -1,11 +1,11 @@
-"""InitProducerId (22): a number for an idempotent producer (KIP-98).
+"""InitProducerId (22): gives an idempotent producer its id (KIP-98).
 
 v2 is flexible; v3 lets a producer go on with its id (KIP-360); v4 and v5 are for transactions. Kohort has no
 transactions yet, so nobody may use a transactional id: TRANSACTIONAL_ID_AUTHORIZATION_FAILED. Every client gives up at
 once on this error. UNSUPPORTED_VERSION would say more, but librdkafka asks again and again until its timeout.
 
-Ids are handed out from blocks of 1000. A block is written down before its first id is used, so that no id is given
-twice, whatever happens:
+Ids come from blocks of 1000. The end of a block is saved before its first id is used, so that no id is given twice,
+whatever happens:
 
     kohort-producer-ids.json    {"version": 1, "next_block": 3000}
 """

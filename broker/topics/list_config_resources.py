@@ -1,4 +1,7 @@
-"""ListConfigResources (74), v0-1: what DescribeConfigs can describe. v0 lists client metrics only; v1 takes types."""
+"""ListConfigResources (74), v0-1: what DescribeConfigs can describe.
+
+v0 lists client metrics only; v1 asks for types of resources (KIP-1142).
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ def list_config_resources(
     broker: Broker, request: ListConfigResourcesRequest, call: Call
 ) -> ListConfigResourcesResponse:  # fmt: skip
     if call.version == 0:
-        return ListConfigResourcesResponse(0, 0, ())  # client metrics, which we do not have
+        return ListConfigResourcesResponse(0, 0, ())  # Kohort has no client metrics
     types = set(request.resource_types) or set(KNOWN_TYPES)
     if not types <= set(KNOWN_TYPES):
         return ListConfigResourcesResponse(0, ErrorCode.UNSUPPORTED_VERSION, ())

@@ -1,8 +1,8 @@
-"""ListOffsets (2): where a partition starts, ends, or stood at some time.
+"""ListOffsets (2): the offset at which a partition starts, ends, or was at some time.
 
 v2 has isolation levels (KIP-98); v4 leader epochs (KIP-320); v6 is flexible; v7 knows the latest timestamp (KIP-734);
 v8 the earliest local offset (KIP-405); v9 the latest tiered one (KIP-1005); v10 a timeout (KIP-1075); v11 the earliest
-offset that is not uploaded yet (KIP-1023). Nothing is tiered here: the local log is all there is.
+offset that is not uploaded yet (KIP-1023). Kohort has no tiered storage: all offsets are local.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def list_offsets(broker: Broker, request: ListOffsetsRequest, call: Call) -> Lis
             if times == 1:
                 partition = broker.catalog.partition(topic.name, each.partition_index)
                 answers.append(_look_up(partition, each, call.version))
-            elif times:  # asked for twice: answered once, for all
+            elif times:  # asked for several times: one answer for all
                 answers.append(_failed(each, ErrorCode.INVALID_REQUEST))
         topics.append(ListOffsetsTopicResponse(topic.name, answers))
     return ListOffsetsResponse(0, topics)

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (46), v0: partitions on the move between brokers. One broker: there are none.
+"""ListPartitionReassignments (46), v0: partitions that move between brokers. There is one broker, so none ever does.
 
 kafka-topics --describe asks for it.
 """

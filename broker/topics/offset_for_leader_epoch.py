@@ -1,6 +1,6 @@
-"""OffsetForLeaderEpoch (23): where a leader's epoch ended, by which a consumer notices that a log was cut (KIP-320).
+"""OffsetForLeaderEpoch (23): where a leader epoch ended. A consumer notices by it that a log was cut (KIP-320).
 
-v3 tells the follower's id; v4 is flexible.
+v3 adds the follower's id; v4 is flexible.
 """
 
 from __future__ import annotations

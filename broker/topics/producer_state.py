@@ -1,4 +1,4 @@
-"""What a partition remembers of its idempotent producers: their last batches, by which it knows duplicates (KIP-98).
+"""What a partition remembers of its idempotent producers: their last batches, to recognise repetitions (KIP-98).
 
 A producer numbers its records per partition. A batch must go on where the last one ended (OUT_OF_ORDER_SEQUENCE_NUMBER
 otherwise); one that is among the last five of its producer is a retry, and is answered with the offset it got the
@@ -76,7 +76,7 @@ class Producers:
         self.by_id: dict[int, Producer] = {}
 
     def check(self, header: BatchHeader) -> PastBatch | Refusal | None:
-        """None if the batch may be appended; the batch that it repeats; or why it may not."""
+        """None if the batch may be appended; else the earlier batch that it repeats, or the reason to refuse it."""
         producer = self.by_id.get(header[9])
         if producer is None:
             return None
@@ -116,7 +116,7 @@ class Producers:
             del self.by_id[producer_id]
 
     def last_offsets(self) -> dict[int, int]:
-        """Where the last batch of each producer ends: compaction keeps those."""
+        """The last offset of each producer's last batch. Compaction keeps that batch."""
         return {producer_id: each.batches[-1].last_offset for producer_id, each in self.by_id.items()}
 
     # --- the snapshot
@@ -151,7 +151,7 @@ class Producers:
 
 
 def sequence_after(sequence: int, delta: int) -> int:
-    """`delta` after `sequence`; behind the greatest comes 0."""
+    """The sequence number that comes `delta` after `sequence`. After the greatest one they start again at 0."""
     return (sequence + delta) & MAX_SEQUENCE
 
 
@@ -159,7 +159,7 @@ def sequence_after(sequence: int, delta: int) -> int:
 
 
 def producers_of(broker: Broker, partition: Partition, now: int) -> Producers:
-    """What the partition remembers; read back from disk when first asked for."""
+    """The producers that the partition remembers. They are read from disk when somebody first asks."""
     found: Producers | None = partition.extra.get(PRODUCERS)
     if found is None:
         oldest = now - broker.config.producer_id_expiration_ms
@@ -191,7 +191,7 @@ def _newest_snapshot(log: PartitionLog) -> tuple[Producers, int]:
             if offset <= log.log_end_offset:
                 return Producers.from_bytes(log.disk.read_file(path)), offset
         except (ValueError, OSError) as problem:
-            logger.warning("%s: %s; an older one has to do", path, problem)
+            logger.warning("%s: %s; an older snapshot is used", path, problem)
     return Producers(), log.log_start_offset
 
 
@@ -203,9 +203,10 @@ def _snapshots(log: PartitionLog) -> list[int]:
 
 
 def save_snapshot(log: PartitionLog, producers: Producers, offset: int) -> None:
-    """Write down what is known of the producers below `offset`, at a roll or a clean stop.
+    """Save what is known of the producers below `offset`, when a segment is rolled or at a clean stop.
 
-    It is a shortcut, not a truth: lost or damaged, an older one and the log do the same. So a failure is only logged.
+    A snapshot only saves time at the next start: without it, an older one and the log give the same. So a failure is
+    only logged.
     """
     try:
         log.disk.write_file(f"{log.folder}/{segment_file(offset, SNAPSHOT)}", producers.to_bytes(), durable=False)
@@ -219,7 +220,7 @@ def save_snapshot(log: PartitionLog, producers: Producers, offset: int) -> None:
 
 
 def save_all_snapshots(broker: Broker) -> None:
-    """At a clean stop: the next start need not read the logs."""
+    """Save a snapshot of every partition at a clean stop, so that the next start need not read the logs."""
     for topic in broker.catalog:
         for partition in topic.partitions:
             producers: Producers | None = partition.extra.get(PRODUCERS)

@@ -2,7 +2,7 @@
 
 Kohort honours those that have a place in `storage.log_config.LogConfig` or below in `TopicConfig`; the others
 (tiered storage, recompression) are accepted if they hold their default, and refused otherwise: a setting that is stored
-and ignored would be a lie.
+and ignored would promise something that Kohort does not do.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def check_topic_config(name: str, value: str | None) -> str:
 
 
 def check_together(configs: dict[str, str]) -> None:
-    """What is fine by itself may not be fine together."""
+    """InvalidConfig for settings that contradict each other."""
     least = int(configs.get("min.compaction.lag.ms", 0))
     most = int(configs.get("max.compaction.lag.ms", INT64_MAX))
     if least > most:
@@ -173,7 +173,7 @@ def broker_default(config: Config, known: Setting) -> str:
 
 
 class TopicConfig(NamedTuple):
-    """What handlers need, parsed once per change."""
+    """The settings of a topic that handlers need, parsed once per change."""
 
     log: LogConfig
     timestamp_before_max_ms: int

@@ -1,4 +1,4 @@
-"""Which names a topic can have: Kafka's rules, in Kafka's words, since clients show them to people."""
+"""Which names a topic can have: Kafka's rules in Kafka's words, because clients show these words to people."""
 
 from __future__ import annotations
 
