@@ -35,6 +35,21 @@ from kohort.protocol.compression import DEFAULT_MAX_INFLATED_BYTES, compress, in
 from kohort.protocol.errors import MalformedMessage
 from kohort.protocol.varint import SMALL_VARINTS, encode_varint, read_varint, read_varlong
 
+# Where the fields of the header stand, as in the table above. Nobody else writes these numbers down.
+BASE_OFFSET_AT: Final = 0
+BATCH_LENGTH_AT: Final = 8
+LEADER_EPOCH_AT: Final = 12
+MAGIC_AT: Final = 16
+CRC_AT: Final = 17
+ATTRIBUTES_AT: Final = 21
+LAST_OFFSET_DELTA_AT: Final = 23
+BASE_TIMESTAMP_AT: Final = 27
+MAX_TIMESTAMP_AT: Final = 35
+PRODUCER_ID_AT: Final = 43
+PRODUCER_EPOCH_AT: Final = 51
+BASE_SEQUENCE_AT: Final = 53
+RECORD_COUNT_AT: Final = 57
+
 BATCH_HEADER_BYTES: Final = 61
 LOG_OVERHEAD_BYTES: Final = 12  # base offset and batch length
 MAGIC: Final = 2
@@ -50,18 +65,31 @@ NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 
-CRC_START: Final = 21
+CRC_START: Final = ATTRIBUTES_AT  # of the bytes that the CRC covers
 MIN_BATCH_LENGTH: Final = BATCH_HEADER_BYTES - LOG_OVERHEAD_BYTES
 MIN_RECORD_BYTES: Final = 7  # every varint one byte, key and value null
 MIN_HEADER_BYTES: Final = 2  # an empty key and a null value
 
-_HEADER: Final = Struct(">qiibIhiqqqhii")
-_unpack_header = _HEADER.unpack_from
-COVERED_FORMAT: Final = "hiqqqhii"  # of the header's part that the CRC covers, as `covered_fields` fills it
+# The header as struct formats: the fields of BatchHeader, one letter each.
+_PLACE_FORMAT: Final = "qii"  # base offset, batch length, leader epoch: what the broker sets
+_OUTSIDE_CRC_FORMAT: Final = f"{_PLACE_FORMAT}bI"
+COVERED_FORMAT: Final = "hiqqqhii"  # the part that the CRC covers, as `covered_fields` fills it
+HEADER_FORMAT: Final = _OUTSIDE_CRC_FORMAT + COVERED_FORMAT
+_HEADER: Final = Struct(f">{HEADER_FORMAT}")
 _CRC_COVERED_HEADER: Final = Struct(f">{COVERED_FORMAT}")
-_OUTSIDE_CRC: Final = Struct(">qiibI")
-_LEADER_EPOCH: Final = Struct(">i")
+_OUTSIDE_CRC: Final = Struct(f">{_OUTSIDE_CRC_FORMAT}")
+
+pack_header = _HEADER.pack  # all fields of a BatchHeader
+unpack_header = _HEADER.unpack_from  # likewise; without the checks of `parse_header`
+pack_place = Struct(f">{_PLACE_FORMAT}").pack  # the bytes before the magic byte
+unpack_offset_and_length = Struct(">qi").unpack_from  # at the start of a batch
+unpack_batch_length = Struct(">i").unpack_from  # at BATCH_LENGTH_AT
+unpack_last_offset_delta = Struct(">i").unpack_from  # at LAST_OFFSET_DELTA_AT
 _BASE_OFFSET: Final = Struct(">q")
+_LEADER_EPOCH: Final = Struct(">i")
+_ATTRIBUTES: Final = Struct(">h")
+_MAX_TIMESTAMP: Final = Struct(">q")
+_CRC: Final = Struct(">I")
 _TWO_INT16: Final = Struct(">hh")
 _MARKER_VALUE: Final = Struct(">hi")
 
@@ -235,7 +263,7 @@ def _scan(  # noqa: C901 - the hot loop: the fast paths of the varints are writt
             start = log_position
             if log_end - start < BATCH_HEADER_BYTES:
                 raise CorruptBatch(f"batch at {start} is cut off after {log_end - start} bytes")
-            fields = _unpack_header(log, start)
+            fields = unpack_header(log, start)
             base_offset, size, _, magic, crc, attributes, last_delta, base_timestamp, append_time, _, _, _, count = (
                 fields
             )
@@ -451,10 +479,21 @@ def build_marker(
     )  # fmt: skip
 
 
-def with_base_offset(batch: bytearray, base_offset: int, leader_epoch: int) -> None:
-    """Gives a finished batch its place in a log, in place: both fields lie outside the CRC."""
-    _BASE_OFFSET.pack_into(batch, 0, base_offset)
-    _LEADER_EPOCH.pack_into(batch, 12, leader_epoch)
+def with_base_offset(data: bytearray, base_offset: int, leader_epoch: int, position: int = 0) -> None:
+    """Give the finished batch at `position` its place in a log, in place. The CRC covers neither field."""
+    _BASE_OFFSET.pack_into(data, position + BASE_OFFSET_AT, base_offset)
+    _LEADER_EPOCH.pack_into(data, position + LEADER_EPOCH_AT, leader_epoch)
+
+
+def with_max_timestamp(
+    data: bytearray, position: int, header: BatchHeader, attributes: int, max_timestamp: int
+) -> BatchHeader:
+    """Give the batch at `position` these attributes and this greatest timestamp, in place, and the CRC that follows."""
+    _ATTRIBUTES.pack_into(data, position + ATTRIBUTES_AT, attributes)
+    _MAX_TIMESTAMP.pack_into(data, position + MAX_TIMESTAMP_AT, max_timestamp)
+    crc = crc32c(memoryview(data)[position + CRC_START : position + header.size_bytes])
+    _CRC.pack_into(data, position + CRC_AT, crc)
+    return header._replace(attributes=attributes, max_timestamp=max_timestamp, crc=crc)
 
 
 def encode_record(offset_delta: int, key: bytes, value: bytes | None, headers: bytes) -> bytes:

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from struct import Struct
-from typing import Final, NamedTuple
-
-from crc32c import crc32c
+from typing import NamedTuple
 
 from kohort.protocol.record_batch import (
-    CRC_START,
     LOG_APPEND_TIME,
     LOG_OVERHEAD_BYTES,
     BatchHeader,
     CorruptBatch,
     parse_header,
     validate_batch,
+    with_base_offset,
+    with_max_timestamp,
 )
 from kohort.storage.disk import Buffer
 from kohort.storage.errors import BatchTooLarge, InvalidAppend
 from kohort.storage.log_config import LogConfig
-
-_INT64: Final = Struct(">q")
-_INT32: Final = Struct(">i")
-_INT16: Final = Struct(">h")
-_UINT32: Final = Struct(">I")
 
 
 class AppendInfo(NamedTuple):
@@ -64,23 +57,13 @@ def place_batches(
     for header in headers:
         if header[12] != header[6] + 1:
             raise InvalidAppend(f"{header[12]} records in a new batch of {header[6] + 1} offsets")
-        _INT64.pack_into(data, position, offset)
-        _INT32.pack_into(data, position + 12, leader_epoch)
+        with_base_offset(data, offset, leader_epoch, position)
         fields = (offset, header[1], leader_epoch, *header[3:])
         placed_header: BatchHeader = tuple.__new__(BatchHeader, fields)
         if append_time_ms is not None:
-            placed_header = _stamp(data, position, placed_header, append_time_ms)
+            attributes = header.attributes | LOG_APPEND_TIME
+            placed_header = with_max_timestamp(data, position, placed_header, attributes, append_time_ms)
         placed.append(placed_header)
         offset += header[6] + 1
         position += LOG_OVERHEAD_BYTES + header[1]
     return placed
-
-
-def _stamp(data: bytearray, position: int, header: BatchHeader, append_time_ms: int) -> BatchHeader:
-    """LogAppendTime: one time for all records of the batch, which changes what the CRC covers."""
-    attributes = header.attributes | LOG_APPEND_TIME
-    _INT16.pack_into(data, position + 21, attributes)
-    _INT64.pack_into(data, position + 35, append_time_ms)
-    crc = crc32c(memoryview(data)[position + CRC_START : position + header.size_bytes])
-    _UINT32.pack_into(data, position + 17, crc)
-    return header._replace(attributes=attributes, max_timestamp=append_time_ms, crc=crc)

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from struct import Struct
 from typing import Final
 
 from kohort.protocol.record_batch import (
     BATCH_HEADER_BYTES,
+    LAST_OFFSET_DELTA_AT,
     LOG_OVERHEAD_BYTES,
     BatchHeader,
     CorruptBatch,
     parse_header,
+    unpack_last_offset_delta,
+    unpack_offset_and_length,
     verify_crc,
 )
 from kohort.storage.disk import File
 
 CHUNK_BYTES: Final = 1 << 20
-_OFFSET_AND_LENGTH: Final = Struct(">qi")
-_LAST_OFFSET_DELTA: Final = Struct(">i")
 HEADER_CHUNK_BYTES: Final = 1 << 13  # two index intervals: one read finds most offsets
 
 
@@ -69,7 +69,7 @@ def walk_chunks(
         at, size = 0, len(chunk)
         first_offset = next_offset = -1
         while size - at >= BATCH_HEADER_BYTES:
-            base_offset, length = _OFFSET_AND_LENGTH.unpack_from(chunk, at)
+            base_offset, length = unpack_offset_and_length(chunk, at)
             batch_bytes = LOG_OVERHEAD_BYTES + length
             if batch_bytes < BATCH_HEADER_BYTES or position + at + batch_bytes > end:
                 raise CorruptBatch(f"{file.path}, batch at byte {position + at}: {batch_bytes} bytes cannot be")
@@ -80,7 +80,7 @@ def walk_chunks(
                 first_offset = next_offset = base_offset
             if base_offset < next_offset or (base_offset > next_offset and not gaps_allowed):
                 raise CorruptBatch(f"{file.path}, batch at byte {position + at}: offset {base_offset}")
-            next_offset = base_offset + _LAST_OFFSET_DELTA.unpack_from(chunk, at + 23)[0] + 1
+            next_offset = base_offset + unpack_last_offset_delta(chunk, at + LAST_OFFSET_DELTA_AT)[0] + 1
             at += batch_bytes
         else:
             if position + size >= end and at < size:

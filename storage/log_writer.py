@@ -14,10 +14,9 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from struct import Struct
 from typing import NoReturn
 
-from kohort.protocol.record_batch import BatchHeader, parse_header
+from kohort.protocol.record_batch import MAGIC_AT, BatchHeader, pack_place, parse_header
 from kohort.storage.append_check import AppendInfo, place_batches, split_batches
 from kohort.storage.batch_walk import walk_headers
 from kohort.storage.disk import OUT_OF_SPACE, Buffer, Disk, File
@@ -30,8 +29,6 @@ from kohort.storage.open_files import OpenFiles
 from kohort.storage.segment import Segment
 
 logger = logging.getLogger(__name__)
-
-_first_bytes = Struct(">qii").pack  # of a batch: base offset, length, leader epoch; the CRC covers none of them
 
 
 class LogWriter:
@@ -112,7 +109,7 @@ class LogWriter:
         if config.uses_log_append_time or len(batch) > config.max_message_bytes or header[12] != header[6] + 1:
             return self.append(batch, now=now, leader_epoch=leader_epoch, verify=False)
         offset = self.log_end_offset
-        data = _first_bytes(offset, header[1], leader_epoch) + batch[16:]
+        data = pack_place(offset, header[1], leader_epoch) + batch[MAGIC_AT:]
         placed: BatchHeader = tuple.__new__(BatchHeader, (offset, header[1], leader_epoch, *header[3:]))
         self._write(data, [placed], now)
         info: AppendInfo = tuple.__new__(AppendInfo, (offset, self.log_end_offset - 1, -1))

@@ -7,22 +7,27 @@ has. Whether the guesses were right is known at the end: all that was found, put
 
 from __future__ import annotations
 
-from struct import Struct
 from typing import Final
 
 import numpy as np
 
 from kohort.audit.decode.vector import Array, integers_at
-from kohort.protocol.record_batch import BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC, MIN_BATCH_LENGTH
+from kohort.protocol.record_batch import (
+    BATCH_HEADER_BYTES,
+    BATCH_LENGTH_AT,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    MAGIC_AT,
+    MIN_BATCH_LENGTH,
+    PRODUCER_ID_AT,
+    unpack_batch_length,
+)
 
 SAMPLE_BATCHES: Final = 32
 MANY_BYTES: Final = 1 << 16  # in shorter parts links are followed one by one
 LARGE_BATCH_BYTES: Final = 1500  # as are large ones
 GUESS_BYTES: Final = 1 << 12  # this far apart
-PRODUCER_AT: Final = 43
 NO_PRODUCER: Final = b"\xff" * 10 + bytes(4)  # id -1, epoch -1, sequence 0: what a coordinator writes
-
-_length_at = Struct(">i").unpack_from
 
 
 def chain(data: bytes, position: int, end: int) -> tuple[Array, bool]:
@@ -54,9 +59,9 @@ def _one_by_one(data: bytes, position: int, end: int, limit: int) -> tuple[list[
     while position < end and len(starts) <= limit:
         if size - position < BATCH_HEADER_BYTES:
             return starts, True
-        (length,) = _length_at(data, position + 8)
+        (length,) = unpack_batch_length(data, position + BATCH_LENGTH_AT)
         following = position + LOG_OVERHEAD_BYTES + length
-        if length < MIN_BATCH_LENGTH or following > size or data[position + 16] != MAGIC:
+        if length < MIN_BATCH_LENGTH or following > size or data[position + MAGIC_AT] != MAGIC:
             return starts, True
         position = following
         starts.append(position)
@@ -96,14 +101,14 @@ def _guesses(data: bytes, position: int, end: int) -> Array:
     """`position`, and places behind it where a batch seems to begin."""
     found = [position]
     for place in range(position + GUESS_BYTES, end - BATCH_HEADER_BYTES, GUESS_BYTES):
-        start = data.find(NO_PRODUCER, place + PRODUCER_AT, place + GUESS_BYTES) - PRODUCER_AT
-        if start > found[-1] and start < end and data[start + 16] == MAGIC:
+        start = data.find(NO_PRODUCER, place + PRODUCER_ID_AT, place + GUESS_BYTES) - PRODUCER_ID_AT
+        if start > found[-1] and start < end and data[start + MAGIC_AT] == MAGIC:
             found.append(start)
     return np.array(found, np.int64)
 
 
 def _sizes(buffer: Array, at: Array) -> tuple[Array, Array]:
     """What the batches at these places say of their size, and whether that can be."""
-    size = integers_at(buffer, at + 8, ">i4").astype(np.int64) + LOG_OVERHEAD_BYTES
-    possible = (size >= BATCH_HEADER_BYTES) & (at + size <= len(buffer)) & (buffer[at + 16] == MAGIC)
+    size = integers_at(buffer, at + BATCH_LENGTH_AT, ">i4").astype(np.int64) + LOG_OVERHEAD_BYTES
+    possible = (size >= BATCH_HEADER_BYTES) & (at + size <= len(buffer)) & (buffer[at + MAGIC_AT] == MAGIC)
     return size, possible

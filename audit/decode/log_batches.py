@@ -69,7 +69,7 @@ def _rows(segment: Segment, log_partition: int, block: Block, which: Array) -> p
         "record_count": headers["record_count"].astype(np.int32),
         "max_time": times(headers["max_timestamp"].astype(np.int64)),
         "codec": texts(CODECS, attributes & COMPRESSION_MASK),
-        "leader_epoch": headers["leader_epoch"].astype(np.int32),
+        "leader_epoch": headers["partition_leader_epoch"].astype(np.int32),
         "producer_id": headers["producer_id"].astype(np.int64),
         "producer_epoch": headers["producer_epoch"].astype(np.int32),
         "transactional": attributes & TRANSACTIONAL != 0,

@@ -7,7 +7,6 @@ next sound batch is looked for, byte by byte, and the chain goes on from there: 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from struct import Struct
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -18,22 +17,23 @@ from kohort.audit.decode.sums import sums_of
 from kohort.audit.decode.vector import Array, windows
 from kohort.protocol.record_batch import (
     BATCH_HEADER_BYTES,
+    BATCH_LENGTH_AT,
+    HEADER_FORMAT,
     LOG_OVERHEAD_BYTES,
     MAGIC,
+    MAGIC_AT,
     MIN_BATCH_LENGTH,
+    BatchHeader,
     CorruptBatch,
     parse_header,
+    unpack_batch_length,
     verify_crc,
 )
 from kohort.storage.offset_index import ENTRY_BYTES
 
 HEADER: Final = np.dtype(
-    [
-        ("base_offset", ">i8"), ("batch_length", ">i4"), ("leader_epoch", ">i4"), ("magic", "i1"), ("crc", ">u4"),
-        ("attributes", ">i2"), ("last_offset_delta", ">i4"), ("base_timestamp", ">i8"), ("max_timestamp", ">i8"),
-        ("producer_id", ">i8"), ("producer_epoch", ">i2"), ("base_sequence", ">i4"), ("record_count", ">i4"),
-    ]
-)  # fmt: skip
+    [(name, f">{code}") for name, code in zip(BatchHeader._fields, HEADER_FORMAT, strict=True)]
+)  # struct's letters mean the same to numpy
 assert HEADER.itemsize == BATCH_HEADER_BYTES
 WHOLE_HEADER: Final = np.dtype((np.void, BATCH_HEADER_BYTES))  # numpy copies headers of fields field by field
 
@@ -41,8 +41,6 @@ CRC, TORN, GARBAGE, UNDECODABLE = "crc", "torn", "garbage", "undecodable"
 
 WINDOW_BYTES: Final = 1 << 21
 LAST_BATCHES: Final = 100  # that tell the time at the end of a log
-
-_length_at = Struct(">i").unpack_from
 
 
 class Stretch(NamedTuple):
@@ -182,8 +180,8 @@ def _stretch(data: bytes, position: int, before: int) -> Stretch:
         what = str(error).partition(" has ")[2] or str(error)
         if not any(data[position : position + size]):
             what = "zeros"
-        elif data[position + 16] < MAGIC:
-            what = f"perhaps messages of format {data[position + 16]}, from before Kafka 0.11, which is not read"
+        elif data[position + MAGIC_AT] < MAGIC:
+            what = f"perhaps messages of format {data[position + MAGIC_AT]}, from before Kafka 0.11, which is not read"
         return Stretch(position, size, GARBAGE, f"{size} bytes that are no batch: {what}", before)
     if resumed is None:
         return Stretch(position, size, TORN, f"the file ends after {size} of {claimed} bytes", before)
@@ -203,12 +201,12 @@ def _next_sound(data: bytes, position: int, end: int) -> int | None:
 
 def _magic_bytes(data: bytes, position: int, end: int) -> Iterator[int]:
     """Positions before `end` where a batch could begin: its magic byte is right, its length possible."""
-    found = data.find(MAGIC, position + 16)
-    while 0 <= found < end + 16:
-        start = found - 16
+    found = data.find(MAGIC, position + MAGIC_AT)
+    while 0 <= found < end + MAGIC_AT:
+        start = found - MAGIC_AT
         if len(data) - start < BATCH_HEADER_BYTES:
             return
-        (length,) = _length_at(data, start + 8)
+        (length,) = unpack_batch_length(data, start + BATCH_LENGTH_AT)
         if MIN_BATCH_LENGTH <= length <= len(data) - start - LOG_OVERHEAD_BYTES:
             yield start
         found = data.find(MAGIC, found + 1)

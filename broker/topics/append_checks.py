@@ -9,7 +9,6 @@ compressed must have the offset deltas 0, 1, 2.. too, as the others must.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from crc32c import crc32c
@@ -21,28 +20,27 @@ from kohort.protocol.errors import MalformedMessage
 from kohort.protocol.messages.produce import BatchIndexAndErrorMessage
 from kohort.protocol.record_batch import (
     BATCH_HEADER_BYTES,
+    BATCH_LENGTH_AT,
     COMPRESSION_MASK,
     CONTROL,
     CRC_START,
     LOG_APPEND_TIME,
     LOG_OVERHEAD_BYTES,
     MAGIC,
+    MAGIC_AT,
     NO_TIMESTAMP,
     BatchHeader,
     scan_records,
+    unpack_batch_length,
+    unpack_header,
+    with_max_timestamp,
 )
 
 if TYPE_CHECKING:
     from kohort.broker.topics.catalog import Partition
 
-_header = Struct(">qiibIhiqqqhii").unpack_from
-_length = Struct(">i").unpack_from
-_attributes = Struct(">h").pack_into
-_max_timestamp = Struct(">q").pack_into
-_crc = Struct(">I").pack_into
-
 MIN_LEGACY_LENGTH: Final = 14  # what Kafka takes for the smallest record there can be, of any format
-UP_TO_MAGIC_BYTES: Final = 17
+UP_TO_MAGIC_BYTES: Final = MAGIC_AT + 1
 FIRST_VERSION_WITH_ZSTD: Final = 7
 ZSTD: Final = 4
 SHOWN_ERRORS: Final = 3
@@ -69,7 +67,7 @@ def check_batch(data: bytes, version: int, partition: Partition, now: int) -> tu
     """The one sound batch that `data` starts with, and its header; or what is wrong."""
     size = len(data)
     if size >= BATCH_HEADER_BYTES:
-        header: BatchHeader = tuple.__new__(BatchHeader, _header(data))
+        header: BatchHeader = tuple.__new__(BatchHeader, unpack_header(data))
         batch_bytes = header[1] + LOG_OVERHEAD_BYTES
         if batch_bytes != size or header[3] != MAGIC or (header[5] & COMPRESSION_MASK == ZSTD and version < 7):
             if refusal := check_frame(data, version):
@@ -106,7 +104,7 @@ def _check_start(data: bytes, position: int) -> tuple[int | None, Refusal | None
     size = len(data) - position
     if size < LOG_OVERHEAD_BYTES:
         return None, None
-    (length,) = _length(data, position + 8)
+    (length,) = unpack_batch_length(data, position + BATCH_LENGTH_AT)
     if length < MIN_LEGACY_LENGTH:
         return None, Refusal(
             ErrorCode.CORRUPT_MESSAGE,
@@ -114,7 +112,7 @@ def _check_start(data: bytes, position: int) -> tuple[int | None, Refusal | None
         )
     if size < UP_TO_MAGIC_BYTES:
         return None, None
-    magic = data[position + 16]
+    magic = data[position + MAGIC_AT]
     if magic > MAGIC:
         signed = magic - 256 if magic > 127 else magic
         return None, Refusal(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {signed}")
@@ -177,11 +175,8 @@ def _correct(data: bytes, header: BatchHeader, max_timestamp: int) -> tuple[byte
     """The batch with the greatest timestamp that its records really have, which indexes and searches rely on."""
     corrected = bytearray(data)
     attributes = header.attributes & ~LOG_APPEND_TIME
-    _attributes(corrected, 21, attributes)
-    _max_timestamp(corrected, 35, max_timestamp)
-    crc = crc32c(memoryview(corrected)[CRC_START:])
-    _crc(corrected, 17, crc)
-    return bytes(corrected), header._replace(attributes=attributes, max_timestamp=max_timestamp, crc=crc)
+    header = with_max_timestamp(corrected, 0, header, attributes, max_timestamp)
+    return bytes(corrected), header
 
 
 def _name_the_wrong(data: bytes, header: BatchHeader, partition: Partition, now: int) -> Refusal | None:

@@ -7,12 +7,20 @@ from struct import Struct
 
 from crc32c import crc32c
 
-from kohort.protocol.record_batch import CRC_START, BatchHeader, Record, rebuild_batch
+from kohort.protocol.record_batch import (
+    BATCH_HEADER_BYTES,
+    CRC_AT,
+    CRC_START,
+    BatchHeader,
+    Record,
+    pack_header,
+    rebuild_batch,
+    unpack_header,
+)
 
 # An hour ago: retention of both brokers would take records of a fixed time in the past away.
 START_MS = int(time.time()) * 1000 - 3_600_000
 
-_HEADER = Struct(">qiibIhiqqqhii")
 _CRC = Struct(">I")
 
 
@@ -38,8 +46,8 @@ def batch(
 
 def changed(original: bytes, *, keep_crc: bool = False, **fields: int) -> bytes:
     """The batch with header fields that no producer would write; its CRC is made right unless told otherwise."""
-    header = BatchHeader(*_HEADER.unpack_from(original))._replace(**fields)
-    data = bytearray(_HEADER.pack(*header) + original[_HEADER.size :])
+    header = BatchHeader(*unpack_header(original))._replace(**fields)
+    data = bytearray(pack_header(*header) + original[BATCH_HEADER_BYTES:])
     if not keep_crc and "crc" not in fields:
-        _CRC.pack_into(data, 17, crc32c(bytes(data[CRC_START:])))
+        _CRC.pack_into(data, CRC_AT, crc32c(bytes(data[CRC_START:])))
     return bytes(data)

@@ -1,12 +1,16 @@
 """Record batches against bytes that a real Kafka 4.3.1 wrote, and against each other."""
 
+from struct import calcsize
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
+from kohort.protocol import record_batch
 from kohort.protocol.record_batch import (
     BATCH_HEADER_BYTES,
+    BatchHeader,
     CorruptBatch,
     EndTransactionMarker,
     Headers,
@@ -194,3 +198,25 @@ def test_we_read_what_kafka_python_builds(records: list[NewRecord], times: list[
     assert (header.producer_id, header.producer_epoch, header.base_sequence, header.is_transactional) == (5, 3, 8, True)
     read = [(record.offset, record.timestamp, record.key, record.value) for record in read_records(batch)]
     assert read == [(n, times[n], record[0], record[1]) for n, record in enumerate(records)]
+
+
+def test_each_field_of_the_header_stands_where_its_constant_says() -> None:
+    places = [
+        record_batch.BASE_OFFSET_AT,
+        record_batch.BATCH_LENGTH_AT,
+        record_batch.LEADER_EPOCH_AT,
+        record_batch.MAGIC_AT,
+        record_batch.CRC_AT,
+        record_batch.ATTRIBUTES_AT,
+        record_batch.LAST_OFFSET_DELTA_AT,
+        record_batch.BASE_TIMESTAMP_AT,
+        record_batch.MAX_TIMESTAMP_AT,
+        record_batch.PRODUCER_ID_AT,
+        record_batch.PRODUCER_EPOCH_AT,
+        record_batch.BASE_SEQUENCE_AT,
+        record_batch.RECORD_COUNT_AT,
+    ]
+    letters = record_batch.HEADER_FORMAT
+    assert places == [calcsize(f">{letters[:index]}") for index in range(len(letters))]
+    assert len(letters) == len(BatchHeader._fields)
+    assert calcsize(f">{letters}") == record_batch.BATCH_HEADER_BYTES
