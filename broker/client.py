@@ -20,11 +20,11 @@ from kohort.protocol.messages.api_versions import ApiVersionsRequest
 _length = Struct(">i").unpack
 
 MAX_PORT = 65_535
-MAX_ANSWER_BYTES = 1 << 30  # no broker sends so much; the first four letters of other protocols look like more
+MAX_ANSWER_BYTES = 1 << 30  # no broker sends more; the first four bytes of HTTP, read as a length, would be more
 
 
 class ClientError(Exception):
-    """The broker could not be reached, or does not speak what we need. The text is meant for people."""
+    """The broker cannot be reached, or does not speak what is needed. The text is for people to read."""
 
 
 def parse_address(address: str) -> tuple[str, int]:
@@ -67,7 +67,7 @@ class Client:
         return self.receive(api_key, version, self.post(api_key, request, version))
 
     def post(self, api_key: int, request: Any, version: int) -> int:
-        """Sends and does not wait; returns the correlation id."""
+        """Send a request without waiting for the answer; returns the correlation id."""
         self._correlation_id += 1
         body = request_encoder(api_key, version)(request)
         parts = [body] if isinstance(body, bytes) else body

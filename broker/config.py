@@ -53,10 +53,10 @@ def setting(
 
 @dataclass(slots=True)
 class Config:
-    # --- who we are
+    # --- this broker
     node_id: int = setting(1, "node.id", 0, INT32_MAX)
     listeners: str = setting("PLAINTEXT://:9092", "listeners")
-    advertised_listeners: str = setting("", "advertised.listeners")  # empty: as listened on
+    advertised_listeners: str = setting("", "advertised.listeners")  # empty: the same as listeners
     log_dirs: str = setting("kohort-data", "log.dirs")  # Kafka: /tmp/kafka-logs, where a reboot loses them
     broker_rack: str = setting("", "broker.rack")
 
@@ -118,9 +118,9 @@ class Config:
     offset_metadata_max_bytes: int = setting(4_096, "offset.metadata.max.bytes", 0, INT32_MAX)
     offsets_retention_minutes: int = setting(10_080, "offsets.retention.minutes", 1, INT32_MAX)
     offsets_retention_check_interval_ms: int = setting(600_000, "offsets.retention.check.interval.ms", 1, INT64_MAX)
-    # Kafka answers when a commit is in the page caches of its replicas. One machine has no replicas to lean on.
+    # Kafka answers a commit that is in the page caches of its replicas. Kohort has none, so it waits for the disk.
     kohort_offsets_sync_before_reply: bool = setting(True, "kohort.offsets.sync.before.reply")
-    # Who committed, and why a rebalance happened, as record headers for the audit. Kafka's tools skip them.
+    # Record headers for the audit: who committed, and why a rebalance happened. Kafka's tools skip over them.
     kohort_audit_headers: bool = setting(True, "kohort.audit.headers")
     offsets_topic_segment_bytes: int = setting(104_857_600, "offsets.topic.segment.bytes", 1, INT32_MAX)
 
@@ -227,7 +227,7 @@ def _variable(name: str) -> str:
 
 
 def _from_overrides(overrides: Iterable[str]) -> tuple[list[Given], list[str]]:
-    """The settings, and what is wrong with those that are none."""
+    """The settings, and a complaint about each text that is not key=value."""
     given, problems = [], []
     for override in overrides:
         name, equals, value = override.partition("=")
@@ -289,7 +289,7 @@ def _is_setting(name: str) -> bool:
     """Whether Kohort or Kafka has a setting of this name."""
     if name in _FIELDS or name in _ALIASES:
         return True
-    from kohort.broker.kafka_settings import KAFKA_SETTINGS  # only for those who set more than Kohort has
+    from kohort.broker.kafka_settings import KAFKA_SETTINGS  # not imported if all settings are ones that Kohort has
 
     return name in KAFKA_SETTINGS or name.startswith(("listener.name.", "config.providers."))
 

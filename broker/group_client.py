@@ -46,7 +46,7 @@ READY_PAUSE_S = 0.1
 
 _ADVICE: dict[int, str] = {
     ErrorCode.NON_EMPTY_GROUP: "it has members; stop them first",
-    ErrorCode.UNKNOWN_MEMBER_ID: "the group has members; stop them first",  # to a commit by somebody who is none
+    ErrorCode.UNKNOWN_MEMBER_ID: "the group has members; stop them first",  # the answer to a commit by a non-member
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "the group consumes this topic; stop its members first",
     ErrorCode.GROUP_ID_NOT_FOUND: "there is no such group",
 }
@@ -75,7 +75,7 @@ def error_name(code: int) -> str:
 
 
 def why(code: int) -> str:
-    """For people, with what to do."""
+    """The error in words that say what to do, if there are such words; or else its name."""
     return _ADVICE.get(code, error_name(code))
 
 
@@ -85,7 +85,7 @@ def fail_on(code: int, what: str) -> None:
 
 
 def must_be_alone(client: Client) -> None:
-    """We speak to one broker. Others of a cluster would have groups that are not listed, and logs without an end."""
+    """Refuse a cluster: this client asks one broker only, and would not see the groups and logs of the others."""
     brokers = client.send(ApiKey.METADATA, MetadataRequest([], False)).brokers
     if len(brokers) > 1:
         raise ClientError(
@@ -95,8 +95,8 @@ def must_be_alone(client: Client) -> None:
 
 
 def wait_for_coordinator(client: Client, group_id: str) -> DescribedGroup:
-    """The group, once somebody answers for it. A fresh Kafka makes its offsets topic when it is first asked for a
-    coordinator, and any broker that has just started loads its groups."""
+    """The group, as soon as its coordinator is ready. A new Kafka first has to create its offsets topic, and any broker
+    that has just started has to load its groups."""
 
     def ask() -> Any:
         found = client.send(ApiKey.FIND_COORDINATOR, FindCoordinatorRequest(group_id, 0), 2)
@@ -110,7 +110,7 @@ def wait_for_coordinator(client: Client, group_id: str) -> DescribedGroup:
 
 
 def _once_ready(ask: Callable[[], Any], what: str) -> Any:
-    """Asks again for as long as the answer is that it is too early."""
+    """Ask until the broker no longer answers that it is not ready yet."""
     deadline = monotonic() + READY_TIMEOUT_S
     while (answer := ask()).error_code in NOT_READY:
         if monotonic() > deadline:
@@ -128,8 +128,8 @@ def list_groups(client: Client, states: Iterable[str] = ()) -> list[ListedGroup]
 
 
 def describe(client: Client, group_id: str) -> tuple[DescribedGroup, str]:
-    """A group and its type. One that nobody knows is Dead; of newer types only the list knows, and no more than the
-    state."""
+    """A group and its type. A group that does not exist is Dead. DescribeGroups calls groups of newer types Dead, too;
+    for these the state and the type come from ListGroups."""
     group = wait_for_coordinator(client, group_id)
     if group.group_state == DEAD:
         for listed in list_groups(client):
@@ -162,7 +162,8 @@ def partition_counts(client: Client, topics: Iterable[str]) -> dict[str, int]:
 
 
 def offsets_at(client: Client, places: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
-    """The offsets at a time (or EARLIEST, LATEST), -1 where no record is so late; missing: not there, or offline."""
+    """The offsets at a time (or EARLIEST, LATEST); -1 where no record is so late. Partitions that are offline or do not
+    exist are left out."""
     asked = [
         ListOffsetsTopic(topic, [ListOffsetsPartition(index, -1, timestamp) for index in indexes])
         for topic, indexes in by_topic(places).items()
@@ -174,7 +175,7 @@ def offsets_at(client: Client, places: Iterable[TopicPartition], timestamp: int)
 
 
 def commit(client: Client, group_id: str, offsets: dict[TopicPartition, int]) -> None:
-    """As an administrator: without being a member, which only an empty group allows."""
+    """Commit offsets without being a member of the group. Brokers allow that only if the group has no members."""
     topics = [
         OffsetCommitRequestTopic(
             topic, partitions=[OffsetCommitRequestPartition(index, offsets[topic, index]) for index in indexes]
@@ -226,7 +227,7 @@ def partition_rows(client: Client, group: DescribedGroup) -> list[PartitionRow]:
 
 
 def assigned_partitions(assignment: bytes) -> list[TopicPartition]:
-    """Nothing if it is not a consumer's assignment: Connect and others have their own."""
+    """The partitions of a consumer's assignment; none if the bytes have another form, as Connect's have."""
     if not assignment:
         return []
     try:

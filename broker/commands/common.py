@@ -60,9 +60,8 @@ def with_broker(action: Action) -> Callable[[argparse.Namespace], int]:
         except ClientError as problem:
             complain(str(problem))
             return REFUSED
-        except (
-            UnicodeEncodeError
-        ):  # Python hands over bytes that are not UTF-8 as lone surrogates, which cannot be encoded
+        except UnicodeEncodeError:
+            # Python gives the program bytes that are not UTF-8 as lone surrogates, which no request can hold.
             complain("a name that is not UTF-8 cannot be one of Kafka's")
             return WRONG_COMMAND_LINE
 

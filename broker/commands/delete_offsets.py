@@ -13,7 +13,7 @@ from kohort.broker.terminal import complain, table
 
 
 def add_delete_offsets_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("group", metavar="GROUP")
+    parser.add_argument("group", metavar="GROUP", help="the group that has committed them")
     parser.add_argument(
         "--topic", action="append", type=option(parse_place), required=True, metavar="TOPIC[:0,1,2]",
         help="all partitions of a topic, or only these; may be given several times",

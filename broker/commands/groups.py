@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     deleted = add_action(
         actions, "delete", "delete groups that have no members, with their offsets", _with_lone_broker(_delete)
     )
-    deleted.add_argument("group", nargs="+", metavar="GROUP")
+    deleted.add_argument("group", nargs="+", metavar="GROUP", help="groups without members")
     forget = add_action(
         actions, "delete-offsets", "delete a group's offsets of topics that it does not consume",
         _with_lone_broker(delete_offsets),

@@ -23,7 +23,9 @@ Offsets = dict[TopicPartition, int]
 
 
 def add_reset_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("group", metavar="GROUP")
+    parser.usage = "%(prog)s GROUP WHERE-TO [--topic TOPIC[:0,1,2]] [--execute] [--export] [--json]"
+    parser.description = "Set the offsets from which a group will go on. Without --execute, show what would be set."
+    parser.add_argument("group", metavar="GROUP", help="it must have no members")
     about = parser.add_argument_group("which partitions (default: all that have a committed offset)")
     scope = about.add_mutually_exclusive_group()
     scope.add_argument(
@@ -31,20 +33,20 @@ def add_reset_arguments(parser: argparse.ArgumentParser) -> None:
         help="all partitions of a topic, or only these; may be given several times",
     )  # fmt: skip
     scope.add_argument("--all-topics", action="store_true", help="all that have a committed offset")
-    about = parser.add_argument_group("where to")
+    about = parser.add_argument_group("WHERE-TO, one of")
     target = about.add_mutually_exclusive_group(required=True)
     target.add_argument("--to-earliest", action="store_true", help="the first record")
     target.add_argument("--to-latest", action="store_true", help="behind the last record")
     target.add_argument("--to-current", action="store_true", help="what is committed; the end where nothing is")
-    target.add_argument("--to-offset", type=int, metavar="N")
+    target.add_argument("--to-offset", type=int, metavar="N", help="this offset")
     target.add_argument("--shift-by", type=int, metavar="N", help="forward, or back if negative")
     target.add_argument(
         "--to-datetime", type=option(parse_time_ms), metavar="YYYY-MM-DDTHH:mm:SS.sss",
-        help="the first record since then; UTC unless it names a zone",
+        help="the first record that is not older than this time; UTC unless it names a zone",
     )  # fmt: skip
     target.add_argument(
         "--by-duration", type=option(parse_duration_ms), metavar="DURATION",
-        help="the first record of the last 2h, or P1DT2H",
+        help="the first record that is not older than this: 2h, 1d12h, P1DT2H",
     )  # fmt: skip
     target.add_argument("--from-file", metavar="FILE", help="as --export writes it, for the partitions that it names")
     doing = parser.add_mutually_exclusive_group()

@@ -24,7 +24,17 @@ WRONG_COMMAND_LINE = 2
 FILE_LIMITS_TO_TRY = (1_048_576, 65_536, 10_240)
 
 
+EPILOG = """\
+Settings have Kafka's names and defaults. They come from FILE, then from the environment (KOHORT_CFG_LOG_DIRS for
+log.dirs), then from --override; a later one wins. For instance, on another port and with data in another folder:
+
+  kohort serve --override listeners=PLAINTEXT://:9192 --override log.dirs=/var/lib/kohort
+"""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EPILOG
     parser.add_argument("properties", nargs="?", metavar="FILE", help="a server.properties file, as for Kafka")
     parser.add_argument(
         "--override", action="append", default=[], metavar="KEY=VALUE",
@@ -72,7 +82,7 @@ def _load(options: argparse.Namespace) -> Config:
 
 
 def _read_properties(path: str) -> str:
-    """The file's text. Java reads Latin-1; people write UTF-8, which other bytes are hardly ever taken for."""
+    """The file's text. Most people write UTF-8. Java reads Latin-1, so that is what bytes are that are not UTF-8."""
     with open(path, "rb") as file:
         raw = file.read()
     try:
@@ -96,7 +106,7 @@ def _allow_many_files() -> None:
 
 
 def file_limits(soft: int, hard: int, infinity: int) -> list[int]:
-    """The limits to try, from the highest to the lowest; only such that are an improvement."""
+    """The limits to try, from the highest to the lowest; only limits that are higher than the present one, `soft`."""
     if soft == infinity:
         return []
     wanted = (
