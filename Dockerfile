@@ -4,8 +4,9 @@
 #     docker build -t kohort-audit --target audit .
 FROM python:3.13-slim AS wheel
 
+RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev  # optional: see hatch_build.py
 WORKDIR /opt/kohort
-COPY pyproject.toml pypi_readme.py README.md LICENSE ./
+COPY pyproject.toml hatch_build.py pypi_readme.py README.md LICENSE ./
 COPY audit audit
 COPY broker broker
 COPY coordinator coordinator

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from crc32c import crc32c
 
-from kohort.broker.topics.record_walk import walk_records
+from kohort.broker.topics.compiled_walk import fastest_walk
 from kohort.protocol.compression import inflate
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.errors import MalformedMessage
@@ -147,7 +147,7 @@ def _check_records(
         except MalformedMessage:
             return _CANNOT_INFLATE
     try:
-        lowest, highest, has_null_key = walk_records(records, position, len(records), header[12])
+        lowest, highest, has_null_key = fastest_walk()(records, position, len(records), header[12])
     except MalformedMessage:
         return _INVALID
     config = partition.topic.config

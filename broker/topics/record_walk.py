@@ -1,9 +1,11 @@
 """Looks at every record of a new batch once, as fast as Python can: are they whole, in order, and from when?
 
+`compiled_walk.py` does the same with record_walk.c, if that could be compiled. A change here is a change there.
+
     length | attributes | timestamp delta | offset delta | key length, key | value length, value | header count, headers
 
-The broker makes no use of keys and values, so nothing is cut out or kept. This is most of what a Produce costs, hence
-two ways. Records of equal size, as sensors and benchmarks send them, are checked column by column: the n-th bytes of
+The broker makes no use of keys and values, so nothing is copied. This is most of what a Produce costs, hence two ways.
+Records of equal size, as sensors and benchmarks send them, are checked column by column: the n-th bytes of
 all records are one slice of the batch with a stride. All others are walked one by one, from length to length; varints
 of one and two bytes, which nearly all are, are written out.
 """
@@ -44,7 +46,7 @@ def walk_records(data: bytes, position: int, end: int, count: int) -> Walked:  #
     min_delta, max_delta = 2**63, -(2**63)
     last_raw, has_null_key = -1, False
     try:
-        for zigzag in range(0, 2 * count, 2):  # the offset delta, as its varint spells it
+        for zigzag in range(0, 2 * count, 2):  # the raw varint of the offset delta that the record must have
             raw = data[position]
             if raw < 0x80:
                 record_end = position + 1 + (raw >> 1)
@@ -88,16 +90,17 @@ def walk_records(data: bytes, position: int, end: int, count: int) -> Walked:  #
                 has_null_key = True
                 position += 1
             else:
-                position = _after_bytes(data, position)
+                is_null, position = _after_bytes(data, position)
+                has_null_key = has_null_key or is_null
             raw = data[position]
             if raw & 1:
-                position = _after_bytes(data, position)
+                _, position = _after_bytes(data, position)
             elif raw < 0x80:
                 position += 1 + (raw >> 1)
             elif (high := data[position + 1]) < 0x80:
                 position += 2 + ((raw & 0x7F | high << 7) >> 1)
             else:
-                position = _after_bytes(data, position)
+                _, position = _after_bytes(data, position)
             if data[position]:
                 position = _after_headers(data, position, record_end)
             else:
@@ -112,7 +115,7 @@ def walk_records(data: bytes, position: int, end: int, count: int) -> Walked:  #
 
 
 def _walk_equal(data: bytes, position: int, end: int, count: int) -> Walked | None:
-    """As `walk_records`, for records of equal size and shape; None if they are not, or not sound."""
+    """As `walk_records`, for records of equal size and shape; None if they are not equal, or not sound."""
     deltas = b""
     short = min(count, ONE_BYTE_OFFSETS)
     key = data[position + (4 if data[position] < 0x80 else 5)]
@@ -131,10 +134,13 @@ def _walk_equal(data: bytes, position: int, end: int, count: int) -> Walked | No
 
 
 def _check_columns(data: bytes, position: int, count: int, first: int, key: int) -> int | None:
-    """Where `count` equal records from offset delta `first` on end; None if they are not all that."""
+    """The end of `count` equal records whose offset deltas begin with `first`; None if they are not that."""
     raw, high = data[position], data[position + 1]
     if raw < 0x80:
-        at, stride = 3, 1 + (raw >> 1)  # `at` is where the offset delta stands, behind length, attributes and time
+        at, stride = (
+            3,
+            1 + (raw >> 1),
+        )  # `at` is the offset delta's place, behind length, attributes and timestamp delta
     else:
         at, stride = 4, 2 + ((raw & 0x7F | high << 7) >> 1)
     stop = position + count * stride
@@ -166,11 +172,12 @@ def _check_columns(data: bytes, position: int, count: int, first: int, key: int)
     return stop if column(stride - 1) == bytes(count) else None
 
 
-def _after_bytes(data: bytes, position: int) -> int:
+def _after_bytes(data: bytes, position: int) -> tuple[bool, int]:
+    """Whether the key or value at `position` is null, and the position behind it."""
     size, position = read_varint(data, position)
     if size < -1:
         raise MalformedMessage(f"a key or value of length {size}")
-    return position if size < 0 else position + size
+    return size < 0, position if size < 0 else position + size
 
 
 def _after_headers(data: bytes, position: int, end: int) -> int:
@@ -190,5 +197,8 @@ def _after_headers(data: bytes, position: int, end: int) -> int:
         else:
             position += 1 + (raw >> 1)
         raw = data[position]
-        position = _after_bytes(data, position) if raw & 0x81 else position + 1 + (raw >> 1)
+        if raw & 0x81:
+            _, position = _after_bytes(data, position)
+        else:
+            position += 1 + (raw >> 1)
     return position

@@ -1,13 +1,18 @@
-"""The fast look at records sees what the careful reader sees, whatever the bytes."""
+"""The fast look at records, in Python and compiled, sees what the careful reader sees, whatever the bytes."""
 
 from __future__ import annotations
 
+import os
+import shutil
+from pathlib import Path
 from struct import pack_into
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kohort.broker.topics import compiled_walk
+from kohort.broker.topics.compiled_walk import Walk, fastest_walk, load_compiled_walk
 from kohort.broker.topics.record_walk import Walked, walk_records
 from kohort.protocol.errors import MalformedMessage
 from kohort.protocol.record_batch import (
@@ -18,8 +23,11 @@ from kohort.protocol.record_batch import (
     rebuild_batch,
     scan_records,
 )
+from kohort.protocol.varint import encode_varint
 
 BASE_MS = 1_700_000_000_000
+COMPILED = load_compiled_walk()
+WALKS: list[Walk] = [walk_records] if COMPILED is None else [walk_records, COMPILED]
 
 
 def careful(batch: bytes, count: int) -> Walked | None:
@@ -34,11 +42,18 @@ def careful(batch: bytes, count: int) -> Walked | None:
     return Walked(min(deltas), max(deltas), any(record[3] is None for record in records))
 
 
-def fast(batch: bytes, count: int) -> Walked | None:
+def walked(walk: Walk, batch: bytes, count: int) -> Walked | None:
     try:
-        return walk_records(batch, BATCH_HEADER_BYTES, len(batch), count)
+        return walk(batch, BATCH_HEADER_BYTES, len(batch), count)
     except MalformedMessage:
         return None
+
+
+def fast(batch: bytes, count: int) -> Walked | None:
+    """What all walks say."""
+    first, *others = [walked(walk, batch, count) for walk in WALKS]
+    assert others == [first] * len(others)
+    return first
 
 
 def batch_of(records: list[Record]) -> bytes:
@@ -78,7 +93,7 @@ def test_sound_records_are_passed_with_their_times(records: list[Record]) -> Non
     assert fast(batch, len(records)) == careful(batch, len(records)) is not None
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=800, deadline=None)
 @given(equal_records | varied_records, st.data())
 def test_damaged_records_are_refused_by_both_or_by_none(records: list[Record], data: st.DataObject) -> None:
     batch = bytearray(made_at(records))
@@ -99,3 +114,48 @@ def test_equal_records_of_any_number(count: int, wrong: int | None) -> None:
         last = len(batch) - 1
         batch[last if wrong else BATCH_HEADER_BYTES + 4] ^= 2  # a header count, or the first offset delta
     assert fast(bytes(batch), count) == (Walked(0, 0, False) if wrong is None else None)
+
+
+@pytest.mark.skipif(shutil.which(os.environ.get("CC", "cc")) is None, reason="no C compiler")
+def test_where_there_is_a_compiler_the_compiled_walk_is_the_one_in_use() -> None:
+    assert COMPILED is not None
+    assert fastest_walk() is not walk_records
+
+
+def test_a_library_of_another_machine_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    foreign = tmp_path / "librecord_walk.so"
+    foreign.write_bytes(b"\x7fELF of another machine")
+    monkeypatch.setattr(compiled_walk, "LIBRARY", foreign)
+    assert load_compiled_walk() is None
+    monkeypatch.setattr(compiled_walk, "LIBRARY", tmp_path / "missing.so")
+    assert load_compiled_walk() is None
+
+
+@pytest.mark.parametrize("walk", WALKS)
+def test_a_null_key_is_seen_however_its_length_is_written(walk: Walk) -> None:
+    record = bytes([0, 0, 0, 0x81, 0x00, 0x01, 0])  # the varint -1 in two bytes instead of one
+    assert walk(bytes([2 * len(record)]) + record, 0, len(record) + 1, 1) == Walked(0, 0, True)
+
+
+varints = st.integers(-(2**63), 2**63 - 1).map(encode_varint) | st.binary(max_size=11)
+fields = st.lists(varints | st.sampled_from([b"\0", b"\1", b"\2", b"\x80", b"\xff"]), max_size=12)
+
+
+@settings(max_examples=500, deadline=None)
+@given(fields, st.integers(1, 3))
+def test_varints_of_any_length_are_read_alike(parts: list[bytes], count: int) -> None:
+    body = b"".join(parts)
+    records = b"".join(encode_varint(len(body) + 2) + b"\0\0" + body for _ in range(count))
+    fast(bytes(BATCH_HEADER_BYTES) + records, count)
+
+
+@pytest.mark.parametrize("walk", WALKS)
+@pytest.mark.parametrize("bits", [31, 63])
+def test_the_greatest_timestamp_deltas_are_read(walk: Walk, bits: int) -> None:
+    fields = [b"\0", b"\0", b"\0", b"\1", b"\1", b"\0"]
+    fields[1] = encode_varint(2**bits - 1)
+    body = b"".join(fields)
+    assert walk(encode_varint(len(body)) + body, 0, len(body) + 1, 1) == Walked(2**bits - 1, 2**bits - 1, True)
+    fields[1] = encode_varint(-(2**bits))
+    body = b"".join(fields)
+    assert walk(encode_varint(len(body)) + body, 0, len(body) + 1, 1) == Walked(-(2**bits), -(2**bits), True)
