@@ -1,41 +1,47 @@
-"""Records of the coordinator's log as Kafka's bytes: batches of them, ready to append.
+"""Packs records of the coordinator's log into Kafka's record batches, ready to append.
 
-Every kind of record can be packed by its generated codec. Committed offsets are nearly all of them, and have two ways
-of their own here. In a commit that is new (CommitRecords) the key's first part is the same for every partition of a
-topic, and most metadata is empty. A commit that recurs (PlannedCommit) has a template, in which only offsets and the
-time are new. Tests compare all ways byte by byte.
+The generated codec can pack every kind of record. Nearly all records are committed offsets, and those are packed in two
+quicker ways. In a new commit (CommitRecords) the first part of the key is the same for all partitions of a topic, and
+most metadata is empty. A commit that recurs (PlannedCommit) has a template in which only the offsets and the time are
+new. Tests compare the bytes of all three ways.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from struct import Struct
+from struct import Struct, calcsize
 from typing import TYPE_CHECKING, Any
 
 from kohort.coordinator.outcome import CommitRecords, LogEntry, PlannedCommit, Record
-from kohort.protocol.log_records import OFFSET_COMMIT, encode_key, encode_value
-from kohort.protocol.messages.log_offset_commit import OffsetCommitKey
+from kohort.protocol.commit_record import (
+    EMPTY_METADATA,
+    PARTITION_BYTES,
+    PLAIN_VALUE_BYTES,
+    TIME_BYTES,
+    VERSION_BYTES,
+    key_prefix,
+    pack_partition,
+    pack_tags,
+    pack_value,
+)
+from kohort.protocol.log_records import encode_key, encode_value
 from kohort.protocol.record_batch import build_encoded, encode_headers, encode_record
 from kohort.protocol.structs import shared_struct
 from kohort.protocol.varint import SMALL_VARINTS, encode_varint
-from kohort.protocol.wire import NO_UUID, uvarint
+from kohort.protocol.wire import NO_UUID
 
 if TYPE_CHECKING:
     from kohort.coordinator.commit_template import CommitTemplate
 
 MAX_BATCH_BYTES = 900_000  # a batch must stay below max.message.bytes
 BASE_SEQUENCE = 0  # not -1: that is what Kafka's coordinator writes
-MAX_REMEMBERED_BYTES = 1_000  # of group and headers: 2,000 layouts should not take 200 MB
-ONE_BYTE_DELTAS = 64  # offset deltas below this are one byte
+MAX_REMEMBERED_BYTES = 1_000  # of group id and headers; the cache of layouts stays small
+ONE_BYTE_DELTAS = 64  # offset deltas below this number take one byte
 
-_int32 = Struct(">i").pack
 _int64 = Struct(">q").pack
-_version_offset_epoch = Struct(">hqi").pack  # version 4
-_PLAIN_VALUE_BYTES = 42  # version, offset, epoch, empty metadata, time, and one tagged field: 16 bytes of topic id
-V4 = b"\x00\x04"  # what a value begins with
-_VALUE_START = encode_varint(_PLAIN_VALUE_BYTES) + V4
-_TOPIC_ID_TAG = b"\x01\x00\x10"  # one tagged field, number 0, 16 bytes
+_PLAIN_VALUE_START = encode_varint(PLAIN_VALUE_BYTES) + VERSION_BYTES  # then come offset and leader epoch
+_EMPTY_METADATA = bytes([EMPTY_METADATA])
 
 
 def batch_bytes(record: Record) -> int:
@@ -44,8 +50,12 @@ def batch_bytes(record: Record) -> int:
 
 
 def batches(records: Sequence[LogEntry], first_offset: int, now: int, max_bytes: int = MAX_BATCH_BYTES) -> list[bytes]:
-    """More than one batch if the records do not fit into one, or a commit that recurs would stand behind the 64th."""
-    if len(records) == 1 and type(records[0]) is PlannedCommit:  # the usual write, without the ceremony
+    """The records in one batch if possible.
+
+    There are several batches if the records do not fit into one, or if a commit that recurs would not be within the
+    first 64 records of its batch.
+    """
+    if len(records) == 1 and type(records[0]) is PlannedCommit:  # the usual write
         commit = records[0]
         return [commit.plan.template.batch(first_offset, commit.offsets, commit.now, now)]
     made = Batches(first_offset, now, max_bytes)
@@ -62,7 +72,7 @@ def batches(records: Sequence[LogEntry], first_offset: int, now: int, max_bytes:
 
 
 class Batches:
-    """Batches in the making: the last one is open."""
+    """Collects records into batches. `done` are the finished batches; the records of the open one are in `_body`."""
 
     __slots__ = ("_body", "_count", "_first_offset", "_max_bytes", "_now", "_size", "done")
 
@@ -71,8 +81,8 @@ class Batches:
         self._first_offset = first_offset
         self._now = now
         self._body: list[bytes] = []
-        self._count = 0  # of the records in the body
-        self._size = 0
+        self._count = 0  # records in the body
+        self._size = 0  # bytes in the body
         self.done: list[bytes] = []
 
     def add(self, key: bytes, value: bytes | None, packed_headers: bytes) -> None:
@@ -107,12 +117,19 @@ class Batches:
 
     def _add_rows(self, commit: CommitRecords, rows: Sequence[Any], prefix: bytes) -> None:
         for row in rows:
-            self.add(prefix + _int32(row.partition_index), _pack_committed(commit, row), commit.headers)
+            value = pack_value(
+                row.committed_offset,
+                row.committed_leader_epoch,
+                row.committed_metadata or "",
+                commit.now,
+                commit.topic_id,
+            )
+            self.add(prefix + pack_partition(row.partition_index), value, commit.headers)
 
     def _add_plain(self, commit: CommitRecords, layout: Layout) -> None:
-        """Rows that differ in numbers only: each is one pack, and everything that they share is bytes already."""
+        """Add rows with plain values. They differ in numbers only, so each is one call of `pack`."""
         rows: Sequence[Any] = commit.rows
-        end = b"\x01" + _int64(commit.now) + layout.tail
+        end = _EMPTY_METADATA + _int64(commit.now) + layout.tail
         while rows:
             first = self._count
             if first >= len(SMALL_VARINTS):
@@ -129,7 +146,7 @@ class Batches:
             key_start = layout.key_start
             packed = [
                 pack(
-                    start, delta, key_start, row.partition_index, _VALUE_START,
+                    start, delta, key_start, row.partition_index, _PLAIN_VALUE_START,
                     row.committed_offset, row.committed_leader_epoch, end,
                 )
                 for delta, row in zip(SMALL_VARINTS[first : first + room], rows, strict=False)
@@ -140,7 +157,7 @@ class Batches:
             rows = rows[room:]
 
     def finish(self) -> None:
-        """Close the open batch, if there is anything in it."""
+        """Finish the open batch, unless it is empty."""
         if self._body:
             self.done.append(_build(self._body, self._count, self._first_offset, self._now))
             self._first_offset += self._count
@@ -148,30 +165,32 @@ class Batches:
 
 
 class Layout:
-    """What the records of one member's commits to one topic have in common."""
+    """The bytes that the records of one member's commits to one topic have in common."""
 
     __slots__ = ("fits_plain", "key_start", "long", "prefix", "short", "tail")
 
     def __init__(self, prefix: bytes, topic_id: bytes, headers: bytes) -> None:
         self.prefix = prefix
-        self.key_start = encode_varint(len(prefix) + 4) + prefix
-        self.tail = _TOPIC_ID_TAG + topic_id + headers  # behind the commit's time
-        self.fits_plain = topic_id != NO_UUID
+        self.key_start = encode_varint(len(prefix) + PARTITION_BYTES) + prefix
+        self.tail = pack_tags(topic_id) + headers  # behind the commit time
+        self.fits_plain = topic_id != NO_UUID  # a plain value has a topic id
         self.short = self._plain(1)
         self.long = self._plain(2)
 
     def _plain(self, delta_bytes: int) -> tuple[bytes, Callable[..., bytes], int]:
-        """How a record without metadata begins, what packs the whole, and how long it is."""
+        """For records with a plain value: their first bytes, the function that packs one, and their size."""
         key_start = self.key_start
-        end_bytes = 9 + len(self.tail)
-        length = 2 + delta_bytes + len(key_start) + 4 + len(_VALUE_START) + 12 + end_bytes
-        start = encode_varint(length) + b"\0\0"
-        form = shared_struct(f">{len(start)}s{delta_bytes}s{len(key_start)}si{len(_VALUE_START)}sqi{end_bytes}s")
+        end_bytes = len(_EMPTY_METADATA) + TIME_BYTES + len(self.tail)
+        rest = f"{delta_bytes}s{len(key_start)}si{len(_PLAIN_VALUE_START)}sqi{end_bytes}s"
+        attributes_and_time = b"\0\0"
+        length = len(attributes_and_time) + calcsize(f">{rest}")
+        start = encode_varint(length) + attributes_and_time
+        form = shared_struct(f">{len(start)}s{rest}")
         return start, form.pack, form.size
 
 
 def _layout(group: str, topic: str, topic_id: bytes, headers: bytes) -> Layout:
-    return Layout(encode_key(OFFSET_COMMIT, OffsetCommitKey(group, topic, 0))[:-4], topic_id, headers)
+    return Layout(key_prefix(group, topic), topic_id, headers)
 
 
 _known_layout = lru_cache(maxsize=2_000)(_layout)
@@ -185,17 +204,3 @@ def _build(body: list[bytes], count: int, base_offset: int, now: int) -> bytes:
 def _key_and_value(record: Record) -> tuple[bytes, bytes | None]:
     kind, key, value, _, version = record
     return encode_key(kind, key), None if value is None else encode_value(kind, value, version)
-
-
-def _pack_committed(commit: CommitRecords, row: Any) -> bytes:
-    start = _version_offset_epoch(4, row.committed_offset, row.committed_leader_epoch)
-    return start + packed_text(row.committed_metadata or "") + _int64(commit.now) + packed_tags(commit.topic_id)
-
-
-def packed_text(text: str) -> bytes:
-    encoded = text.encode()
-    return uvarint(len(encoded) + 1) + encoded
-
-
-def packed_tags(topic_id: bytes) -> bytes:
-    return _TOPIC_ID_TAG + topic_id if topic_id != NO_UUID else b"\0"

@@ -1,12 +1,7 @@
 """Committed offsets, nearly all records of a log, decoded many at once.
 
-    key      | type 0 or 1, int16 | group: int16 length, bytes | topic: likewise | partition int32 |
-    value    | version int16 | offset int64 | leader epoch int32, from version 3 on
-             | metadata: int16 length (from version 4 on: varint, one more), bytes | commit time int64
-             | version 1: expiry int64; version 4: tagged fields, of which 0 is the topic's id |
-
-Strings come again and again, so each is decoded once per block: equal bytes are found first. What does not fit this
-picture is left to the generated codecs (rows.py).
+protocol/commit_record.py draws their bytes, in all versions. The same strings come again and again, so equal bytes are
+found first and decoded once per block. Records that do not fit the picture are left to the generated codecs (rows.py).
 """
 
 from __future__ import annotations
@@ -31,17 +26,30 @@ from kohort.audit.decode.vector import (
     uvarints,
     windows,
 )
+from kohort.protocol.commit_record import (
+    LEADER_EPOCH_AT,
+    METADATA_AT,
+    METADATA_AT_WITHOUT_EPOCH,
+    MIN_KEY_BYTES,
+    NO_TAGS,
+    OFFSET_AT,
+    PARTITION_BYTES,
+    TAGS_WITH_TOPIC_ID_BYTES,
+    TIME_BYTES,
+    TOPIC_ID_BYTES,
+    TOPIC_ID_TAG,
+    VERSION,
+    read_key_prefix,
+)
 from kohort.protocol.log_records import OFFSET_COMMIT
 from kohort.protocol.record_batch import Headers
 from kohort.protocol.wire import NO_UUID
 
 TABLE: Final = "offset_commits"
-MIN_KEY_BYTES: Final = 10  # type, two empty strings, partition
-KNOWN_VERSIONS: Final = 5
+KNOWN_VERSIONS: Final = VERSION + 1
 REMEMBERED: Final = 50_000  # texts of keys and headers: the next block has the same
-TAG_BYTES: Final = 19  # count 1, number 0, size 16, and the id
-TAIL_BYTES: Final = 8 + TAG_BYTES
-ONE_ID: Final = 0x010010  # the first three of these
+ONE_ID: Final = int.from_bytes(TOPIC_ID_TAG, "big")
+TAIL_BYTES: Final = TIME_BYTES + TAGS_WITH_TOPIC_ID_BYTES
 
 
 class Commits(NamedTuple):
@@ -84,7 +92,7 @@ def decode(records: Records) -> tuple[Commits, Array]:
     if len(kept) < len(usual):
         records = records.pick(kept)
     name, names, good = _names(records)
-    partition = integers_at(buffer, records.key + records.key_size - 4, ">i4")
+    partition = integers_at(buffer, records.key + records.key_size - PARTITION_BYTES, ">i4")
     values, fine = _values(records)
     has_versions = int16_at(buffer, records.key) == OFFSET_COMMIT  # the legacy type has version 0 alone
     good &= fine & ((values.version <= 0) | has_versions)
@@ -103,7 +111,7 @@ def decode(records: Records) -> tuple[Commits, Array]:
 
 def _names(records: Records) -> tuple[Array, list[tuple[str, str]], Array]:
     """Group and topic of each record, and whether they could be read."""
-    sizes = records.key_size - 4
+    sizes = records.key_size - PARTITION_BYTES
     codes, firsts = distinct(records.buffer, records.key, sizes)
     found = [
         _group_and_topic(records.buffer[start : start + size].tobytes())
@@ -115,11 +123,7 @@ def _names(records: Records) -> tuple[Array, list[tuple[str, str]], Array]:
 
 @lru_cache(maxsize=REMEMBERED)
 def _group_and_topic(prefix: bytes) -> tuple[str, str] | None:
-    """From a key without its last four bytes."""
-    topic_at = 6 + int.from_bytes(prefix[2:4], "big")
-    if topic_at > len(prefix) or topic_at + int.from_bytes(prefix[topic_at - 2 : topic_at], "big") != len(prefix):
-        return None
-    return prefix[4 : topic_at - 2].decode("utf-8", "java"), prefix[topic_at:].decode("utf-8", "java")
+    return read_key_prefix(prefix)
 
 
 class _Values(NamedTuple):
@@ -137,30 +141,30 @@ def _values(records: Records) -> tuple[_Values, Array]:
     """Everything but texts, and which values are as they must be. Of tombstones nothing is used but the version."""
     buffer, start = records.buffer, records.value
     version = np.where(records.value_size < 0, -1, int16_at(buffer, start)).astype(np.int32)
-    offset, epoch = integers_at(buffer, start + 2, ">i8"), integers_at(buffer, start + 10, ">i4")
-    size, metadata = uvarints(buffer, start + 14)
+    offset, epoch = integers_at(buffer, start + OFFSET_AT, ">i8"), integers_at(buffer, start + LEADER_EPOCH_AT, ">i4")
+    size, metadata = uvarints(buffer, start + METADATA_AT)
     size -= 1
     older = np.flatnonzero((version < 4) & (version >= 0))
     if len(older):
         epoch[older] = np.where(version[older] == 3, epoch[older], -1)
-        at = start[older] + np.where(version[older] == 3, 14, 10)
+        at = start[older] + np.where(version[older] == 3, METADATA_AT, METADATA_AT_WITHOUT_EPOCH)
         size[older], metadata[older] = int16_at(buffer, at), at + 2
     tail = metadata + size
     end = start + np.maximum(records.value_size, 0)
-    good = (size >= 0) & (version < KNOWN_VERSIONS) & (tail >= metadata) & (tail + 8 <= end)
+    good = (size >= 0) & (version < KNOWN_VERSIONS) & (tail >= metadata) & (tail + TIME_BYTES <= end)
     tail = np.where(good, tail, 0)
     commit_ms = integers_at(buffer, tail, ">i8")
     left = end - tail
-    tags = integers_at(buffer, tail + 8, ">i4") >> 8  # three bytes: how many, number, size
+    tags = integers_at(buffer, tail + TIME_BYTES, ">i4") >> 8  # three bytes: how many, number, size
     tagged = (left == TAIL_BYTES) & (tags == ONE_ID) & (version == 4)
-    untagged = (left == 9) & (tags >> 16 == 0)
+    untagged = (left == TIME_BYTES + len(NO_TAGS)) & (tags >> 16 == 0)
     expire_ms = np.full(len(version), -1, np.int64)
     if len(older):
         explicit = version == 1
-        expire_ms[explicit] = integers_at(buffer, tail[explicit] + 8, ">i8")
-        untagged = np.where(version == 4, untagged, left == np.where(explicit, 16, 8))
+        expire_ms[explicit] = integers_at(buffer, tail[explicit] + TIME_BYTES, ">i8")
+        untagged = np.where(version == 4, untagged, left == np.where(explicit, 2 * TIME_BYTES, TIME_BYTES))
     good = (good & (tagged | untagged)) | (version == -1)
-    topic_id = np.where(tagged, tail + 11, -1)
+    topic_id = np.where(tagged, tail + TIME_BYTES + len(TOPIC_ID_TAG), -1)
     return _Values(version, offset, epoch, metadata, size, commit_ms, expire_ms, topic_id), good
 
 
@@ -190,9 +194,9 @@ def _topic_ids(records: Records, values: _Values, name: Array, good: Array) -> t
     starts, found = values.topic_id[some], name[some]
     firsts = np.zeros(int(found.max()) + 1, np.int64)
     firsts[found] = np.arange(len(some))
-    every = windows(records.buffer, starts, 16).view(np.uint64)
+    every = windows(records.buffer, starts, TOPIC_ID_BYTES).view(np.uint64)
     if (every != pick_rows(every[firsts], found)).any():
-        found, firsts = distinct(records.buffer, starts, np.full(len(some), 16))
+        found, firsts = distinct(records.buffer, starts, np.full(len(some), TOPIC_ID_BYTES))
     ids = [one.tobytes() for one in every[firsts]]
     codes[some] = np.array([-1 if id_ == NO_UUID else n for n, id_ in enumerate(ids)], np.int32)[found]
     return codes, ids

@@ -1,22 +1,27 @@
-"""The quick way to replay committed offsets, which are nearly all of a log.
+"""The quick way to replay committed offsets, which are nearly all records of a log.
 
-A million of them have to be read within seconds at start. What they have in common is not read again: the part of the
-key before the partition number leads straight to the map it belongs into, and a value without metadata is one unpack.
-Whatever is not that plain goes the ordinary way, and then nothing remembered here may be stale: `forget` is called.
+A million offsets have to be read within seconds at start. Two shortcuts make that possible. The part of the key before
+the partition is not decoded again: BulkReplay remembers which map of the store it leads to. And a plain value (see
+protocol/commit_record.py) is read by a single unpack.
+
+Every other record is replayed by the normal way. The caller calls `forget` after such a record, because it may have
+replaced the maps that are remembered here.
 """
 
 from __future__ import annotations
 
-from struct import Struct
-
 from kohort.coordinator.offsets.store import NO_EXPIRY, ByPartition, CommittedOffset, OffsetStore
+from kohort.protocol.commit_record import (
+    EMPTY_METADATA,
+    PARTITION_BYTES,
+    PLAIN_VALUE_BYTES,
+    TOPIC_ID_TAG,
+    VERSION,
+    unpack_partition,
+    unpack_plain_value,
+)
 
-_PARTITION = Struct(">i")
-_OFFSET_EPOCH_TIME = Struct(">qixq")  # between version and tagged fields, with empty metadata
-_VERSION_4 = b"\x00\x04"
-_EMPTY = 1  # a compact length
-_TOPIC_ID_TAG = b"\x01\x00\x10"
-_PLAIN_BYTES = 42
+_WITHOUT_PARTITION = slice(-PARTITION_BYTES)
 
 _new = tuple.__new__
 
@@ -24,32 +29,26 @@ _new = tuple.__new__
 class BulkReplay:
     def __init__(self, store: OffsetStore) -> None:
         self._store = store
-        self._maps: dict[bytes, ByPartition] = {}
-        self._topic_ids: dict[bytes, bytes] = {}  # one object for each id, however many offsets have it
+        self._maps: dict[bytes, ByPartition] = {}  # by the key without the partition
+        self._topic_ids: dict[bytes, bytes] = {}  # interned: a million offsets share one object for each topic
 
     def replay(self, key: bytes, value: bytes | None, log_offset: int) -> bool:
-        """False if this record is none of the plain ones, or of a place that is not known yet."""
-        partitions = self._maps.get(key[:-4])
-        if (
-            partitions is None
-            or value is None
-            or len(value) != _PLAIN_BYTES
-            or value[:2] != _VERSION_4
-            or value[14] != _EMPTY
-            or value[23:26] != _TOPIC_ID_TAG
-        ):
+        """Replay the record and return True. False: the record is not plain, or its key is not known yet."""
+        partitions = self._maps.get(key[_WITHOUT_PARTITION])
+        if partitions is None or value is None or len(value) != PLAIN_VALUE_BYTES:
             return False
-        offset, leader_epoch, commit_timestamp = _OFFSET_EPOCH_TIME.unpack_from(value, 2)
-        topic_id = value[26:]
+        version, offset, leader_epoch, metadata, commit_timestamp, tag, topic_id = unpack_plain_value(value)
+        if version != VERSION or metadata != EMPTY_METADATA or tag != TOPIC_ID_TAG:
+            return False
         topic_id = self._topic_ids.setdefault(topic_id, topic_id)
-        partitions[_PARTITION.unpack_from(key, len(key) - 4)[0]] = _new(
+        partitions[unpack_partition(key, len(key) - PARTITION_BYTES)[0]] = _new(
             CommittedOffset, (offset, leader_epoch, "", commit_timestamp, NO_EXPIRY, topic_id, log_offset)
         )
         return True
 
     def learn(self, key: bytes, group_id: str, topic: str) -> None:
-        """Where further keys like this one lead to."""
-        self._maps[key[:-4]] = self._store.partitions_of(group_id, topic)
+        """Remember where this key, and keys that differ from it only in the partition, lead to."""
+        self._maps[key[_WITHOUT_PARTITION]] = self._store.partitions_of(group_id, topic)
 
     def forget(self) -> None:
         self._maps.clear()
