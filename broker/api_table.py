@@ -9,13 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kohort.protocol.api_keys import APIS, ApiKey
 from kohort.protocol.codec import request_decoder, response_encoder
 from kohort.protocol.headers import has_response_tags, is_flexible
+from kohort.protocol.wire import Message
 
-Handler = Callable[[Any, Any, Any], Any]
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+    from kohort.broker.call import Call, NoAnswer, Parked
+
+Handler = Callable[["Broker", Message, "Call"], "Message | bytes | Parked | NoAnswer"]
 
 HANDLERS: dict[ApiKey, str] = {
     ApiKey.API_VERSIONS: "kohort.broker.cluster.api_versions",
@@ -113,7 +118,7 @@ class ApiTable:
         route = self.routes[api_key << 16 | version] = Route(api_key, version, handler)
         return route
 
-    def failure_response(self, route: Route) -> Any | None:
+    def failure_response(self, route: Route) -> Message | None:
         """An answer of this API that says UNKNOWN_SERVER_ERROR; None if its answers have no field for one error."""
         module = import_module(f"kohort.protocol.messages.{APIS[route.api_key].module}")
         response = getattr(module, f"{route.name}Response")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from kohort.coordinator.outcome import PARKED  # not yet: the handler keeps the call, and `call.reply` comes later
+from kohort.coordinator.outcome import PARKED, Parked
 
 if TYPE_CHECKING:
     from kohort.broker.api_table import Route
     from kohort.broker.connection import Connection
+    from kohort.protocol.wire import Message
 
 
-__all__ = ["NO_ANSWER", "PARKED", "Call", "NoAnswer"]
+__all__ = ["NO_ANSWER", "PARKED", "Call", "NoAnswer", "Parked"]
 
 
 class NoAnswer:
@@ -23,7 +24,9 @@ NO_ANSWER = NoAnswer()  # the client gets no answer: Produce with acks=0, or the
 
 
 class Call:
-    """Handed to a handler with its request. A handler that cannot answer yet keeps it and returns PARKED."""
+    """A handler gets it with the request. If the handler cannot answer yet, it keeps the call, returns PARKED, and
+    calls `reply` later.
+    """
 
     __slots__ = ("_connection", "client_id", "correlation_id", "now", "route", "started", "version")
 
@@ -51,7 +54,7 @@ class Call:
         """The client has hung up: nobody waits for the answer."""
         return self._connection.is_closed
 
-    def reply(self, response: Any) -> None:
+    def reply(self, response: Message | bytes) -> None:
         """Answer a parked request."""
         self._connection.answer_parked(self, response)
 

@@ -105,9 +105,9 @@ class Outcome:
         self.at_once.append(Reply(call, response))
 
 
-class _Parked:
+class Parked:
     def __repr__(self) -> str:
         return "PARKED"
 
 
-PARKED = _Parked()  # not yet: the call was kept and is answered by somebody else's Outcome
+PARKED = Parked()  # not yet: the call was kept and is answered by somebody else's Outcome

@@ -16,7 +16,7 @@ import logging
 import secrets
 from typing import TYPE_CHECKING, Any, cast
 
-from kohort.broker.call import PARKED
+from kohort.broker.call import PARKED, Parked
 from kohort.broker.topics.catalog import LEADER_EPOCH
 from kohort.broker.topics.delayed_fetch import DelayedFetch
 from kohort.broker.topics.fetch_sessions import Context, FetchSessions, Wanted
@@ -46,7 +46,7 @@ UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 Answers = list[tuple[Wanted, PartitionData]]
 
 
-def fetch(broker: Broker, request: FetchRequest, call: Call) -> Any:
+def fetch(broker: Broker, request: FetchRequest, call: Call) -> FetchResponse | Parked:
     context = sessions_of(broker).begin(request, call.version, call.now)
     if isinstance(context, ErrorCode):
         return FetchResponse(0, context)
@@ -89,7 +89,7 @@ class _Fetch:
         state = request.replica_state
         self._is_follower = request.replica_id >= 0 or (state is not None and state.replica_id >= 0)
 
-    def begin(self) -> Any:
+    def begin(self) -> FetchResponse | Parked:
         answers = self._read()
         if self._is_urgent or self._bytes >= self._min_bytes or self._request.max_wait_ms <= 0:
             return self._response(answers)

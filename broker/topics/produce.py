@@ -11,9 +11,9 @@ flush.messages says so. acks=0 is never answered; if something is wrong then, th
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from kohort.broker.call import NO_ANSWER, PARKED
+from kohort.broker.call import NO_ANSWER, PARKED, NoAnswer, Parked
 from kohort.broker.topics.append_checks import Refusal, check_batch, check_frame
 from kohort.broker.topics.catalog import LEADER_EPOCH
 from kohort.broker.topics.delayed_fetch import WATCHERS, appended
@@ -47,7 +47,7 @@ UNKNOWN_TOPIC_OR_PARTITION = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 UNKNOWN_TOPIC_ID = Refusal(ErrorCode.UNKNOWN_TOPIC_ID)
 
 
-def produce(broker: Broker, request: ProduceRequest, call: Call) -> Any:
+def produce(broker: Broker, request: ProduceRequest, call: Call) -> ProduceResponse | Parked | NoAnswer:
     refusal = _refuse_all(request)
     flushes: list[tuple[PartitionLog, PartitionProduceResponse]] = []
     topics = []
