@@ -112,7 +112,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 def test_a_wheel_has_one_top_level_package_with_type_information(wheel: Path) -> None:
     names = ZipFile(wheel).namelist()
-    assert {name.partition("/")[0] for name in names} == {"kohort", f"{wheel.name.split('-py3')[0]}.dist-info"}
+    assert {name.partition("/")[0] for name in names} == {"kohort", "-".join(wheel.name.split("-")[:2]) + ".dist-info"}
     assert "kohort/py.typed" in names
     folders = {name.split("/")[1] for name in names if name.startswith("kohort/") and name.count("/") > 1}
     assert folders == {"audit", "broker", "coordinator", "protocol", "storage"}

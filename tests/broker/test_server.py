@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -348,5 +349,7 @@ def test_metrics_count_what_clients_do(tmp_path: Path) -> None:
 
 
 def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Without variables that would bring settings, or warnings, along."""
     command = [str(Path(sys.executable).with_name("kohort")), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=30)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("KOHORT_")}
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, env=environment)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def picture_folder(tmp_path: Path) -> Path:
-    """SCREENSHOTS=DIR keeps them. (Names that begin with KOHORT_ are settings of brokers.)"""
+    """SCREENSHOTS=DIR keeps them."""
     folder = Path(os.environ.get("SCREENSHOTS") or tmp_path / "screenshots")
     folder.mkdir(parents=True, exist_ok=True)
     print(f"screenshots: {folder}")
