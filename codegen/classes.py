@@ -49,7 +49,7 @@ def default_of(source: Source, f: Field) -> str:
 
 
 def always_there(f: Field) -> bool:
-    """A struct that is neither nullable nor tagged is made if nobody gives it."""
+    """Whether the field is a struct that is never absent: an empty one is made if the caller gives none."""
     return f.type == "struct" and not f.ever_nullable() and f.tag is None
 
 

@@ -34,7 +34,7 @@ def write_message_decoder(source: Source, message: Message, version: int, name: 
                 reader.read_struct(message.struct)
             else:
                 reader.read_struct(message.struct, starts_with_tags=True)
-            if not flexible:  # otherwise the last byte read was the count of tagged fields, so there is one
+            if not flexible:  # a flexible message was long enough: its last byte, the count of tags, was read
                 with lines.block("if pos > len(data):"):
                     lines.add(f"raise {source.use('past_end_error')}()")
             lines.add("return o")
@@ -55,7 +55,7 @@ class _StructReader:
         self.flexible = flexible
         self.target = "o"
         self.lines = Lines()
-        self._run: list[tuple[str, int, str]] = []  # format, size, where it goes
+        self._run: list[tuple[str, int, str]] = []  # format, size, the variable that takes the value
 
     # --- structs
 
@@ -216,7 +216,7 @@ class _StructReader:
             self.lines.add("items.append(e)")
 
     def _read_rows(self, struct: Struct, place: str) -> None:
-        """Elements of fixed size are rows of one table, unless a tagged field stands in between. Pays from three on."""
+        """Elements of fixed size without tagged fields are read as rows of a table, which pays from three on."""
         fields = struct.plain(self.version)
         fmt = "".join(FIXED[f.type][0] for f in fields) + ("x" if self.flexible else "")
         size = sum(FIXED[f.type][1] for f in fields) + self.flexible
@@ -228,7 +228,7 @@ class _StructReader:
             self._read_one_by_one(struct, place)
 
     def _read_rows_without_text(self, struct: Struct, place: str) -> None:
-        """A string at the end that is empty in every element (the metadata of offsets): then they are rows too."""
+        """Elements that end with a string are rows too if it is empty in all of them, as the metadata of offsets is."""
         *fields, text = struct.plain(self.version)
         fixed = sum(FIXED[f.type][1] for f in fields)
         size = fixed + 2  # flexible: a length of 1, no tags; otherwise a length of 0 in two bytes
@@ -249,7 +249,7 @@ class _StructReader:
         names = {f.name: f"v{i}" for i, f in enumerate(fields)} | (known or {})
         first, others = struct.fields[: len(fields)], struct.fields[len(fields) :]
         if first == fields and all(names.get(f.name) in (None, default_of(self.source, f)) for f in others):
-            # The class fills in the rest by itself, and a loop in C takes two thirds of the time of one in Python.
+            # The class fills in the other fields. `starmap` loops in C, which takes two thirds of the time.
             self.lines.add(f"{place} = list({self.source.use('starmap')}({struct.class_name}, {rows}(data[pos:end])))")
         else:
             row = ", ".join(f"v{i}" for i in range(len(fields))) + ("," if len(fields) == 1 else "")
@@ -305,7 +305,7 @@ def _value_function(source: Source, f: Field, version: int, owner: str) -> str:
             reader.read(f, "value")
             reader.flush()
             if f.struct is not None and not f.ever_nullable():
-                # Absent means all defaults, and is None with us. So is what says them one by one.
+                # An absent struct has all defaults and is None here. So is one that spells out all defaults.
                 with reader.lines.block(f"if value == {f.struct.class_name}():"):
                     reader.lines.add("return None, pos")
             reader.lines.add("return value, pos")

@@ -159,7 +159,7 @@ class _StructWriter:
             raise ValueError(element)
 
     def _write_without_text(self, fields: list[Field], each: str) -> None:
-        """An element whose only string is empty (the metadata of offsets) is one pack."""
+        """If the only string of an element is empty, as the metadata of offsets is, one `pack` writes the element."""
         run = []
         for f in fields:
             if f.type in FIXED:
@@ -172,7 +172,7 @@ class _StructWriter:
             self.lines.add("continue")
 
     def _write_ints(self, f: Field, code: str, items: str) -> None:
-        """Count and integers of a short array leave in one pack."""
+        """One `pack` writes the count and the integers of a short array."""
         self.flush()
         pack = self.source.use("pack_compact_ints" if self.flexible else "pack_ints")
         whole = f'{pack}({items}, "{code}")'
@@ -188,7 +188,7 @@ class _StructWriter:
         self.lines.add(f"w({whole})")
 
     def _flush_length(self, fixed_format: str) -> None:
-        """The run so far and the length `n` behind it."""
+        """Write the run so far, and the length `n` behind it."""
         if not self.flexible:
             self._run.append((fixed_format, "n"))
             self.flush()

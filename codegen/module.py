@@ -68,7 +68,7 @@ def _head(about: str, source: Source) -> str:
 
 
 def _tell_apart(parts: list[tuple[str, list[Struct]]]) -> None:
-    """Structs of one name that differ between, say, request and response are named after both."""
+    """If request and response have different structs of one name, the second one gets a name of its own."""
     (_, first), (kind, second) = parts
     named = {struct.class_name: struct for struct in first}
     for struct in second:

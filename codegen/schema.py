@@ -28,7 +28,7 @@ FIXED = {
     "uuid": ("16s", 16),
 }
 
-# Strings that hardly anybody uses: a row of otherwise fixed size is read and written in one go without them.
+# Strings that are nearly always empty. A row whose other fields have fixed sizes is read and written at once then.
 USUALLY_EMPTY = {"committed_metadata", "metadata"}
 ALWAYS = (0, 32767)
 NEVER = (1, 0)
@@ -59,7 +59,7 @@ class Field:
         return self.nullable_versions != NEVER
 
     def says_null(self) -> bool:
-        """A tagged struct that may be null, but is an empty one if absent: so its null must be written."""
+        """Whether a null must be written: this tagged struct may be null, but an absent one means an empty struct."""
         return self.type == "struct" and self.tag is not None and self.ever_nullable() and self.default is not None
 
     def min_bytes(self, version: int, flexible: bool) -> int:
@@ -90,7 +90,7 @@ class Struct:
         return sum(f.min_bytes(version, flexible) for f in self.plain(version)) + flexible
 
     def shape(self) -> object:
-        """What its class looks like, whatever the versions."""
+        """Equal for two structs exactly if they need the same class."""
         return [(f.name, f.type, f.default, f.ever_nullable(), f.tag, _inner_shape(f)) for f in self.fields]
 
     def signature(self, version: int, flexible: bool) -> object:
@@ -136,7 +136,7 @@ def _null_as_text(description: Any) -> Any:
 
 
 def _struct(tree: Any, class_name: str, structs: list[Struct]) -> Struct:
-    """Structs of the same name and the same fields are one class; a different one is named after where it stands."""
+    """The struct of this schema. Structs of the same name must have the same fields, and become one class."""
     made = Struct(class_name, [_field(f, structs) for f in tree._fields])
     for known in structs:
         if known.class_name == class_name:
