@@ -1,8 +1,8 @@
-"""Where the batches of a file begin: each says how long it is, so they form a chain.
+"""Finds where the batches of a file begin. Each batch says how long it is, so they form a chain.
 
-A chain has to be followed link by link, which costs more than all else if batches are small. So many places of the file
-are followed at once: places where a batch seems to begin, found by the bytes that nearly every header of a coordinator
-has. Whether the guesses were right is known at the end: all that was found, put in order, must be one chain.
+To follow the chain batch by batch costs more than all other work if batches are small. So numpy follows it from many
+places at the same time. These places are guesses: positions with the bytes that nearly every batch header of a group
+coordinator has. At the end all positions that were found must form one chain; this shows whether guesses were right.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from kohort.protocol.record_batch import (
 )
 
 SAMPLE_BATCHES: Final = 32
-MANY_BYTES: Final = 1 << 16  # in shorter parts links are followed one by one
-LARGE_BATCH_BYTES: Final = 1500  # as are large ones
-GUESS_BYTES: Final = 1 << 12  # this far apart
-NO_PRODUCER: Final = b"\xff" * 10 + bytes(4)  # id -1, epoch -1, sequence 0: what a coordinator writes
+MANY_BYTES: Final = 1 << 16  # shorter parts of a file are followed batch by batch
+LARGE_BATCH_BYTES: Final = 1500  # larger batches, too
+GUESS_BYTES: Final = 1 << 12  # distance between the guessed places
+NO_PRODUCER: Final = b"\xff" * 10 + bytes(4)  # producer id -1, epoch -1, sequence 0, as coordinators write
 
 
 def chain(data: bytes, position: int, end: int) -> tuple[Array, bool]:
-    """Where batches begin in [position, end), as long as they look like batches, and, last, where the next would begin.
+    """Positions in [position, end) where batches begin, followed by the position behind the last batch.
 
-    And whether it is broken: no batch is there although the file goes on.
+    The second value is True if the chain is broken: no batch begins at the last position, although the file goes on.
     """
     starts, broken = _one_by_one(data, position, end, SAMPLE_BATCHES)
     parts = [np.array(starts[:-1], np.int64)]
@@ -45,7 +45,7 @@ def chain(data: bytes, position: int, end: int) -> tuple[Array, bool]:
             found = _many_at_once(data, position, end)
             parts.append(found[:-1])
             position = int(found[-1])
-            limit = 2 * GUESS_BYTES // BATCH_HEADER_BYTES  # a wrong guess may be just behind: go on well beyond it
+            limit = 2 * GUESS_BYTES // BATCH_HEADER_BYTES  # enough batches to get past a wrong guess
         starts, broken = _one_by_one(data, position, end, limit)
         parts.append(np.array(starts[:-1], np.int64))
         position = starts[-1]
@@ -53,7 +53,7 @@ def chain(data: bytes, position: int, end: int) -> tuple[Array, bool]:
 
 
 def _one_by_one(data: bytes, position: int, end: int, limit: int) -> tuple[list[int], bool]:
-    """At most `limit` batches, and whether the chain is broken behind them."""
+    """Positions of at most `limit` batches, and whether the chain is broken behind them."""
     starts = [position]
     size = len(data)
     while position < end and len(starts) <= limit:
@@ -69,14 +69,14 @@ def _one_by_one(data: bytes, position: int, end: int, limit: int) -> tuple[list[
 
 
 def _many_at_once(data: bytes, position: int, end: int) -> Array:
-    """As far as the chain goes without a doubt, and, last, where it has to be taken up again."""
+    """Positions of batches as far as they form one chain, followed by the position where to go on one by one."""
     buffer = np.frombuffer(data, np.uint8)
     at = _guesses(data, position, end)
     limit = np.append(at[1:], end)
     visited = []
     while len(at):
         visited.append(at)
-        # The lower half of the length is enough to go by. Large batches are caught when all is checked.
+        # The lower half of the length is enough here. The check of the whole chain finds batches that are longer.
         size = np.take(buffer, at + 10, mode="clip").astype(np.int64) << 8
         size += np.take(buffer, at + 11, mode="clip")
         at = at + (size + LOG_OVERHEAD_BYTES)
@@ -98,7 +98,7 @@ def _many_at_once(data: bytes, position: int, end: int) -> Array:
 
 
 def _guesses(data: bytes, position: int, end: int) -> Array:
-    """`position`, and places behind it where a batch seems to begin."""
+    """`position`, and positions behind it where a batch seems to begin."""
     found = [position]
     for place in range(position + GUESS_BYTES, end - BATCH_HEADER_BYTES, GUESS_BYTES):
         start = data.find(NO_PRODUCER, place + PRODUCER_ID_AT, place + GUESS_BYTES) - PRODUCER_ID_AT
@@ -108,7 +108,7 @@ def _guesses(data: bytes, position: int, end: int) -> Array:
 
 
 def _sizes(buffer: Array, at: Array) -> tuple[Array, Array]:
-    """What the batches at these places say of their size, and whether that can be."""
+    """The sizes in the headers at these positions, and whether each is possible."""
     size = integers_at(buffer, at + BATCH_LENGTH_AT, ">i4").astype(np.int64) + LOG_OVERHEAD_BYTES
     possible = (size >= BATCH_HEADER_BYTES) & (at + size <= len(buffer)) & (buffer[at + MAGIC_AT] == MAGIC)
     return size, possible

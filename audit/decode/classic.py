@@ -1,7 +1,7 @@
 """Members of classic generations, many at once.
 
-A generation's record repeats every member of the group, and most have not changed since the generation before. So a
-record is cut into its members without reading them, and what a member's bytes mean is worked out once:
+The record of a generation has all members of the group, and most of them are the same as in the generation before. So
+a record is cut into the bytes of its members, and equal bytes are decoded once:
 
     | version 3, int16 | protocol type | generation int32 | protocol? | leader? | entered at, int64 | members, int32
     | per member: id | instance? | client id | host | two timeouts, int32 | subscription, assignment: int32 size, bytes
@@ -23,7 +23,7 @@ Row: TypeAlias = tuple[Any, ...]
 
 TABLE = "member_assignments"
 SPLIT_VERSION = 3
-SHARED_COLUMNS = 9  # of all members of a generation: up to previous_generation
+SHARED_COLUMNS = 9  # columns that members of a generation share: up to previous_generation
 
 _int16 = Struct(">h").unpack_from
 _int32 = Struct(">i").unpack_from
@@ -32,7 +32,7 @@ _three_int32 = Struct(">iii").unpack_from
 
 
 class Generation(NamedTuple):
-    """As GroupMetadataValue, with members in bytes."""
+    """A GroupMetadataValue whose members are still bytes."""
 
     protocol_type: str
     generation: int
@@ -43,7 +43,7 @@ class Generation(NamedTuple):
 
 
 def split_generation(value: bytes) -> Generation | None:
-    """The value of a GroupMetadata record of version 3; None if it is not as it must be."""
+    """The value of a GroupMetadata record of version 3; None if it does not have the expected form."""
     try:
         protocol_type, at = _string(value, 2)
         (generation,) = _int32(value, at)
@@ -59,7 +59,7 @@ def split_generation(value: bytes) -> Generation | None:
 
 
 def _split_members(value: bytes, at: int, count: int) -> tuple[list[bytes], int]:
-    """Fewer than `count` if something is wrong."""
+    """The bytes of each member, and the position behind them. Fewer than `count` members: the data is wrong."""
     members: list[bytes] = []
     for _ in range(count):
         start = at
@@ -92,14 +92,14 @@ def _string(data: bytes, at: int) -> tuple[str | None, int]:
 
 
 class ClassicMembers:
-    """Rows of member_assignments in two halves: what members of a generation share, and what the bytes of each say."""
+    """Rows of member_assignments in two halves: columns of the generation, and columns from the bytes of the member."""
 
     def __init__(self, *, ignored: bool = False) -> None:
-        """`ignored`: nobody wants the rows."""
+        """`ignored`: the table is not wanted; `add` does nothing."""
         self._ignored = ignored
         self._shared: list[Row] = []
         self._counts: list[int] = []
-        self._places: list[int] = []  # of each member's half
+        self._places: list[int] = []  # index of each member's half
         self._halves: list[Row] = []
         self._seen: dict[tuple[bytes, bool], int] = {}
 

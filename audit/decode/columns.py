@@ -1,4 +1,4 @@
-"""Columns of Arrow from arrays of numpy."""
+"""Makes Arrow columns from numpy arrays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kohort.audit.tables import MAX_MS
 
 
 def texts(found: list[str] | list[str | None], codes: Array) -> pa.Array:
-    """A column of strings from their codes; -1 is null."""
+    """A column of strings. A code is an index into `found`; -1 is null."""
     values = pa.array(found, pa.string())
     if len(codes) and codes[0] >= 0 and (codes == codes[0]).all():
         return pa.repeat(values[int(codes[0])], len(codes))
@@ -20,7 +20,7 @@ def texts(found: list[str] | list[str | None], codes: Array) -> pa.Array:
 
 
 def times(ms: Array) -> pa.Array:
-    """Timestamps; null where there is none, or one that cannot be shown. As schemas.micros."""
+    """A column of timestamps; null for no time, and for one that Python cannot represent. Like schemas.micros."""
     possible = (ms >= 0) & (ms <= MAX_MS)
     if possible.all():
         return pa.array(ms * 1000).view(TIMESTAMP)

@@ -1,4 +1,4 @@
-"""Committed offsets, nearly all records of a log, decoded many at once.
+"""Decodes committed offsets, which are nearly all records of a log, many at once.
 
 protocol/commit_record.py draws their bytes, in all versions. The same strings come again and again, so equal bytes are
 found first and decoded once per block. Records that do not fit the picture are left to the generated codecs (rows.py).
@@ -47,13 +47,13 @@ from kohort.protocol.wire import NO_UUID
 
 TABLE: Final = "offset_commits"
 KNOWN_VERSIONS: Final = VERSION + 1
-REMEMBERED: Final = 50_000  # texts of keys and headers: the next block has the same
+REMEMBERED: Final = 50_000  # decoded texts that are kept for the next block
 ONE_ID: Final = int.from_bytes(TOPIC_ID_TAG, "big")
 TAIL_BYTES: Final = TIME_BYTES + TAGS_WITH_TOPIC_ID_BYTES
 
 
 class Commits(NamedTuple):
-    """Decoded commits, column by column. Strings are codes: their place in a list of texts, -1 for none."""
+    """Decoded commits, column by column. A string is a code: an index into a list of texts, or -1 for none."""
 
     records: Records
     names: list[tuple[str, str]]  # group and topic
@@ -74,17 +74,17 @@ class Commits(NamedTuple):
         return Commits(self.records.pick(which), self.names, self.metadata_texts, self.topic_ids, *columns)
 
     def of_group(self, group_id: str) -> Array:
-        """Which of them are this group's."""
+        """Which commits belong to this group."""
         return np.array([name[0] == group_id for name in self.names], np.bool_)[self.name]
 
     def topics(self) -> dict[bytes, str]:
-        """Names of the topic ids."""
+        """Topic id -> name."""
         pairs = np.unique(np.stack([self.topic_id, self.name])[:, self.topic_id >= 0], axis=1)
         return {self.topic_ids[id_]: self.names[name][1] for id_, name in pairs.T.tolist()}
 
 
 def decode(records: Records) -> tuple[Commits, Array]:
-    """The commits among records of the types 0 and 1, and which records they are; the others are unusual."""
+    """Decode records of the types 0 and 1; and which of the records were decoded. The others have an unusual form."""
     buffer = records.buffer
     usual = (records.key_size >= MIN_KEY_BYTES) & (records.key_size <= MAX_DISTINCT_BYTES)
     usual &= (records.value_size < 0) | (records.value_size >= 2)
@@ -94,7 +94,7 @@ def decode(records: Records) -> tuple[Commits, Array]:
     name, names, good = _names(records)
     partition = integers_at(buffer, records.key + records.key_size - PARTITION_BYTES, ">i4")
     values, fine = _values(records)
-    has_versions = int16_at(buffer, records.key) == OFFSET_COMMIT  # the legacy type has version 0 alone
+    has_versions = int16_at(buffer, records.key) == OFFSET_COMMIT  # type 0 exists in value version 0 only
     good &= fine & ((values.version <= 0) | has_versions)
     metadata, metadata_texts, fine = _metadata(records, values, good)
     good &= fine
@@ -110,7 +110,7 @@ def decode(records: Records) -> tuple[Commits, Array]:
 
 
 def _names(records: Records) -> tuple[Array, list[tuple[str, str]], Array]:
-    """Group and topic of each record, and whether they could be read."""
+    """Group and topic of each record, and whether they could be decoded."""
     sizes = records.key_size - PARTITION_BYTES
     codes, firsts = distinct(records.buffer, records.key, sizes)
     found = [
@@ -138,7 +138,7 @@ class _Values(NamedTuple):
 
 
 def _values(records: Records) -> tuple[_Values, Array]:
-    """Everything but texts, and which values are as they must be. Of tombstones nothing is used but the version."""
+    """All fields but texts, and which values have the expected form. Of a tombstone only `version` has a meaning."""
     buffer, start = records.buffer, records.value
     version = np.where(records.value_size < 0, -1, int16_at(buffer, start)).astype(np.int32)
     offset, epoch = integers_at(buffer, start + OFFSET_AT, ">i8"), integers_at(buffer, start + LEADER_EPOCH_AT, ">i4")
@@ -155,7 +155,7 @@ def _values(records: Records) -> tuple[_Values, Array]:
     tail = np.where(good, tail, 0)
     commit_ms = integers_at(buffer, tail, ">i8")
     left = end - tail
-    tags = integers_at(buffer, tail + TIME_BYTES, ">i4") >> 8  # three bytes: how many, number, size
+    tags = integers_at(buffer, tail + TIME_BYTES, ">i4") >> 8  # the first three bytes: count, tag, size
     tagged = (left == TAIL_BYTES) & (tags == ONE_ID) & (version == 4)
     untagged = (left == TIME_BYTES + len(NO_TAGS)) & (tags >> 16 == 0)
     expire_ms = np.full(len(version), -1, np.int64)
@@ -186,7 +186,7 @@ def _metadata(records: Records, values: _Values, good: Array) -> tuple[Array, li
 
 
 def _topic_ids(records: Records, values: _Values, name: Array, good: Array) -> tuple[Array, list[bytes]]:
-    """The ids of topics. A topic has the same id in all records, unless it was created anew."""
+    """The topic id of each record as a code, and the ids. A topic keeps its id until it is deleted."""
     codes = np.full(len(good), -1, np.int32)
     some = np.flatnonzero(good & (values.topic_id >= 0) & (values.version >= 0))
     if not len(some):
@@ -206,7 +206,7 @@ def _topic_ids(records: Records, values: _Values, name: Array, good: Array) -> t
 
 
 def to_arrow(commits: Commits, log_partition: int, producer_id: Array, transaction: pa.Array) -> pa.RecordBatch:
-    """A batch of the table offset_commits; the last two are columns for these records."""
+    """Rows of offset_commits. `producer_id` and `transaction` are columns with a value for each commit."""
     records, told = commits.records, commits.version >= 0
     key_type = int16_at(records.buffer, records.key).astype(np.int32)
     committers = [_committer(one) for one in records.sets]
@@ -242,5 +242,5 @@ def to_arrow(commits: Commits, log_partition: int, producer_id: Array, transacti
 
 @lru_cache(maxsize=REMEMBERED)
 def _committer(headers: Headers) -> tuple[str | None, int | None]:
-    """Member and generation, as Kohort writes them."""
+    """Member and generation of a commit, from the record headers that Kohort writes."""
     return header_text(headers, b"kohort.member"), header_int32(headers, b"kohort.generation")

@@ -1,6 +1,6 @@
-"""What consumers told each other through a classic group's record: subscriptions and assignments.
+"""Decodes the subscriptions and assignments that consumers send each other through a classic group.
 
-The same bytes come again in every generation in which nothing changed for a member, so they are read once.
+A member has the same bytes in every generation in which nothing changed for it, so equal bytes are decoded once.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ REMEMBERED = 50_000
 
 class Subscription(NamedTuple):
     topics: list[str] | None
-    owned: list[tuple[str, int]] | None  # None: it does not say
+    owned: list[tuple[str, int]] | None  # None: this version of the subscription does not say
     readable: bool
-    rest: str | None  # the inside of a JSON object
+    rest: str | None  # all other fields, as JSON without the outer braces
 
 
 class Assignment(NamedTuple):
@@ -50,7 +50,7 @@ def subscription_of(raw: bytes, of_consumers: bool) -> Subscription:
 @lru_cache(maxsize=REMEMBERED)
 def assignment_of(raw: bytes, of_consumers: bool) -> Assignment:
     if of_consumers and not raw:
-        return Assignment([], True, _inside("assignment", raw))  # the leader gave this member nothing at all
+        return Assignment([], True, _inside("assignment", raw))  # the leader sent no assignment for this member
     if of_consumers:
         try:
             read = read_assignment(raw)
@@ -67,7 +67,7 @@ def assignment_of(raw: bytes, of_consumers: bool) -> Assignment:
 
 
 def _inside(name: str, rest: dict[str, object] | bytes) -> str:
-    """Bytes that cannot be read stay as they are, in base64."""
+    """A field of a JSON object. Bytes that cannot be decoded are given as base64."""
     if isinstance(rest, bytes):
         return f'"{name}":"{b64encode(rest).decode()}"'
     return f'"{name}":{to_text(rest)}'
@@ -75,6 +75,6 @@ def _inside(name: str, rest: dict[str, object] | bytes) -> str:
 
 @lru_cache(maxsize=REMEMBERED)
 def joined(subscription: str | None, assignment: str | None) -> str | None:
-    """The rests of both as one JSON object."""
+    """Both `rest` parts as one JSON object."""
     parts = [part for part in (subscription, assignment) if part]
     return "{" + ",".join(parts) + "}" if parts else None

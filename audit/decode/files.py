@@ -1,7 +1,7 @@
-"""Where log files are read from: a folder of this machine, or an address such as s3://bucket/backup/broker-1.
+"""Reads log files, from a folder of this machine or from an address such as s3://bucket/backup/broker-1.
 
-Addresses are pyarrow.fs's (file, s3, gs, hdfs, abfs), and fsspec's where that package is installed. Folders of this
-machine are read without either, since most are.
+An address may be any that pyarrow.fs knows (file, s3, gs, hdfs, abfs), or fsspec if that package is installed. Most
+folders are local; these are read without either package.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Entry(NamedTuple):
 
 
 class Files(Protocol):
-    """What is asked of a file system. All raise OSError."""
+    """What the audit needs of a file system. Every method may raise OSError."""
 
     def scan(self, folder: str) -> dict[str, Entry]: ...
 
@@ -33,7 +33,7 @@ class Files(Protocol):
 
 
 class LocalFiles:
-    """This machine's."""
+    """The file system of this machine."""
 
     def scan(self, folder: str) -> dict[str, Entry]:
         found = {}
@@ -42,7 +42,7 @@ class LocalFiles:
                 try:
                     found[entry.name] = Entry(entry.is_dir(), entry.stat().st_size)
                 except FileNotFoundError:
-                    continue  # removed meanwhile
+                    continue  # the file was removed after the folder was listed
         return found
 
     def read(self, path: str, start: int = 0, size_bytes: int | None = None) -> bytes:
@@ -56,7 +56,7 @@ class LocalFiles:
 
 
 def _read_large(file: RawIOBase, size_bytes: int) -> bytes:
-    """Into large pages: to get memory in small ones takes longer than to read. It does all that is asked of bytes."""
+    """Read into memory of large pages: to get small pages from the system takes longer than to read the file."""
     memory = mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     memory.madvise(mmap.MADV_HUGEPAGE)
     done = 0
@@ -86,7 +86,7 @@ class ArrowFiles:
 
 
 def join(address: str, name: str) -> str:
-    """The address of `name` in a folder; what follows a question mark configures the file system and stays last."""
+    """The address of `name` in a folder. The part behind a question mark configures the file system and stays last."""
     if not is_address(address):
         return os.path.join(address, name)
     path, mark, options = address.partition("?")
@@ -111,7 +111,7 @@ def is_address(path: str) -> bool:
 
 
 def shown(address: str) -> str:
-    """For people, and for tables: without the key and secret that an address may hold."""
+    """The address without key and secret, to be shown to people and written into tables."""
     return re.sub(r"://[^/@?]*@", "://", address)
 
 
@@ -119,13 +119,13 @@ _LOCAL = LocalFiles()
 
 
 def scan(address: str) -> dict[str, Entry]:
-    """What is in a folder, by name."""
+    """The files and folders in a folder, by name."""
     files, path = _folder_at(address)
     return files.scan(path)
 
 
 def read(address: str, start: int = 0, size_bytes: int | None = None) -> bytes:
-    """The content of a file, from byte `start` on; less than asked for where it ends."""
+    """The content of a file from byte `start` on; less than `size_bytes` if the file ends before."""
     files, folder = _folder_at(parent(address))
     return files.read(f"{folder}/{base_name(address)}", start, size_bytes)
 

@@ -1,4 +1,4 @@
-"""Finds the folders of `__consumer_offsets` in what a user names, and what can be said of them without decoding them.
+"""Finds log folders of `__consumer_offsets` in the paths that a user names, and reads where each log begins and ends.
 
 A folder may belong to a running broker, and is read several times: once per table. So that all of them see the same
 log, a `LogFolder` remembers where its last segment ended when it was found. Older segments may be rewritten by
@@ -54,16 +54,16 @@ class LogFolder:
 
     path: str
     log_partition: int
-    first_offset: int | None  # of the first batch that is there; None in an empty log
-    end_offset: int  # after the last batch
-    cleaned_to: int | None  # compaction has run below this offset; 0: it never ran; None: nobody knows
-    active_base: int  # the segment that was written to
-    active_bytes: int  # and how long it was
+    first_offset: int | None  # of the first batch; None: the log is empty
+    end_offset: int  # one more than the last offset of the last batch
+    cleaned_to: int | None  # compaction has run below this offset; 0: it never ran; None: unknown
+    active_base: int  # base offset of the last segment, to which the broker appends
+    active_bytes: int  # size of that segment when the folder was found
     size_bytes: int  # of all segments
-    end_time_ms: int | None = None  # of the last batches, which is nearly always the latest; None: unknown
+    end_time_ms: int | None = None  # greatest time in the last batches, nearly always in the log; None: unknown
 
     def segments(self) -> list[SegmentFile]:
-        """The files that make up this log now, in order, as far as it went when it was found."""
+        """The files of this log now, in order, without what was appended after the folder was found."""
         found = list_segments(self.path)
         return [
             segment._replace(size_bytes=min(segment.size_bytes, self.active_bytes))
@@ -77,7 +77,7 @@ class LogFolder:
 def find_logs(paths: Sequence[str]) -> tuple[list[LogFolder], list[Problem]]:
     """The log folders in `paths` (log folders, or folders that hold some), in order of their log partition.
 
-    Of several copies of one log partition, such as replicas of several brokers, the one that goes furthest is taken.
+    If there are several copies of one log partition, such as replicas, the one with the highest end offset is taken.
     """
     found: dict[int, LogFolder] = {}
     problems = []
@@ -105,8 +105,8 @@ def find_logs(paths: Sequence[str]) -> tuple[list[LogFolder], list[Problem]]:
 def list_segments(folder: str) -> list[SegmentFile]:
     """The segments of a log as a broker would find them at its start, in order.
 
-    What compaction was writing (.cleaned) and what waits for removal (.deleted) is not part of the log. Finished output
-    of compaction (.swap) is, in the place of what it was made from, unless a part of the output is missing.
+    Unfinished output of compaction (.cleaned) and segments that wait for removal (.deleted) are not part of the log.
+    Finished output of compaction (.swap) replaces the segments that it was made from, unless a part of it is missing.
     """
     names = files.scan(folder)
     logs: dict[str, dict[int, SegmentFile]] = {}
@@ -142,7 +142,7 @@ def _is_log(name: str) -> tuple[str, int] | None:
 
 
 def _cleaner_checkpoints(data_folder: str, names: Iterable[str] | None) -> dict[int, int] | None:
-    """Up to where each log partition is compacted. None if the folder is no broker's, just a place for copies."""
+    """Log partition -> offset up to which it is compacted. None: it is no data folder of a broker."""
     try:
         names = files.scan(data_folder) if names is None else names
         if CLEANER_FILE not in names:
@@ -154,7 +154,7 @@ def _cleaner_checkpoints(data_folder: str, names: Iterable[str] | None) -> dict[
 
 
 def _look_at(path: str, log_partition: int, checkpoints: dict[int, int] | None) -> LogFolder | None:
-    """None if there is no log in it. When a file has vanished, compaction has put another in its place: once more."""
+    """None: there is no log in the folder. If compaction replaces a file meanwhile, the folder is looked at again."""
     for _ in range(ATTEMPTS):
         with suppress(FileNotFoundError):
             return _look_once_at(path, log_partition, checkpoints)

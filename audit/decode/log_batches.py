@@ -1,4 +1,4 @@
-"""The table log_batches: a row per batch of a file, and per stretch of bytes that is none."""
+"""The table log_batches: a row per batch of a file, and per stretch of bytes that is no batch."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ CODECS: Final = ["none", "gzip", "snappy", "lz4", "zstd", "5", "6", "7"]
 
 
 def shown_batches(segment: Segment, wanted: Wanted) -> Array:
-    """Which batches of a file are rows. Of one that is damaged nobody knows whether its times are right."""
+    """Which batches of a file become rows. Damaged ones always do: their times and offsets may be wrong."""
     headers = segment.walk.headers
     return wanted.batches(headers) | (wanted._replace(since_ms=None, until_ms=None).batches(headers) & ~segment.sound())
 
 
 def batches_in(segment: Segment, log_partition: int, block: Block, shown: Array) -> Iterator[pa.RecordBatch]:
-    """The batches of a block, whose records have been split."""
+    """Rows for the batches of a block, whose records have been split already."""
     which = block.first + np.flatnonzero(shown[block.first : block.stop])
     if len(which):
         yield _rows(segment, log_partition, block, which)
 
 
 def stretches_in(segment: Segment, log_partition: int, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    """The stretches of a file that are no batches."""
+    """Rows for the stretches of a file that are no batches."""
     rows = [
         (log_partition, segment.base_offset, one.position, one.size_bytes, *(None,) * 15, one.problem, one.detail)
         for one in segment.walk.stretches
@@ -47,7 +47,7 @@ def stretches_in(segment: Segment, log_partition: int, wanted: Wanted) -> Iterat
 
 
 def _offset_before(segment: Segment, batches: int) -> int:
-    """Where the log had got to before a stretch of bytes that has no offset itself."""
+    """The end offset of the last batch before a stretch of bytes, which has no offset itself."""
     if not batches:
         return segment.base_offset
     last = segment.walk.headers[batches - 1]
@@ -89,7 +89,7 @@ def _markers(segment: Segment, block: Block, which: Array) -> dict[str, Any]:
     kinds, epochs = np.full(len(segment.walk.positions), -1), np.zeros(len(segment.walk.positions), np.int32)
     control = np.flatnonzero(segment.is_control()[block.records.batch])
     if len(control):
-        records = block.records.pick(control[::-1])  # the first record of a batch is written last, and stays
+        records = block.records.pick(control[::-1])  # reversed: the first record of a batch wins
         kinds[records.batch], epochs[records.batch] = kinds_of(records)
     return {
         "marker": texts(list(MARKERS), kinds[which]),

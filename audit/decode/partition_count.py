@@ -1,7 +1,8 @@
-"""How many partitions `__consumer_offsets` has, told from a few of its folders: group ids hash into them.
+"""Finds out how many partitions `__consumer_offsets` has, from the groups in a few of its folders.
 
-One broker of many holds some of the folders only, so counting them is not enough. The first records of a few folders
-name groups, and only the true count (or a divisor of it) puts each of them where it is.
+A broker of a cluster has only some of the folders, so counting folders is not enough. But a group's partition is a hash
+of its id modulo the number of partitions. The first records of a few folders name groups; only the true number (or a
+divisor of it) puts each of these groups into the folder where it is.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ def home_of(group_id: str, folders: Sequence[LogFolder], count: int | None = Non
 
 
 def guess_partition_count(folders: Sequence[LogFolder]) -> int | None:
-    """None if the folders do not tell."""
+    """None if the folders have too few groups to tell."""
     greatest = max((folder.log_partition for folder in folders), default=0)
     samples: list[tuple[str, int]] = []
-    for folder in sorted(folders, key=lambda one: -one.log_partition):  # the last ones tell more
+    for folder in sorted(folders, key=lambda one: -one.log_partition):  # high numbers rule out more counts
         if len(samples) == SAMPLE_FOLDERS:
             break
         if (group_id := _first_group(folder)) is not None:
@@ -46,7 +47,7 @@ def guess_partition_count(folders: Sequence[LogFolder]) -> int | None:
 
 
 def _first_group(folder: LogFolder) -> str | None:
-    """None also if a file cannot be read, or is compacted away just now: other folders will tell."""
+    """The group of the first record. None also if a file cannot be read: other folders are enough."""
     with suppress(OSError):
         return _first_group_in(folder)
     return None

@@ -1,7 +1,7 @@
 """Records about groups and members as rows of the tables: one record at a time, by the generated codecs.
 
-Committed offsets, which are nearly all records of a log, go another way (see commits.py), and come here only if
-there is something unusual about them.
+Committed offsets, which are nearly all records of a log, are decoded in commits.py; only those with an unusual form
+come here.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ TARGET_EPOCHS = (CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA, SHARE_GROUP_TARGET_A
 
 
 class RawRecord(NamedTuple):
-    """A record before it is understood."""
+    """A record whose key and value are not decoded yet."""
 
     log_partition: int
     log_offset: int
@@ -71,9 +71,9 @@ class RawRecord(NamedTuple):
 
 
 class Rows:
-    """Rows per table, and what the records said about topics' names.
+    """Collects rows by table, and the names of topics that the records mention.
 
-    With `quick`, members of classic generations go there instead of to the rows.
+    With `quick`, members of classic generations go to `quick` and not to the rows.
     """
 
     def __init__(self, quick: ClassicMembers | None = None) -> None:
@@ -85,7 +85,7 @@ class Rows:
         self.topics: dict[bytes, str] = {}
 
     def add(self, record: RawRecord) -> None:
-        """Whatever the record is, it becomes at least one row."""
+        """Add the rows of a record. Every record becomes at least one row, whatever its form."""
         if record.key is None:
             self._other(record, None, None, "no key", "a record without a key says nothing about any group")
             return
@@ -215,7 +215,7 @@ class Rows:
     # --- other_records --------------------------------------------------------------------------------------------
 
     def _metadata(self, record: RawRecord, record_type: int, key: Any, value: Any) -> None:
-        """Types 4 and 15 know topics by id and by name."""
+        """Records of the types 4 and 15, which have both the id and the name of a topic."""
         for field in ("topics", "initializing_topics", "initialized_topics", "deleting_topics"):
             for topic in getattr(value, field, ()):
                 if hasattr(topic, "topic_name"):
@@ -310,7 +310,7 @@ _TOLD: dict[int, Callable[[Any], dict[str, Any]]] = {
 
 
 def _by_id(topics: Any) -> list[tuple[str | None, str, int]]:
-    """Names come later, when the whole log has been asked for them."""
+    """Partitions of topics that are known by id only. Their names are filled in when the whole log has been read."""
     return [(None, uuid_text(topic.topic_id), partition) for topic in topics for partition in topic.partitions]
 
 
@@ -343,7 +343,7 @@ def header_text(headers: Headers, name: bytes) -> str | None:
 
 
 def _int64(raw: bytes | None) -> int | None:
-    """A number that a header says in digits; None if it says something else."""
+    """The number that a header has as decimal digits; None if it has something else."""
     digits = (raw or b"").removeprefix(b"-")
     if raw is None or not digits.isdigit() or len(digits) > 18:
         return None

@@ -1,6 +1,6 @@
-"""Reads a log folder file by file, block by block, and yields rows of the tables that are asked for.
+"""Reads a log folder file by file, block by block, and yields rows of the base tables that are asked for.
 
-What tables have in common is done once: reading, checking sums, splitting batches into records, decoding commits.
+Work that several tables need is done once: reading, checking CRCs, splitting batches into records, decoding commits.
 """
 
 from __future__ import annotations
@@ -28,15 +28,17 @@ from kohort.audit.tables import MAX_MS
 from kohort.protocol.log_records import LEGACY_OFFSET_COMMIT, OFFSET_COMMIT
 
 ROWS_PER_BATCH = 20_000
-WITH_COMMITS = {"offset_commits", "other_records"}  # the latter for those that cannot be read
+WITH_COMMITS = {"offset_commits", "other_records"}  # other_records has the commits that cannot be decoded
 WITH_OTHERS = {"group_generations", "member_assignments", "other_records"}
 
 Batches: TypeAlias = Iterator[tuple[str, pa.RecordBatch]]  # with the name of the table
 
 
 def scan(folder: LogFolder, tables: Collection[str], wanted: Wanted) -> Batches:
-    """The rows of base tables that are wanted. Those of one table are in the order of the log, but for members whose
-    topics had to be looked for."""
+    """The wanted rows of base tables.
+
+    The rows of a table come in the order of the log, except for members that waited for the names of their topics.
+    """
     return _Scan(folder, frozenset(tables), wanted).run()
 
 
@@ -45,7 +47,7 @@ class _Part(NamedTuple):
 
     records: Records
     producer_id: Array
-    state: Array  # place in STATES
+    state: Array  # index into STATES, of each record
 
     def pick(self, which: Array) -> _Part:
         return _Part(self.records.pick(which), self.producer_id[which], self.state[which])
@@ -57,8 +59,8 @@ class _Scan:
         self._tables = tables
         self._wanted = wanted
         self._transactions = Transactions(folder)
-        self._waiting: list[Row] = []  # members whose topics have no names yet
-        self._names: dict[str, str] = {}  # of topics, by id
+        self._waiting: list[Row] = []  # members with topics whose names are not known yet
+        self._names: dict[str, str] = {}  # topic id -> name
 
     def run(self) -> Batches:
         wanted = self._wanted
@@ -142,13 +144,13 @@ class _Scan:
 
 
 def _of_data(block: Block, is_control: Array, wanted: Wanted) -> Records:
-    """The records that are wanted, without those of control batches."""
+    """The wanted records of a block, without those of control batches."""
     records = block.records
     if is_control[block.first : block.stop].any():
         records = records.pick(~is_control[records.batch])
     kept = wanted.records(records.offset, records.time_ms)
     records = records if kept is None or kept.all() else records.pick(kept)
-    return records._replace(time_ms=np.clip(records.time_ms, 0, MAX_MS))  # all that follows relies on a time
+    return records._replace(time_ms=np.clip(records.time_ms, 0, MAX_MS))  # Python can represent no others
 
 
 def _raw_records(part: _Part, log_partition: int) -> Iterator[RawRecord]:

@@ -1,4 +1,4 @@
-"""The tables' types in Arrow, as Spark expects them, and columns made from Python values."""
+"""The Arrow types of the tables, as Spark expects them, and how to make columns from Python values."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _SIMPLE = {
 
 @cache
 def schema(table: str) -> pa.Schema:
-    """Of a table of audit/tables.py."""
+    """The Arrow schema of a table of audit/tables.py."""
     return pa.schema([pa.field(column.name, arrow_type(column.type)) for column in TABLES[table].columns])
 
 
 def arrow_type(ddl: str) -> pa.DataType:
-    """int, array<string>, array<struct<topic:string,partition:int>> and the like."""
+    """The Arrow type for int, array<string>, array<struct<topic:string,partition:int>> and the like."""
     if ddl in _SIMPLE:
         return _SIMPLE[ddl]
     kind, _, inner = ddl.removesuffix(">").partition("<")
@@ -42,7 +42,7 @@ def arrow_type(ddl: str) -> pa.DataType:
 
 
 def micros(ms: int | None) -> int | None:
-    """A time in ms as a timestamp's microseconds; None if it is none, or one that cannot be shown."""
+    """Microseconds for a time in ms; None for no time, and for one that Python cannot represent."""
     return None if ms is None or ms < 0 or ms > MAX_MS else ms * 1000
 
 
@@ -60,7 +60,7 @@ def from_rows(table: str, rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
 
 
 def column(values: Sequence[Any], of: pa.DataType) -> pa.Array:
-    """Lists are converted once per object: what is remembered by its bytes comes as the same object again and again."""
+    """A list object that occurs several times is converted once: decoded values are shared between rows."""
     if not pa.types.is_list(of):
         return pa.array(values, of)
     seen: dict[int, int] = {}

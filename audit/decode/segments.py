@@ -1,4 +1,4 @@
-"""The files of a log folder, read one after the other, although a running broker may rewrite them meanwhile."""
+"""Reads the files of a log folder one after the other. A running broker may replace them meanwhile."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Segment(NamedTuple):
     """A file in memory, and the batches in it."""
 
     base_offset: int
-    covers_from: int  # what lies before this offset in it has been read from another file
+    covers_from: int  # offsets before this one have been read from another file already
     data: bytes
     walk: Walk
 
     def sound(self) -> Array:
-        """Which batches can be trusted to be what was written."""
+        """Which batches are undamaged."""
         found = np.ones(len(self.walk.positions), np.bool_)
         found[list(self.walk.damaged)] = False
         return found
@@ -40,10 +40,10 @@ class Segment(NamedTuple):
 
 
 def load_segments(folder: LogFolder, from_offset: int, until_offset: int | None) -> Iterator[Segment]:
-    """The files that hold offsets in this range.
+    """The files that have offsets in this range.
 
-    When one has vanished, compaction has put another in its place, which may begin further ahead: the folder is listed
-    anew, and what was read already is marked as such.
+    If a file has vanished, compaction has replaced it with another one, which may begin at an earlier offset. Then the
+    folder is listed again, and `covers_from` says which offsets of the new file have been read already.
     """
     reached = from_offset
     failures = 0
@@ -68,7 +68,7 @@ def load_segments(folder: LogFolder, from_offset: int, until_offset: int | None)
 
 
 def _holding(found: list[SegmentFile], start: int, end: int | None) -> list[SegmentFile]:
-    """Segments of which offsets in [start, end) can be."""
+    """Segments that may have offsets in [start, end)."""
     following = [*(segment.base_offset for segment in found[1:]), np.iinfo(np.int64).max]
     return [
         segment
@@ -78,7 +78,7 @@ def _holding(found: list[SegmentFile], start: int, end: int | None) -> list[Segm
 
 
 def _up_to(end_offset: int, found: Walk) -> Walk:
-    """The last sound batch of a log ends at its end, unless its file was compacted since, with what came after."""
+    """Leave out batches behind the end offset: compaction may have merged later ones into this file since."""
     sound = next((number for number in reversed(range(len(found.headers))) if number not in found.damaged), None)
     if sound is None or _end(found.headers[sound]) <= end_offset:
         return found
@@ -95,7 +95,7 @@ def _end(header: Array) -> int:
 
 
 def _walk(data: bytes, *, has_grown: bool) -> Walk:
-    """Of a file that has grown since it was found, only what was there then is walked: it may end within a batch."""
+    """`has_grown`: `data` is cut where the file ended when it was found. A batch that is cut there is no damage."""
     found = walk(data)
     if not has_grown or not found.stretches:
         return found

@@ -1,8 +1,9 @@
 """Splits batches into records, many at once: where each record's key, value and headers are, its offset and its time.
 
-The records of a batch form a chain, as each begins where the one before it ends. Many chains are followed in step, one
-record of each batch at a time; what is left when few remain is followed one by one. Then the fields of all records are
-read together. A batch in which anything is not as it must be is left to protocol/record_batch.py, which says why.
+The records of a batch form a chain: each begins where the one before it ends. numpy follows the chains of many batches
+together, one record of each batch per step. When few batches are left, they are followed one by one. Then the fields of
+all records are read together. A batch that breaks any rule is decoded by protocol/record_batch.py, which says what is
+wrong with it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from kohort.protocol.varint import read_varint
 
 BLOCK_RECORDS: Final = 16_384
 BLOCK_BYTES: Final = 16 << 20
-FEW_CHAINS: Final = 160  # a step of many chains costs as much as following this many records one by one
+FEW_CHAINS: Final = 160  # a step of numpy costs as much as following this many records one by one
 SHORT_RUN: Final = 16
 REMEMBERED_SETS: Final = 50_000
 
@@ -37,16 +38,16 @@ REMEMBERED_SETS: Final = 50_000
 class Records(NamedTuple):
     """Records of some batches of a file; positions are in `buffer`."""
 
-    buffer: Array  # padded
-    sets: list[Headers]  # what record headers there are; the first is none at all
+    buffer: Array  # of the records, padded at its end
+    sets: list[Headers]  # all different sets of record headers; the first is the empty set
     batch: Array  # number of the batch in the walk
     offset: Array
     time_ms: Array
-    key: Array  # position
+    key: Array  # its position in `buffer`
     key_size: Array  # -1: no key
     value: Array
     value_size: Array  # -1: a tombstone
-    headers: Array  # which of the sets
+    headers: Array  # index into `sets`
 
     def pick(self, which: Array) -> Records:
         return Records(self.buffer, self.sets, *(field[which] for field in self[2:]))
@@ -62,16 +63,16 @@ class Records(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A part of a file: its records, and why there are none of some of its batches."""
+    """A part of a file: its records, and for each batch without readable records the reason."""
 
-    first: int  # number of its first batch in the walk
-    stop: int  # and of the one after its last
+    first: int  # number of its first batch
+    stop: int  # number of the batch after its last one
     records: Records
     undecodable: dict[int, str]
 
 
 def blocks(data: bytes, walk: Walk, which: Array) -> Iterator[Block]:
-    """The file in parts that fit a processor's cache; `which` says of which batches records are wanted."""
+    """Split a file in parts that fit into the processor's cache. `which`: the batches whose records are wanted."""
     counts = np.where(which, walk.headers["record_count"], 0).astype(np.int64)
     ends = walk.positions + walk.sizes
     records_before = np.concatenate([[0], np.cumsum(counts)])
@@ -106,14 +107,14 @@ def _block(data: bytes, walk: Walk, first: int, stop: int, which: Array) -> Bloc
 
 
 class _Bodies(NamedTuple):
-    """The records of batches as bytes, inflated."""
+    """The bytes of the records of some batches, decompressed."""
 
     buffer: Array
-    numbers: Array  # of the batches in the walk
+    numbers: Array  # numbers of the batches
     starts: Array
     ends: Array
     counts: Array
-    problems: dict[int, str]  # what could not be inflated
+    problems: dict[int, str]  # number of a batch -> why it could not be decompressed
 
 
 def _bodies(data: bytes, walk: Walk, numbers: Array) -> _Bodies:
@@ -153,10 +154,10 @@ def _bodies(data: bytes, walk: Walk, numbers: Array) -> _Bodies:
 
 
 def _starts(bodies: _Bodies) -> tuple[Array, Array]:
-    """Where each record begins, of the batches that are sound; and which are."""
+    """Where each record of the sound batches begins, and which batches are sound."""
     counts = bodies.counts
     if len(counts) and counts.max() == 1:
-        return bodies.starts, np.ones(len(counts), np.bool_)  # no chain to follow; where they end is checked later
+        return bodies.starts, np.ones(len(counts), np.bool_)  # no chain to follow; ends are checked later
     firsts = np.cumsum(counts) - counts
     found = np.empty(int(counts.sum()), np.int64)
     position = bodies.starts.copy()
@@ -184,7 +185,7 @@ def _starts(bodies: _Bodies) -> tuple[Array, Array]:
 def _follow(
     bodies: _Bodies, place: int, step: int, at: int, found: Array, first: int, position: Array, sound: Array
 ) -> None:
-    """The rest of one chain: runs of records of one size at once, others one by one."""
+    """Follow the rest of one chain: runs of records of the same size at once, others one by one."""
     end, count = int(bodies.ends[place]), int(bodies.counts[place])
     while step < count and at < end:
         size, run = _run(bodies.buffer, at, end, count - step)
@@ -204,7 +205,7 @@ def _follow(
 
 
 def _run(buffer: Array, at: int, end: int, limit: int) -> tuple[int, int]:
-    """The size of a record, with its length, and how many of that size follow each other; at least none."""
+    """The size of the record at `at`, with its length field, and how many records of that size follow each other."""
     length, after = _varint_or_nothing(buffer[at : at + 5].tobytes(), 0)
     size = after + length
     if length < MIN_RECORD_BYTES - 1 or at + size > end:
@@ -216,7 +217,7 @@ def _run(buffer: Array, at: int, end: int, limit: int) -> tuple[int, int]:
 
 
 def _one_by_one(data: bytes, position: int, limit: int) -> tuple[list[int], int]:
-    """Where records begin, and where the next would; `data` begins at `position`. None if the first is not one."""
+    """Where records begin, and the position behind the last one. `data` begins at `position`."""
     starts: list[int] = []
     at = 0
     while at < len(data) and len(starts) < limit:
@@ -242,11 +243,11 @@ def _varint_or_nothing(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _fields(bodies: _Bodies, starts: Array, place: Array, walk: Walk) -> tuple[Records, Array]:
-    """The records, and which of them are as they must be. `place`: which of the bodies each is in."""
+    """The records, and which of them follow the rules. `place`: the index of each record's batch in `bodies`."""
     buffer = bodies.buffer
     size, after = varints(buffer, starts)
     end = after + size
-    time_delta, at = varints(buffer, after + 1)  # one byte of attributes, unused
+    time_delta, at = varints(buffer, after + 1)  # skips a byte of attributes, which Kafka does not use
     offset_delta, at = varints(buffer, at)
     key_size, key = varints(buffer, at)
     value_size, value = varints(buffer, key + np.maximum(key_size, 0))
@@ -267,7 +268,7 @@ def _fields(bodies: _Bodies, starts: Array, place: Array, walk: Walk) -> tuple[R
 
 
 def _header_sets(buffer: Array, starts: Array, ends: Array) -> tuple[Array, list[Headers]]:
-    """Which headers each record has. They are none or the same few, mostly, so that few have to be read."""
+    """The set of headers of each record, as an index. Most records share a few sets, so that only few are decoded."""
     sizes = ends - starts
     which = np.where((buffer[starts] == 0) & (sizes == 1), 0, -1)
     sets: list[Headers] = [()]
@@ -281,7 +282,7 @@ def _header_sets(buffer: Array, starts: Array, ends: Array) -> tuple[Array, list
 
 
 def _read_set(buffer: Array, start: int, end: int, sets: list[Headers]) -> int:
-    """Adds the headers to the sets and gives their place there; -1 if they cannot be read."""
+    """Add the headers to `sets` and return their index there; -1 if they cannot be decoded."""
     try:
         sets.append(_read_headers(buffer[start:end].tobytes()))
     except (MalformedMessage, IndexError):
@@ -319,7 +320,7 @@ def _read_bytes(data: bytes, at: int) -> tuple[bytes | None, int]:
 
 
 def _read_slowly(data: bytes, walk: Walk, number: int) -> Records:
-    """The records of a batch by protocol/record_batch.py; MalformedMessage says what is wrong with it."""
+    """Decode the records of a batch with protocol/record_batch.py. MalformedMessage says what is wrong with it."""
     parts: list[bytes] = []
     sets: list[Headers] = [()]
     rows = []
@@ -340,7 +341,7 @@ def _read_slowly(data: bytes, walk: Walk, number: int) -> Records:
 
 
 def _together(parts: list[Records]) -> Records:
-    """One after the other, in the order of the log."""
+    """Put the records together, in the order of the log."""
     if len(parts) == 1:
         return parts[0]
     moved = []

@@ -1,12 +1,12 @@
 """Checks the CRC-32C of many batches at once.
 
-A call per batch costs more than the sum itself if batches are small. But sums can be put together: the sum of A and
-then B is the sum of A, taken |B| bytes further, xor the sum of B. So the sum of a long span of batches, computed in one
-call, must be what the sums in their headers add up to. Only in a span where it is not, batches are looked at one by
-one. The 21 bytes of each header that no sum covers are zeroed first, in a copy.
+If batches are small, one call per batch costs more than the computation itself. But CRCs can be combined: the CRC of A
+followed by B is the CRC of A advanced by len(B) bytes, xor the CRC of B. So the CRC of a long span of batches, computed
+in one call, must be equal to the combination of the CRCs in their headers. Only if it is not, the batches of that span
+are checked one by one. The 21 bytes of each header that its CRC does not cover are set to zero first, in a copy.
 
-To take a sum n bytes further is linear in its 32 bits. For n below 65,536 = 256 * 256 that is two steps, each of which
-looks up four bytes in a table.
+Advancing a CRC by n bytes is a linear function of its 32 bits. For n below 65,536 = 256 * 256 it takes two steps, each
+of which looks up four bytes in a table.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from kohort.audit.decode.vector import Array
 from kohort.protocol.record_batch import CRC_START
 
 SPAN_BYTES: Final = 1 << 16
-SMALL_BATCH_BYTES: Final = 2048  # on average; larger ones are not worth the trouble
+SMALL_BATCH_BYTES: Final = 2048  # average size up to which combining is quicker
 ZEROS: Final = np.zeros((), np.dtype((np.void, CRC_START)))
-POLYNOMIAL: Final = 0x82F63B78  # Castagnoli's, bits reversed
+POLYNOMIAL: Final = 0x82F63B78  # of CRC-32C (Castagnoli), with its bits reversed
 
 
 def sums_of(data: bytes, positions: Array, sizes: Array, claimed: Array) -> Array:
-    """The CRC-32C of each batch; or what it claims to have, where it has been shown to be right."""
+    """The CRC-32C of each batch. If the span has shown that the claimed one is right, that one is returned."""
     found = claimed.astype(np.uint32)
     if not len(positions):
         return found
@@ -42,7 +42,7 @@ def sums_of(data: bytes, positions: Array, sizes: Array, claimed: Array) -> Arra
 
 
 def _in_wrong_spans(data: bytes, positions: Array, sizes: Array, claimed: Array) -> Array:
-    """Which batches are in a span whose sum is not what they add up to. Batches follow each other without gaps."""
+    """Which batches are in a span whose CRC is wrong. The batches must follow each other without gaps."""
     begin, end = int(positions[0]), int(positions[-1] + sizes[-1])
     if sizes.max() >= SPAN_BYTES // 2:
         return np.ones(len(positions), np.bool_)
@@ -51,7 +51,7 @@ def _in_wrong_spans(data: bytes, positions: Array, sizes: Array, claimed: Array)
     firsts = firsts[firsts < len(positions)]
     span_ends = np.append(positions[firsts[1:]], end)
     copy = np.frombuffer(data, np.uint8, end - begin, begin).copy()
-    uncovered = np.ndarray((len(copy) - CRC_START + 1,), ZEROS.dtype, copy, 0, (1,))  # at each byte
+    uncovered = np.ndarray((len(copy) - CRC_START + 1,), ZEROS.dtype, copy, 0, (1,))  # a view that begins at each byte
     uncovered[positions - begin] = ZEROS
     after = np.repeat(span_ends, np.diff(np.append(firsts, len(positions)))) - ends
     parts = further(claimed, after) ^ _zeroed_headers()[after + sizes - CRC_START]
@@ -63,7 +63,7 @@ def _in_wrong_spans(data: bytes, positions: Array, sizes: Array, claimed: Array)
 
 
 def further(sums: Array, count: Array) -> Array:
-    """Each sum, taken `count` (below 65,536) bytes further."""
+    """Each CRC, advanced by `count` bytes (below 65,536)."""
     near, far = _tables()
     for table, steps in ((near, count & 0xFF), (far, count >> 8)):
         base = steps << 10
@@ -78,7 +78,7 @@ def further(sums: Array, count: Array) -> Array:
 
 @cache
 def _tables() -> tuple[Array, Array]:
-    """For 0 to 255 steps of one byte, and of 256 bytes: what becomes of each value of each of the four bytes."""
+    """Tables to advance a CRC by 0 to 255 bytes, and by 0 to 255 times 256 bytes: by place and value of a byte."""
     bytes_: Array = np.arange(256, dtype=np.uint32)
     one: Array = bytes_.copy()
     for _ in range(8):
@@ -86,7 +86,7 @@ def _tables() -> tuple[Array, Array]:
     near = [np.concatenate([bytes_, bytes_ << 8, bytes_ << 16, bytes_ << 24])]
     for _ in range(256):
         near.append(near[-1] >> 8 ^ one[near[-1] & 0xFF])
-    step = near.pop()  # 256 bytes further
+    step = near.pop()  # advanced by 256 bytes
     far = [near[0]]
     for _ in range(255):
         last = far[-1]
@@ -101,5 +101,5 @@ def _tables() -> tuple[Array, Array]:
 
 @cache
 def _zeroed_headers() -> Array:
-    """The sum of 21 zeros, taken 0 to 65,535 bytes further."""
+    """The CRC of 21 zeros, advanced by 0 to 65,535 bytes."""
     return further(np.full(SPAN_BYTES, crc32c(bytes(CRC_START)), np.uint32), np.arange(SPAN_BYTES))

@@ -1,7 +1,7 @@
-"""Names of topics for their ids: consumer and share groups are assigned topics by id.
+"""Finds the names of topics by their ids. Assignments of consumer and share groups have only topic ids.
 
-Who knows them: commits of version 4 (name in the key, id in the value), partition metadata of consumer and share
-groups, and, where the log folder lies in a broker's data folder, the partition.metadata of the topics there.
+Names come from commits of version 4 (name in the key, id in the value), from the partition metadata of consumer and
+share groups, and, if the log folder is in a broker's data folder, from the partition.metadata files of its topics.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from kohort.storage.layout import (
 METADATA_TYPES = (CONSUMER_GROUP_PARTITION_METADATA, SHARE_GROUP_STATE_PARTITION_METADATA)
 
 _known: dict[str, dict[str, str]] = {}  # folder -> id -> name
-_searched: dict[tuple[str, str], int] = {}  # (folder, id) -> the log offset up to which it was not to be found
+_searched: dict[tuple[str, str], int] = {}  # (folder, id) -> log offset up to which the id was searched for in vain
 
 
 def names_of(folder: LogFolder, ids: set[str], told: dict[str, str]) -> dict[str, str]:
-    """As many names as can be found. `told`: what the reader has come across itself.
+    """Topic id -> name, for the ids whose names can be found. `told`: names that the caller has read already.
 
-    Remembers what it has found, and how far it has looked: a stream asks again and again.
+    Names, and how far the log was searched, are remembered, because a stream asks for the same ids many times.
     """
     known = _known.setdefault(folder.path, {})
     known.update(told)
@@ -65,7 +65,7 @@ def _in_log(folder: LogFolder, start: int) -> Iterator[dict[str, str]]:
 
 
 def topics_in(records: Records) -> dict[str, str]:
-    """Ids and names that are together in some record."""
+    """Topic id -> name, from records that have both."""
     types = np.where(records.key_size >= 2, int16_at(records.buffer, records.key), -1)
     found, _ = commits.decode(records.pick(types == OFFSET_COMMIT))
     rows = Rows()

@@ -1,7 +1,7 @@
 """What became of transactional batches: committed, aborted, or open as long as no marker has been written.
 
-A marker, in a control batch, speaks for everything that its producer has pending in the partition. It may stand in a
-later file than what it speaks for; then later files are looked at for markers only.
+A marker, in a control batch, ends the transaction of its producer in this partition: it decides about all batches of
+that producer since the last marker. The marker may be in a later file; then later files are searched for markers only.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class Markers(NamedTuple):
 
 
 class Transactions:
-    """Knows the markers of the files that it had to look at."""
+    """Finds how transactions ended, and remembers the markers of the files that it has read."""
 
     def __init__(self, folder: LogFolder) -> None:
         self._folder = folder
         self._markers: dict[int, Markers] = {}
 
     def states(self, segment: Segment) -> Array:
-        """The place in STATES of each batch of a file."""
+        """For each batch of a file: its state, as an index into STATES."""
         found = np.full(len(segment.walk.positions), NONE, np.int8)
         if not segment.is_transactional().any():
             return found
@@ -83,7 +83,7 @@ def markers_in(segment: Segment) -> Markers:
 
 
 def kinds_of(records: Records) -> tuple[Array, Array]:
-    """The place in MARKERS of each record of a control batch, and the transaction coordinator's epoch."""
+    """For each record of control batches: its kind, an index into MARKERS, and the transaction coordinator's epoch."""
     buffer = records.buffer
     readable = (records.key_size >= 4) & (int16_at(buffer, records.key) >= 0)
     readable &= (records.value_size >= 6) & (int16_at(buffer, records.value) >= 0)
@@ -94,7 +94,7 @@ def kinds_of(records: Records) -> tuple[Array, Array]:
 
 
 def _next_marker(batch: Array, producer: Array, markers: Markers) -> Array:
-    """The state that the first marker of the same producer behind each batch gives it; OPEN without one."""
+    """The state of each batch by the next marker of its producer; OPEN if there is none."""
     if not len(markers.batch):
         return np.full(len(batch), OPEN, np.int8)
     _, rank = np.unique(np.concatenate([markers.producer, producer]), return_inverse=True)

@@ -1,7 +1,8 @@
-"""Reads many places of a buffer at once: integers, varints, and which stretches of bytes are the same.
+"""Reads integers and varints at many positions of a buffer at once, and finds equal stretches of bytes.
 
-Positions may point anywhere, since they come from the log: single bytes are read with clipping, and windows must be
-given positions that `inside` has checked. Whoever reads checks afterwards that what was read lies where it must.
+Positions come from the log, so they may be wrong and point anywhere. Functions that read single bytes clip positions to
+the buffer; for windows the caller must check positions with `inside` first. After reading, the caller must check that
+the fields lie inside their record.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ import pyarrow as pa
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
-PAD_BYTES: Final = 512  # zeros behind a buffer, so that windows at its end stay inside
+PAD_BYTES: Final = 512  # zeros behind a buffer, so that windows at its end stay in the buffer
 MAX_DISTINCT_BYTES: Final = 256  # longer stretches are not compared
-CHUNK_ROWS: Final = 4096  # so that what is worked out in between stays in the processor's cache
+CHUNK_ROWS: Final = 4096  # so that intermediate arrays stay in the processor's cache
 
 _RANDOM = np.random.default_rng(20_040)
 _FACTORS: Final = _RANDOM.integers(0, 2**63, MAX_DISTINCT_BYTES // 8, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
@@ -44,7 +45,7 @@ def integers_at(buffer: Array, positions: Array, kind: str) -> Array:
 
 
 def int16_at(buffer: Array, positions: Array) -> Array:
-    """As integers_at, for positions anywhere."""
+    """Like integers_at, but positions may be outside of the buffer."""
     high = np.take(buffer, positions, mode="clip").astype(np.int16)
     low: Array = np.take(buffer, positions + 1, mode="clip")
     return (high << 8) | low
@@ -57,7 +58,7 @@ def varints(buffer: Array, positions: Array) -> tuple[Array, Array]:
 
 
 def uvarints(buffer: Array, positions: Array) -> tuple[Array, Array]:
-    """Unsigned varints. Nearly all have one or two bytes, so longer ones are looked at on their own."""
+    """Unsigned varints. Nearly all have one or two bytes; longer ones are read in a second step."""
     first = np.take(buffer, positions, mode="clip")
     value = first.astype(np.int64)
     after: Array = positions + 1
@@ -85,7 +86,7 @@ def _long_uvarints(buffer: Array, positions: Array) -> tuple[Array, Array]:
         if not len(going):
             break
     else:
-        after[going] = np.iinfo(np.int64).max // 2  # too long: nothing can end there
+        after[going] = np.iinfo(np.int64).max // 2  # too many bytes: this position fails every later check
     return value.view(np.int64), after
 
 
@@ -104,7 +105,8 @@ def distinct(buffer: Array, starts: Array, sizes: Array) -> tuple[Array, Array]:
     same = (sizes == sizes[firsts][codes]).all()
     if same and all((some == pick_rows(each, codes[part])).all() for some, part in zip(rows, parts, strict=True)):
         return codes, firsts
-    every = np.concatenate([np.concatenate(rows), sizes[:, None].astype(np.uint64)], axis=1)  # two hashes fell together
+    # Two different stretches have the same hash: compare all bytes.
+    every = np.concatenate([np.concatenate(rows), sizes[:, None].astype(np.uint64)], axis=1)
     _, first_rows, inverse = np.unique(every, axis=0, return_index=True, return_inverse=True)
     return inverse.reshape(-1).astype(np.int32), first_rows
 

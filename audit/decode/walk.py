@@ -1,7 +1,8 @@
 """Finds the batches in the bytes of a segment file, sound or not: where each begins, and what is wrong with it.
 
-A batch says how long it is, so a file is a chain. Where the chain breaks (a damaged length, a hole, a torn end) the
-next sound batch is looked for, byte by byte, and the chain goes on from there: damage costs what it hit and no more.
+A batch says how long it is, so the batches of a file form a chain. Where the chain breaks (a damaged length, a hole, a
+torn end), the next undamaged batch is searched for byte by byte, and the chain goes on from there. So damage loses only
+the batches that it hit.
 """
 
 from __future__ import annotations
@@ -33,24 +34,24 @@ from kohort.storage.offset_index import ENTRY_BYTES
 
 HEADER: Final = np.dtype(
     [(name, f">{code}") for name, code in zip(BatchHeader._fields, HEADER_FORMAT, strict=True)]
-)  # struct's letters mean the same to numpy
+)  # numpy reads the format letters of struct
 assert HEADER.itemsize == BATCH_HEADER_BYTES
-WHOLE_HEADER: Final = np.dtype((np.void, BATCH_HEADER_BYTES))  # numpy copies headers of fields field by field
+WHOLE_HEADER: Final = np.dtype((np.void, BATCH_HEADER_BYTES))  # copied as a whole; numpy copies HEADER field by field
 
 CRC, TORN, GARBAGE, UNDECODABLE = "crc", "torn", "garbage", "undecodable"
 
 WINDOW_BYTES: Final = 1 << 21
-LAST_BATCHES: Final = 100  # that tell the time at the end of a log
+LAST_BATCHES: Final = 100  # batches that are looked at to find the last time in a log
 
 
 class Stretch(NamedTuple):
-    """Bytes of a file that are no batch."""
+    """A stretch of bytes in a file that is no batch."""
 
     position: int
     size_bytes: int
-    problem: str  # torn or garbage
+    problem: str  # TORN or GARBAGE
     detail: str
-    before: int  # how many batches of the walk lie before it
+    before: int  # number of batches before the stretch
 
 
 class Walk(NamedTuple):
@@ -59,12 +60,12 @@ class Walk(NamedTuple):
     positions: Array
     sizes: Array
     headers: Array  # of HEADER
-    damaged: dict[int, str]  # number of a batch -> why its bytes cannot be trusted
+    damaged: dict[int, str]  # number of a batch -> what is wrong with it
     stretches: list[Stretch]
 
 
 def walk(data: bytes) -> Walk:
-    """Every batch in `data`, its CRC checked, and every stretch that is none."""
+    """Find every batch in `data`, check its CRC, and find every stretch that is no batch."""
     parts: list[_Part] = []
     damaged: dict[int, str] = {}
     stretches: list[Stretch] = []
@@ -95,16 +96,16 @@ class _Part(NamedTuple):
     positions: Array
     sizes: Array
     headers: Array  # of WHOLE_HEADER
-    wrong: dict[int, str]  # those with a wrong CRC
-    stop: int  # where it ends
-    broken: bool  # no batch begins there
+    wrong: dict[int, str]  # number of a batch with a wrong CRC -> what is wrong
+    stop: int  # position behind the last batch
+    broken: bool  # no batch begins at `stop`, although the file goes on
 
     def trimmed(self) -> _Part:
         return self._replace(wrong={number: why for number, why in self.wrong.items() if number < len(self.positions)})
 
 
 def _part(data: bytes, position: int, end: int) -> _Part | None:
-    """Batches that begin before `end`; None if more has to be seen to know them.
+    """The batches that begin before `end`; None: a larger part of the file is needed to tell.
 
     A file is walked in parts that stay in the processor's cache, since a part is looked at several times.
     """
@@ -116,7 +117,7 @@ def _part(data: bytes, position: int, end: int) -> _Part | None:
     while sound and sound - 1 in wrong:
         sound -= 1
     if sound < len(found) and not broken and stop < len(data):
-        # The length of the last batch may be wrong too. The next part begins with it, and shows whether it is.
+        # The length of the last batch may be wrong, too. The next part begins with that batch and shows whether it is.
         if not sound:
             return None
         return _Part(found[:sound], sizes[:sound], headers[:sound], wrong, int(found[sound]), False).trimmed()
@@ -129,7 +130,7 @@ def _part(data: bytes, position: int, end: int) -> _Part | None:
 
 
 def pick_headers(headers: Array, which: Array) -> Array:
-    """headers[which], but quickly."""
+    """The same as headers[which], but faster."""
     found: Array = headers.view(WHOLE_HEADER)[which]
     return found.view(HEADER)
 
@@ -141,7 +142,7 @@ def headers_at(data: bytes, positions: Array) -> Array:
 
 
 def _chain(data: bytes, position: int, end: int) -> tuple[Array, bool]:
-    """Where batches begin, as in chain.py; and no batch is one whose header is nonsense."""
+    """Where batches begin (see chain.py). The chain also ends at a header with impossible values."""
     found, broken = chain(data, position, end)
     headers = headers_at(data, found[:-1])
     nonsense = (headers["base_offset"] < 0) | (headers["last_offset_delta"] < 0) | (headers["record_count"] < 0)
@@ -151,14 +152,14 @@ def _chain(data: bytes, position: int, end: int) -> tuple[Array, bool]:
 
 
 def _wrong_sums(data: bytes, positions: Array, sizes: Array, headers: Array) -> dict[int, str]:
-    """Batches whose CRC-32C is not the one in their header."""
+    """Number of each batch whose CRC-32C differs from the one in its header -> what is wrong."""
     sums = sums_of(data, positions, sizes, headers["crc"])
     wrong = np.flatnonzero(sums != headers["crc"]).tolist()
     return {number: f"CRC {headers['crc'][number]:08x}, its bytes give {sums[number]:08x}" for number in wrong}
 
 
 def _lying_length(data: bytes, positions: Array, sound: int, stop: int) -> tuple[int, int] | None:
-    """The first batch behind the sound ones whose length must be wrong, since a sound one begins in it; and where."""
+    """The first batch whose length is wrong, since an undamaged batch begins inside of it; and where that begins."""
     for number in range(sound, len(positions)):
         resumed = _next_sound(data, int(positions[number]) + 1, stop)
         if resumed is not None and (number + 1 == len(positions) or resumed < positions[number + 1]):
@@ -167,7 +168,7 @@ def _lying_length(data: bytes, positions: Array, sound: int, stop: int) -> tuple
 
 
 def _stretch(data: bytes, position: int, before: int) -> Stretch:
-    """What stands where the chain broke."""
+    """The stretch of bytes that begins where the chain broke."""
     resumed = _next_sound(data, position + 1, len(data))
     size = (len(data) if resumed is None else resumed) - position
     try:
@@ -189,7 +190,7 @@ def _stretch(data: bytes, position: int, before: int) -> Stretch:
 
 
 def _next_sound(data: bytes, position: int, end: int) -> int | None:
-    """Where the next batch with a right CRC begins, before `end`."""
+    """The position, before `end`, where the next batch with a correct CRC begins."""
     for candidate in _magic_bytes(data, position, end):
         try:
             verify_crc(data, candidate, parse_header(data, candidate))
@@ -200,7 +201,7 @@ def _next_sound(data: bytes, position: int, end: int) -> int | None:
 
 
 def _magic_bytes(data: bytes, position: int, end: int) -> Iterator[int]:
-    """Positions before `end` where a batch could begin: its magic byte is right, its length possible."""
+    """Positions before `end` where a batch may begin: the magic byte is right and the length possible."""
     found = data.find(MAGIC, position + MAGIC_AT)
     while 0 <= found < end + MAGIC_AT:
         start = found - MAGIC_AT
@@ -216,7 +217,7 @@ def _magic_bytes(data: bytes, position: int, end: int) -> Iterator[int]:
 
 
 def first_offset_in(path: str) -> int | None:
-    """Of the first batch of a file; None if there is none."""
+    """The offset of the first batch of a file; None if there is no batch."""
     try:
         return parse_header(files.read(path, 0, BATCH_HEADER_BYTES)).base_offset
     except CorruptBatch:
@@ -224,14 +225,14 @@ def first_offset_in(path: str) -> int | None:
 
 
 class End(NamedTuple):
-    """Of a log file."""
+    """Where a log file ends."""
 
-    offset: int  # after the last batch
-    time_ms: int  # greatest among the last batches
+    offset: int  # one more than the last offset of the last batch
+    time_ms: int  # the greatest time in the last batches
 
 
 def end_of(path: str, size_bytes: int, index: str | None) -> End | None:
-    """None if there is no batch. The offset index saves reading all of the file."""
+    """None if there is no batch. With the offset index only the last part of the file has to be read."""
     position = _last_indexed(index) if index else 0
     end = _end_from(path, position, size_bytes) if 0 < position < size_bytes else None
     return _end_from(path, 0, size_bytes) if end is None else end
@@ -240,7 +241,7 @@ def end_of(path: str, size_bytes: int, index: str | None) -> End | None:
 def _end_from(path: str, position: int, size_bytes: int) -> End | None:
     found = walk(files.read(path, position, size_bytes - position))
     if position and (not len(found.positions) or found.positions[0] != 0 or 0 in found.damaged):
-        return None  # the index does not fit its file
+        return None  # the index belongs to another state of the file
     sound = [number for number in range(len(found.positions)) if number not in found.damaged]
     if not sound:
         return None
@@ -250,7 +251,7 @@ def _end_from(path: str, position: int, size_bytes: int) -> End | None:
 
 
 def _last_indexed(index: str) -> int:
-    """Position of the last batch that an offset index knows; it may end in zeros that a broker has reserved."""
+    """Position of the last batch in an offset index. The index of a running broker has zeros at its end."""
     try:
         raw = files.read(index)
     except OSError:

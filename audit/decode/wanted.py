@@ -1,4 +1,4 @@
-"""Which rows somebody wants."""
+"""Which records a caller wants: of a group, of a time, of a range of log offsets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kohort.protocol.record_batch import DELETE_HORIZON
 
 
 class Wanted(NamedTuple):
-    """Of one group, with record times in [since, until), with log offsets in [from, until). None: no such bound."""
+    """Records of one group, with record times in [since, until) and log offsets in [from, until). None: no limit."""
 
     group: str | None = None
     since_ms: int | None = None
@@ -20,7 +20,7 @@ class Wanted(NamedTuple):
     until_offset: int | None = None
 
     def records(self, offset: Array, time_ms: Array) -> Array | None:
-        """Which records; None: all of them."""
+        """Which of these records are wanted by offset and time; None: all of them."""
         bounds = [
             (self.from_offset, np.greater_equal, offset),
             (self.until_offset, np.less, offset),
@@ -35,7 +35,7 @@ class Wanted(NamedTuple):
         return found
 
     def batches(self, headers: Array) -> Array:
-        """Which batches can have records that are wanted."""
+        """Which batches may have wanted records."""
         base = headers["base_offset"].astype(np.int64)
         found = np.ones(len(headers), np.bool_)
         if self.from_offset is not None:
@@ -44,7 +44,7 @@ class Wanted(NamedTuple):
             found &= base < self.until_offset
         if self.since_ms is not None:
             found &= headers["max_timestamp"] >= self.since_ms
-        if self.until_ms is not None:  # a delete horizon stands where the first record's time would
+        if self.until_ms is not None:  # compacted batches have a delete horizon in place of the first record's time
             found &= (headers["base_timestamp"] < self.until_ms) | (headers["attributes"] & DELETE_HORIZON != 0)
         return found
 
@@ -54,7 +54,7 @@ class Wanted(NamedTuple):
         )
 
     def starting_at(self, offset: int) -> Wanted:
-        """The same, without what lies before an offset."""
+        """The same, but nothing before this offset."""
         return self._replace(from_offset=offset if self.from_offset is None else max(offset, self.from_offset))
 
 

@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import sys
-import zipfile
+import sysconfig
+import venv
 from pathlib import Path
 
 import pytest
@@ -15,21 +16,28 @@ from tests.audit.logs import Logs
 from tests.audit.standalone import cluster
 
 ROOT = Path(__file__).parent.parent.parent
-PACKAGES = ("audit", "coordinator", "protocol", "storage")
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 PATIENCE_S = 300
 
 
 def packed(folder: Path) -> Path:
-    """The packages of the audit, as one file for --py-files."""
-    file = folder / "kohort.zip"
-    with zipfile.ZipFile(file, "w") as archive:
-        archive.write(ROOT / "src" / "kohort" / "__init__.py", "kohort/__init__.py")
-        for package in PACKAGES:
-            for path in sorted((ROOT / package).rglob("*")):
-                if path.is_file() and "__pycache__" not in path.parts:
-                    archive.write(path, "kohort" / path.relative_to(ROOT))
-    return file
+    """A wheel of Kohort, renamed, as docs/audit.md says."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder / "dist")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=os.environ | {"KOHORT_PURE": "1"})
+    assert done.returncode == 0, done.stderr
+    (wheel,) = (folder / "dist").iterdir()
+    return wheel.rename(folder / "kohort.zip")
+
+
+def python_without_kohort(folder: Path) -> str:
+    """A Python that has the packages of this one, except for Kohort, which is installed here as an editable package."""
+    venv.create(folder, symlinks=True)
+    paths = sysconfig.get_paths(vars={"base": str(folder), "platbase": str(folder)})
+    Path(paths["purelib"], "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    python = str(folder / "bin" / "python")
+    found = subprocess.run([python, "-c", "import pyspark, kohort"], capture_output=True, text=True, cwd=folder)
+    assert "No module named 'kohort'" in found.stderr
+    return python
 
 
 def rewound_log(folder: Path) -> Path:
@@ -43,7 +51,7 @@ def rewound_log(folder: Path) -> Path:
     return logs.close()
 
 
-def test_an_audit_on_a_cluster_of_two_workers_finds_what_is_there(tmp_path: Path) -> None:
+def test_an_audit_on_a_cluster_of_two_workers_that_get_kohort_with_the_job_finds_what_is_there(tmp_path: Path) -> None:
     pyspark = pytest.importorskip("pyspark")
     data = rewound_log(tmp_path / "data")
     submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
@@ -58,7 +66,7 @@ def test_an_audit_on_a_cluster_of_two_workers_finds_what_is_there(tmp_path: Path
                 "--report", str(tmp_path / "report.html"), "--json",
             ],
             capture_output=True, text=True, timeout=PATIENCE_S, cwd=tmp_path,
-            env=os.environ | environment | {"PYSPARK_PYTHON": sys.executable},
+            env=os.environ | environment | {"PYSPARK_PYTHON": python_without_kohort(tmp_path / "python")},
         )  # fmt: skip
         assert done.returncode == 1, done.stderr[-4000:]
         executors = [folder.name for folder in (tmp_path / "cluster").glob("worker-*/app-*/*") if folder.is_dir()]
