@@ -126,6 +126,8 @@ def parse_value(known: Setting, text: str) -> bool | int | float | list[str]:
     if known.type in (STRING, LIST):
         return _parse_words(known, text)
     try:
+        if "_" in text:  # 1_000 is a number in Python, but not in Java
+            raise ValueError
         number = float(text) if known.type == DOUBLE else int(text)
     except ValueError:
         raise _invalid(known, text, f"Not a number of type {_TYPE_NAMES[known.type]}") from None

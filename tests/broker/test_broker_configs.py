@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kohort.broker.client import Client, ClientError
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -18,6 +19,7 @@ from kohort.protocol.messages.incremental_alter_configs import (
 from kohort.protocol.record_batch import build_batch
 from tests.broker.broker_box import BrokerBox
 from tests.broker.test_housekeeping import DAY_MS, Household, write_keys
+from tests.clients.kohort import KohortProcess
 
 BROKER = 4
 SET, REMOVE = 0, 1
@@ -121,6 +123,24 @@ def test_the_log_says_which_settings_changed_and_which_are_ignored(
         ("WARNING", "setting num.io.threads of the broker is kept, but has no effect in Kohort"),
         ("INFO", "setting log.retention.ms of the broker is now what the broker started with"),
     ]
+    box.close()
+
+
+def test_the_number_of_connections_is_limited_from_now_on(tmp_path: Path) -> None:
+    change = AlterConfigsResource(BROKER, THIS, [AlterableConfig("max.connections", SET, "1")])
+    asked = DescribeConfigsRequest([DescribeConfigsResource(BROKER, THIS, ["max.connections"])])
+    with KohortProcess(tmp_path) as broker, Client(broker.address) as first:
+        with Client(broker.address) as second:
+            assert second.send(ApiKey.DESCRIBE_CONFIGS, asked, 4).results[0].error_code == 0
+        answer = first.send(ApiKey.INCREMENTAL_ALTER_CONFIGS, IncrementalAlterConfigsRequest([change]), 1)
+        assert answer.responses[0].error_code == 0
+        with Client(broker.address) as third, pytest.raises(ClientError):
+            third.send(ApiKey.DESCRIBE_CONFIGS, asked, 4)
+
+
+def test_a_number_with_underscores_is_no_number_for_java_and_none_here(tmp_path: Path) -> None:
+    box = BrokerBox(tmp_path / "data")
+    assert alter(box, THIS, log_retention_ms="1_000") == ErrorCode.INVALID_REQUEST
     box.close()
 
 
