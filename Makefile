@@ -47,7 +47,7 @@ audit: .venv/.audit  ## break some groups on a broker of its own, audit the log,
 
 WORKERS ?= 2
 # A worker ends only if a test hung and nothing else could end it. A new worker would run, and hang in, that test again.
-SIDE_BY_SIDE = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --max-worker-restart 0
+SIDE_BY_SIDE = -n $(WORKERS) --dist loadscope --no-loadscope-reorder --max-worker-restart 0
 
 test: install  ## run the tests, two at a time (WORKERS=1: one at a time)
 	$(BIN)/python -m pytest $(if $(filter-out 0 1,$(WORKERS)),$(SIDE_BY_SIDE))

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 SPARK = ("tests/audit/checks/", "tests/audit/report/", "tests/audit/test_", "tests/browser/")
 WITHOUT_SPARK = ("tests/audit/test_time_machine.py",)
@@ -31,28 +32,33 @@ LONGEST_FIRST = (
 )
 
 
-def group_of(path: str, name: str) -> str:
-    """The group of a test; `path` is its file, from the repository on."""
+def group_of(nodeid: str) -> str:
+    """The group of a test; its node id is tests/folder/test_file.py::test_name."""
+    path = nodeid.partition("::")[0]
     if path.startswith(EACH_TEST_ALONE):
-        return name
+        return nodeid
     if path.startswith(SPARK) and not path.startswith(WITHOUT_SPARK):
         return "spark"
     return path
 
 
-def rank_of(path: str, group: str) -> int:
-    ranks = enumerate(LONGEST_FIRST)
-    return next((rank for rank, start in ranks if group == start or path.startswith(start)), len(LONGEST_FIRST))
+def rank_of(nodeid: str) -> int:
+    group = group_of(nodeid)
+    return next((rank for rank, start in enumerate(LONGEST_FIRST) if group.startswith(start)), len(LONGEST_FIRST))
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks at the marks
+class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]
+    """Gives the workers whole groups. (`--dist loadgroup` of pytest-xdist 3.8 has no effect with pytest 9.2.)"""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> GroupScheduling:
+    return GroupScheduling(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if "PYTEST_XDIST_WORKER" not in os.environ:
-        return
-    ranks = {}
-    for item in items:
-        path = item.nodeid.partition("::")[0]
-        group = group_of(path, item.name)
-        ranks[item] = rank_of(path, group)
-        item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=ranks.__getitem__)
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items.sort(key=lambda item: rank_of(item.nodeid))
