@@ -1,4 +1,4 @@
-"""One request in progress: who asked, in which version, and the way back."""
+"""One request in progress: whose it is, which API and version, and how it is answered."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Call:
     __slots__ = ("_connection", "client_id", "correlation_id", "now", "route", "started", "version")
 
     def __init__(self, connection: Connection, route: Route, client_id: str) -> None:
-        """The connection fills in the rest; it uses the call again for a request that recurs."""
+        """The connection sets the attributes without a value. It uses the call again for a request that recurs."""
         self._connection = connection
         self.route = route
         self.version = route.version
@@ -42,7 +42,7 @@ class Call:
 
     @property
     def client_host(self) -> str:
-        """As Kafka shows it: /127.0.0.1."""
+        """The client's address as Kafka shows it: /127.0.0.1."""
         return "/" + self._connection.peer[0]
 
     @property
@@ -51,7 +51,7 @@ class Call:
 
     @property
     def is_gone(self) -> bool:
-        """The client has hung up: nobody waits for the answer."""
+        """The connection is closed: nobody waits for the answer."""
         return self._connection.is_closed
 
     def reply(self, response: Message | bytes) -> None:
@@ -59,5 +59,5 @@ class Call:
         self._connection.answer_parked(self, response)
 
     def hang_up(self, reason: str) -> None:
-        """Close the client's connection: the only way to tell a producer with acks=0 that something is wrong."""
+        """Close the client's connection. Nothing else tells a producer with acks=0 that something is wrong."""
         self._connection.close(reason)

@@ -1,8 +1,8 @@
-"""What time it is, for everything that has a deadline: wall time that does not jump.
+"""The time for everything that has a deadline: wall time that does not jump.
 
-A machine's clock is set now and then: by hand, by NTP after a start, when a suspended machine wakes up. Nobody's
-session is over because of that, and no rebalance waits an hour longer. So time passes as the steady clock says, and a
-step of the wall clock comes in at one moment only, `catch_up`, at which all deadlines are moved along with it.
+A machine's wall clock is set now and then: by hand, by NTP after a start, when a suspended machine wakes up. That must
+not end a session, or make a rebalance wait an hour longer. So this time advances with the steady clock. It follows a
+step of the wall clock only in `catch_up`, whose caller moves all deadlines by the same amount.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import monotonic_ns, time_ns
 
-LEAST_STEP_MS = 100  # less is not worth following
+LEAST_STEP_MS = 100  # smaller steps of the wall clock are ignored
 
 
 class Clock:
@@ -19,14 +19,14 @@ class Clock:
     def __init__(self, wall_ns: Callable[[], int] = time_ns, steady_ns: Callable[[], int] = monotonic_ns) -> None:
         self._wall_ns = wall_ns
         self._steady_ns = steady_ns
-        self.offset_ms = 0  # of wall time against the steady clock, as of the last `catch_up`
+        self.offset_ms = 0  # wall time minus steady time, at the last `catch_up`
         self.catch_up()
 
     def now_ms(self) -> int:
         return self._steady_ns() // 1_000_000 + self.offset_ms
 
     def catch_up(self) -> int:
-        """By how much the time from now on is another than it was; mostly 0."""
+        """Follow the wall clock if it was set. Returns by how many milliseconds this time jumped; mostly 0."""
         step = self._wall_ns() // 1_000_000 - self.now_ms()
         if abs(step) < LEAST_STEP_MS:
             return 0
@@ -34,4 +34,4 @@ class Clock:
         return step
 
 
-CLOCK = Clock()  # of this process
+CLOCK = Clock()  # the clock of this process

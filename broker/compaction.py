@@ -1,8 +1,8 @@
-"""Compacts logs in a thread of its own, one at a time, so slowly that clients hardly notice.
+"""Compacts logs in a thread of its own, one log at a time, so slowly that clients hardly notice.
 
-The thread reads and writes segments; what touches the log itself, swapping the result in, is done on the event loop
-while the thread waits. Between its steps it rests as log.cleaner.io.max.bytes.per.second says, and at least as long as
-the step took: Python runs one thread at a time, and the event loop comes first.
+The thread reads and writes segments. Swapping the new segments into the log is done on the event loop, to which logs
+belong; the thread waits for that. Between two steps the thread rests as long as log.cleaner.io.max.bytes.per.second
+demands, and at least as long as the step took: Python runs one thread at a time, and the event loop must not wait.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SWITCH_INTERVAL_S: Final = 0.000_5  # how long the event loop may have to wait f
 
 
 class Stopped(Exception):
-    """The broker stops: the run is broken off."""
+    """The broker stops, so the compaction in progress ends early."""
 
 
 class Cleaner:
@@ -102,14 +102,14 @@ class Cleaner:
         except Stopped:
             pass
         except (MalformedMessage, OSError, StorageError) as problem:
-            if log.failed is None:  # else it was deleted meanwhile, or its disk failed, which was told already
+            if log.failed is None:  # otherwise the log was deleted, or its disk failed, and that was logged already
                 logger.error("compaction of %s: %s", log.folder, problem)
         finally:
             steps.close()
             sys.setswitchinterval(switch_interval_s)
 
     def _swap(self, log: PartitionLog, made: Segment, old: Sequence[Segment]) -> None:
-        """Let the event loop take the new segment in, and wait until it has."""
+        """Swap the new segment into the log, on the event loop, and wait until that is done."""
         done = Event()
         problems: list[Exception] = []
 
@@ -126,7 +126,7 @@ class Cleaner:
         self._post(swap)
         while not done.wait(0.05):
             if self._stop.is_set():
-                raise Stopped  # the event loop waits for us to end; the next start finishes the swap
+                raise Stopped  # the event loop waits for this thread to end; the next start finishes the swap
         if problems:
             raise problems[0]
 

@@ -1,10 +1,11 @@
 """One client's connection: frames in, one request at a time, answers out in order.
 
-Kafka stops reading a connection while it works on a request of it, so that answers come in the order of requests and
-a parked JoinGroup holds back what follows. We do the same: while a request is parked (`_parked`) or the client does
-not read its answers (`_choked`), frames wait in the buffer, and beyond READ_AHEAD_BYTES the socket is not read.
+Kafka stops reading a connection while it works on one of its requests. So answers come in the order of requests, and a
+parked JoinGroup holds back the requests behind it. We do the same: while a request is parked (`_parked`), or the client
+does not read its answers (`_choked`, `_sending`), further frames wait in the buffer. When more than READ_AHEAD_BYTES
+wait, the socket is not read any more.
 
-No task, no future: `data_received` calls the handler, the handler returns, the answer is written.
+There is no task and no future per request: `data_received` calls the handler and writes the answer that it returns.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ logger = logging.getLogger(__name__)
 
 READ_AHEAD_BYTES = 65_536
 MAX_GATHERED_BYTES = 65_536
-MAX_RECURRING_KINDS = 4  # an API in one version is a kind; a client that does not play has three
+MAX_RECURRING_KINDS = (
+    4  # an API in one version is a kind; a real client has three: Heartbeat, OffsetCommit, OffsetFetch
+)
 
 LENGTH_BYTES = 4  # the length of a frame, which stands before its header
 FRAMED_CLIENT_ID_AT = LENGTH_BYTES + CLIENT_ID_AT
@@ -79,16 +82,16 @@ class Connection(asyncio.Protocol):
         self._server = server
         self._splitter = FrameSplitter(server.max_request_bytes)
         self._parked: Call | None = None
-        self._beat: RecurringHeartbeats | None = None  # what came last, if that was all that came
-        self._has_beaten = False  # since the server last looked: a heartbeat takes no time to look at the clock
+        self._beat: RecurringHeartbeats | None = None  # set if the last request was a heartbeat and nothing else waits
+        self._has_beaten = False  # a heartbeat came by the quick path, which does not set `last_active`
         self._recurring: dict[int, Recurring] = {}  # by api key << 16 | version
         self._pumping = False
-        self._gathered: list[bytes] = []  # answers, while pumping
+        self._gathered: list[bytes] = []  # answers to frames that came together; see `_write_gathered`
         self._gathered_bytes = 0
         self._choked = False
         self._reading = True
-        self._sender: FileSender | None = None  # for answers with records, from the first large one on
-        self._sending = False  # a part of an answer waits for room in the socket
+        self._sender: FileSender | None = None  # for large answers with records; made with the first one
+        self._sending = False  # a part of a large answer waits for room in the socket
         self._client_id = ""
         self._raw_client_id = b""
         self._peer: tuple[str, int] | None = None
@@ -99,13 +102,13 @@ class Connection(asyncio.Protocol):
 
     @property
     def peer(self) -> tuple[str, int]:
-        """The client's address; looked up when somebody wants to know, since most connections nobody asks about."""
+        """The client's address. It is looked up when it is first needed, since it is rarely needed."""
         if self._peer is None:
             found = self._transport.get_extra_info("peername") or ("?", 0)
             self._peer = str(found[0]), int(found[1])
         return self._peer
 
-    # --- what the event loop tells us
+    # --- called by the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport: asyncio.Transport = transport  # type: ignore[assignment]
@@ -117,7 +120,7 @@ class Connection(asyncio.Protocol):
         if self._sender is not None:
             self._sender.close()
         self._beat = None
-        self._recurring.clear()  # their calls know us: nobody should have to look for that circle
+        self._recurring.clear()  # calls refer to this connection; clearing them avoids a reference cycle
         self._server.disconnected(self)
 
     def data_received(self, data: bytes) -> None:
@@ -147,7 +150,7 @@ class Connection(asyncio.Protocol):
             self.close("a bug in reading its request")
 
     def _collect(self, data: bytes) -> None:
-        """Part of a frame, or several, or bytes that have to wait their turn."""
+        """Take in bytes that are not exactly one frame, or that must wait for the answer to an earlier request."""
         splitter = self._splitter
         if not splitter.rest:
             self._frame_started = self.last_active
@@ -170,9 +173,9 @@ class Connection(asyncio.Protocol):
     # --- frames
 
     def _pump(self) -> None:
-        """Handle the frames that are there, until one is parked or the client stops reading."""
+        """Handle the frames in the buffer, until a request is parked or the client stops reading."""
         if self._pumping:
-            return  # a handler answered an earlier request of this connection; the loop below goes on by itself
+            return  # called from a handler, inside the loop below, which goes on by itself
         self._pumping = True
         splitter = self._splitter
         try:
@@ -205,7 +208,10 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _handle(self, frame: bytes, pos: int, kind: int, correlation_id: int) -> None:
-        """`kind` is api key << 16 | version; `pos` is behind the correlation id, where the client id begins."""
+        """Read one request, call its handler, and answer it unless it is parked.
+
+        `kind` is api key << 16 | version; `pos` is where the client id begins, behind the correlation id.
+        """
         server = self._server
         known = self._recurring.get(kind)
         if known is not None and ((rest := frame[pos:]) == known.rest or known.reads(rest)):
@@ -229,7 +235,7 @@ class Connection(asyncio.Protocol):
         except Exception:
             logger.exception("%s v%d of %s failed; this is a bug", route.name, route.version, self)
             self._parked = None
-            self._recurring.clear()  # their calls may have been kept
+            self._recurring.clear()  # the handler may have kept a call, so that no call can be used again
             self._answer_failure(call, route)
             return
         if response is not PARKED:
@@ -244,7 +250,7 @@ class Connection(asyncio.Protocol):
             self._beat = heartbeats
 
     def _find_route(self, kind: int, correlation_id: int) -> Route | None:
-        """The first request of its kind. None: it was an unknown ApiVersions, and is answered."""
+        """The route for the first request of its kind. None: an ApiVersions of an unknown version, already answered."""
         api_key, version = api_key_and_version(kind)
         try:
             return self._server.broker.apis.route(api_key, version)
@@ -271,7 +277,7 @@ class Connection(asyncio.Protocol):
         if not self.is_closed:
             try:
                 self._answer(call, call.route, response)
-            except Exception:  # others wait for their answers behind this one
+            except Exception:  # the caller has more replies to send and must not fail
                 logger.exception("an answer to %s of %s could not be written; this is a bug", call.route.name, self)
                 self._answer_failure(call, call.route)
             if self._splitter.rest or not self._reading:
@@ -307,7 +313,7 @@ class Connection(asyncio.Protocol):
             self._write_gathered()
 
     def _write_gathered(self) -> None:
-        """Answers to requests that came together leave together: for the kernel that is one packet, not many."""
+        """Write the answers to requests that came together in one call, so that they leave in one packet."""
         if self._gathered:
             data = b"".join(self._gathered)
             self._gathered.clear()
@@ -321,7 +327,7 @@ class Connection(asyncio.Protocol):
         self._server.metrics.api(route.name).answered(self._server.loop.time() - call.started, failed)
 
     def _send_parts(self, correlation_id: int, tagged: bool, parts: list[Any], size: int) -> None:
-        """An answer with many records: its log slices go from the file to the socket."""
+        """Send an answer with many records: the kernel copies its log slices from the files to the socket."""
         pack, header_bytes = (pack_framed_tagged_response, 5) if tagged else (pack_framed_response, 4)
         if self._sender is None:
             self._sender = FileSender(self._server.loop, self._transport, self._sent)
@@ -332,7 +338,7 @@ class Connection(asyncio.Protocol):
             self.close(str(problem))
 
     def _sent(self, problem: CutShort | None) -> None:
-        """The rest of an answer, for which the socket had no room at first, is sent too."""
+        """Called when the rest of a large answer is sent, or could not be."""
         self._sending = False
         self.last_active = self._server.loop.time()
         if problem is not None:
@@ -346,7 +352,7 @@ class Connection(asyncio.Protocol):
         self._write(pack_framed_response(len(body) + 4, correlation_id) + body)
 
     def _answer_failure(self, call: Call, route: Route) -> None:
-        """UNKNOWN_SERVER_ERROR where the answer has a place for it, as Kafka does; otherwise hang up."""
+        """Answer UNKNOWN_SERVER_ERROR, as Kafka does, or close the connection if the answer has no error field."""
         failure = self._server.broker.apis.failure_response(route)
         if failure is None:
             self.close(f"no answer to {route.name} after a failure")
@@ -356,19 +362,19 @@ class Connection(asyncio.Protocol):
     # --- the end
 
     def heard_last(self, now: float) -> float:
-        """When the client last said something."""
+        """When the client was last heard from. A heartbeat by the quick path counts as heard at `now`."""
         if self._has_beaten:
             self._has_beaten = False
             self.last_active = now
         return self.last_active
 
     def half_frame_since(self) -> float | None:
-        """When the unfinished frame began, if there is one and we are waiting for the rest."""
+        """When the first bytes of an unfinished frame came. None: there is none, or we are not waiting for its rest."""
         waiting = bool(self._splitter.rest) and self._parked is None and not self._choked and not self._sending
         return self._frame_started if waiting else None
 
     def close(self, reason: str) -> None:
-        """Hang up, with one line that says who and why."""
+        """Close the connection at once, and log whose it is and why."""
         if not self.is_closed:
             logger.info("closed %s: %s", self, reason)
             self._write_gathered()
@@ -376,7 +382,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def finish(self) -> None:
-        """At shutdown: let what was written leave, then hang up."""
+        """At shutdown: close the connection when everything that was written has left."""
         self.is_closed = True
         self._transport.close()
 

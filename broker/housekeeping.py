@@ -1,12 +1,12 @@
-"""What a broker does beside requests: retention, compaction, checkpoints, and forgetting old producers.
+"""The regular work of a broker besides requests: retention, compaction, checkpoints, and forgetting old producers.
 
-    retention       every log.retention.check.interval.ms: old segments go, and files retired long enough ago
+    retention       every log.retention.check.interval.ms: delete old segments, and files retired long enough ago
     compaction      every log.cleaner.backoff.ms: the log with the largest dirty share, if one is due (`compaction.py`)
     checkpoints     every log.flush.offset.checkpoint.interval.ms: recovery points, log starts, cleaner offsets
     flush.ms        once per second, for topics that have set it
-    producers       every ten minutes: those silent for producer.id.expiration.ms are forgotten
+    producers       every ten minutes: forget those that were silent for producer.id.expiration.ms
 
-Logs belong to the event loop's thread, so all of this runs there, one log per turn; only compaction has a thread.
+Logs belong to the event loop's thread, so this work runs there, one log per turn. Only compaction has a thread.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Housekeeping:
             self._every("cleaner", lambda: config.log_cleaner_backoff_ms, self._cleaner.run_if_due)
 
     def stop(self) -> None:
-        """No more timers; a compaction in progress is broken off, which leaves nothing behind."""
+        """Stop all timers. A compaction in progress ends early; the log stays as it was."""
         self._is_stopped = True
         for timer in self._timers.values():
             timer.cancel()
@@ -62,7 +62,7 @@ class Housekeeping:
         return self._cleaner.busy_with is not None
 
     def _every(self, name: str, interval_ms: Callable[[], int], work: Callable[[], object]) -> None:
-        """Do the work again and again. The interval is asked for each time: settings may change meanwhile."""
+        """Do the work at this interval. The interval is read each time, because the setting may change."""
 
         def wait() -> None:
             self._timers[name] = self._broker.call_later(min(max(interval_ms(), 1), NEVER_MS) / 1000, turn)
@@ -83,14 +83,14 @@ class Housekeeping:
         self._one_by_one(list(self._broker.logs.logs.values()))
 
     def _one_by_one(self, logs: list[PartitionLog]) -> None:
-        """One log per turn: deleting files takes its time, and clients wait meanwhile."""
+        """Apply retention to the logs, with a turn of the event loop after each deletion, which may take long."""
         while logs:
             if self.retain(logs.pop()) and logs and not self._is_stopped:
                 self._timers["retention of the rest"] = self._broker.call_later(0, lambda: self._one_by_one(logs))
                 return
 
     def retain(self, log: PartitionLog) -> bool:
-        """Delete what has expired in one log; whether there was something."""
+        """Delete expired segments of one log; True if it took time: something was deleted, or failed."""
         if log.failed is not None or not log.segments or log is self._cleaner.busy_with:
             return False
         try:

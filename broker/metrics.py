@@ -25,7 +25,7 @@ MAX_HTTP_REQUEST_BYTES = 8192
 
 
 class ApiMetrics:
-    """What happened to requests of one API."""
+    """Counters for the requests of one API."""
 
     __slots__ = ("buckets", "errors", "requests", "seconds")
 
@@ -43,7 +43,7 @@ class ApiMetrics:
 
 
 def holds_error(message: Any) -> bool:
-    """Whether an error code stands anywhere in an answer: at the top, or with one topic or partition."""
+    """Whether an answer has an error code anywhere: at the top, or for one topic or partition."""
     for name in message.__slots__:
         value = getattr(message, name)
         if name == "error_code":
@@ -69,7 +69,7 @@ class Metrics:
         return found
 
     def _watch_lag(self) -> None:
-        """How late the event loop calls back: the time that the slowest handler of the interval took."""
+        """Measure how late the event loop calls a timer: about as long as the slowest handler meanwhile took."""
         loop = self._server.loop
         due = loop.time() + LAG_INTERVAL_S
 
@@ -147,7 +147,7 @@ def _histogram(name: str, label: str, limits: Sequence[float], buckets: Sequence
 
 
 class MetricsEndpoint(asyncio.Protocol):
-    """Just enough HTTP/1.1 for a scraper: one request, one answer, goodbye."""
+    """Just enough HTTP/1.1 for a scraper: one request, one answer, then the connection is closed."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics

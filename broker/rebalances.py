@@ -1,7 +1,7 @@
-"""What the broker tells of rebalances: a line in its log for each, and counters for its metrics.
+"""Reports rebalances: a line in the broker's log for each, and counters for its metrics.
 
-Counters are by cause and not by group: clients choose the names of groups, and may choose ever new ones. Which group it
-was stands in the log.
+Counters are kept by cause and not by group, because clients choose the names of groups and could make any number of
+counters. The log says which group it was.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Rebalances:
         self.buckets = [0] * (len(DURATION_BUCKETS_S) + 1)
 
     def tell(self, event: Rebalanced) -> None:
-        cause = event.cause.partition(": ")[0]  # what follows is the client's own reason
+        cause = event.cause.partition(": ")[0]  # behind the colon is the reason that the client gave
         self.by_cause[cause] += 1
         self.moved_partitions += max(0, event.moved)
         seconds = event.duration_ms / 1000
@@ -36,6 +36,6 @@ class Rebalances:
 
 
 def _word(name: str) -> str:
-    """As it is if it is one word; otherwise in quotes, with line breaks and the like written out."""
+    """The name, if it is one word; otherwise the name in quotes, with line breaks and the like as escapes."""
     is_word = name.isprintable() and not any(char in " '\"=" for char in name)
     return name if name and is_word else repr(name)

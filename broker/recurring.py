@@ -1,7 +1,7 @@
-"""Requests that a client sends again and again are read once, and known again by their bytes.
+"""Requests that a client sends again and again are decoded once, and recognized by their bytes after that.
 
-A member's heartbeat and a monitor's question come each time with the same bytes; a member's commits differ in their
-offsets alone. A connection keeps the last request of each such kind.
+The heartbeats of a member, and the OffsetFetch requests of a monitor, have the same bytes each time. The commits of a
+member differ in their offsets alone. A connection keeps the last request of each such kind, an API in one version.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ if TYPE_CHECKING:
 
 _int32 = Struct(">i").pack
 
-MAX_BYTES = 2048  # what a connection keeps of a request, to know it again: a commit of 100 partitions
+MAX_BYTES = 2048  # larger requests are not remembered; a commit of 100 partitions is
 
 
 class Recurring:
-    """The last request of one kind: `rest` are its bytes behind the correlation id."""
+    """The last request of one kind. `rest` are its bytes behind the correlation id."""
 
     __slots__ = ("call", "request", "rest", "route")
 
     def __init__(self, route: Route, call: Call, rest: bytes, request: Any) -> None:
         self.route = route
-        self.call = call  # for the next one: when that comes, this one is answered
+        self.call = call  # used again for the next request, which comes after this one was answered
         self.rest = rest
         self.request = request
 
     def reads(self, rest: bytes) -> bool:  # noqa: ARG002
-        """Whether `rest`, which is not the same bytes, says what can be put into `request`; then it is there."""
+        """If `rest` differs from the remembered bytes only in its offsets, put those into `request` and return True."""
         return False
 
 
 class RecurringHeartbeats(Recurring):
-    """Heartbeats. `start` precedes the correlation id; the answer "go on" is `before`, that id and `after`."""
+    """Heartbeats. `start` are the bytes before the correlation id; `before`, the id and `after` are the answer."""
 
     __slots__ = ("after", "before", "pulse", "start")
 
@@ -54,11 +54,11 @@ class RecurringHeartbeats(Recurring):
         body = b"\0" * route.tagged + route.encode(GO_ON)
         self.before = _int32(4 + len(body))
         self.after = body
-        self.pulse: Pulse  # from the first that was answered with "go on"
+        self.pulse: Pulse  # set when a heartbeat was answered without an error
 
 
 class RecurringCommits(Recurring):
-    """Commits. The second one to the same partitions makes a stencil, which reads all that follow."""
+    """Commits. The second commit to the same partitions makes a stencil, which reads all later ones."""
 
     __slots__ = ("_last", "_stencil")
 
@@ -82,7 +82,7 @@ class RecurringCommits(Recurring):
 
 
 def remember(known: Recurring | None, route: Route, call: Call, rest: bytes, request: Any) -> Recurring:
-    """A request was read that no earlier one was like."""
+    """Remember a request that was decoded. `known` is the request of the same kind that was remembered before."""
     if route.api_key == ApiKey.OFFSET_COMMIT:
         assert known is None or isinstance(known, RecurringCommits)
         return RecurringCommits(route, call, rest, request, known)
@@ -92,7 +92,7 @@ def remember(known: Recurring | None, route: Route, call: Call, rest: bytes, req
 
 
 def _are_alike(one: OffsetCommitRequest, other: OffsetCommitRequest) -> bool:
-    """All but the offsets. Not so with Kafka Streams, which puts a time into the metadata."""
+    """Whether both commit the same except for the offsets. Kafka Streams' do not: they have a time in the metadata."""
     return _all_but_offsets(one) == _all_but_offsets(other)
 
 
@@ -106,7 +106,10 @@ def _all_but_offsets(request: OffsetCommitRequest) -> tuple[Any, ...]:
 
 
 def _stencil(rest: bytes, request: OffsetCommitRequest, version: int) -> Stencil | None:
-    """Over the offsets of a commit. None if its bytes are not those that we would write, where places are known."""
+    """A stencil that reads the offsets of a commit.
+
+    The places of the offsets are known from encoding the request ourselves. None: the client encoded it differently.
+    """
     rows = [row for topic in request.topics for row in topic.partitions]
     offsets = [row.committed_offset for row in rows]
     encode = request_encoder(ApiKey.OFFSET_COMMIT, version)

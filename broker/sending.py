@@ -1,10 +1,10 @@
-"""Sends answers that carry slices of log files: from the file to the socket, without a way through Python.
+"""Sends answers that carry slices of log files: the kernel copies them from the file to the socket (sendfile).
 
-sendfile goes past the transport, straight to the socket, so it waits until the transport holds nothing back. It uses a
-descriptor of its own for the same socket, which can be watched for room while the transport watches the other. A client
-that does not read thus holds no records in memory at all, only an open file.
+sendfile writes to the socket directly, past the asyncio transport, so it waits until the transport's buffer is empty.
+It uses a second file descriptor of the same socket, because the event loop can watch that one for room while the
+transport watches the first. For a client that reads slowly, no records are held in memory, only an open file.
 
-docs/performance.md tells what it saves against reading the slice and writing it.
+docs/performance.md says what this saves compared with reading the slice and writing it.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from kohort.storage.open_files import LogSlice
 if TYPE_CHECKING:
     import asyncio
 
-MIN_BYTES = 16_384  # below, one read and one write are cheaper
+MIN_BYTES = 16_384  # for smaller answers, one read and one write are cheaper
 MSG_MORE = getattr(socket, "MSG_MORE", 0)
 
 
 class CutShort(Exception):
-    """A log file ended before the slice did: what was promised cannot be sent."""
+    """A log file is shorter than the slice of it that was to be sent. The answer cannot be finished."""
 
 
 def read_parts(parts: list[Any]) -> bytes:
-    """All parts in one piece."""
+    """All parts as one bytes object; slices are read from their files."""
     return b"".join([part.read() if type(part) is LogSlice else part for part in parts])
 
 
 class FileSender:
-    """The way around the transport of one connection. One answer at a time."""
+    """Sends the large answers of one connection, past its transport, one answer at a time."""
 
     __slots__ = ("_is_watching", "_loop", "_on_done", "_parts", "_socket", "_transport")
 
@@ -53,7 +53,7 @@ class FileSender:
         self._socket.setblocking(False)
 
     def send(self, parts: list[Any]) -> bool:
-        """True if everything was sent at once; else `on_done` is called when it is. May raise CutShort."""
+        """Send the parts. True: all was sent at once. False: `on_done` is called when it is. May raise CutShort."""
         small: list[bytes] = []
         for part in parts:
             if type(part) is not LogSlice:
@@ -80,7 +80,7 @@ class FileSender:
         self._on_done(problem)
 
     def _send_some(self) -> bool:
-        """Send what the socket takes; True if that was all."""
+        """Send as much as the socket takes; True if everything is sent."""
         if self._transport.get_write_buffer_size():
             return False
         parts = self._parts
@@ -94,7 +94,7 @@ class FileSender:
                     parts[0] = part[sent:]
             except (BlockingIOError, InterruptedError):
                 return False
-            except OSError:  # the client is gone; the transport finds out by itself
+            except OSError:  # the client is gone; the event loop tells the transport
                 self._drop()
                 return True
             if not len(parts[0]):
@@ -127,7 +127,7 @@ class FileSender:
         self._parts.clear()
 
     def close(self) -> None:
-        """Let go of the socket and of what was not sent."""
+        """Close the second descriptor of the socket, and the files of slices that were not sent."""
         self._unwatch()
         self._drop()
         self._socket.close()

@@ -1,7 +1,7 @@
 """The APIs that Kohort has codecs for, with their numbers and versions: one table.
 
 The versions are those that Apache Kafka 4.3.1 serves. Which of them the broker announces is decided by the handlers
-that exist (broker/api_table.py): a codec alone is not a meaning.
+that exist (broker/api_table.py): having a codec does not mean that an API is served.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def response_decoder(api_key: int, version: int) -> Decoder:
 
 
 def _find(api_key: int, version: int, table: str) -> Callable[..., Any]:
-    """KeyError for an API or version without a codec: the caller has compared with APIS before."""
+    """KeyError for an API or version without a codec; callers check APIS first."""
     module = import_module(f"kohort.protocol.messages.{APIS[api_key].module}")
     found: Callable[..., Any] = getattr(module, table)[version]
     return found

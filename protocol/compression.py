@@ -162,7 +162,7 @@ def _inflate_raw_snappy(block: Bytes, inflated_bytes: int, max_inflated_bytes: i
         if byte < 0x80:
             break
     _check_size("snappy", inflated_bytes + declared, max_inflated_bytes)
-    # Three bytes of a raw block copy at most 64, so a larger claim is a lie about memory.
+    # Three bytes of a raw block make at most 64 bytes, so a larger claim is false, and must not allocate memory.
     if declared > len(block) * 64:
         raise MalformedMessage(f"snappy: {len(block)} bytes cannot hold the {declared} that they claim")
     try:
@@ -182,7 +182,7 @@ def _compress_snappy(data: bytes | bytearray) -> bytes:
 
 
 def _pieces(block: Bytes) -> Iterator[Bytes]:
-    """The block in small steps: the libraries copy what they have not consumed yet at every call."""
+    """The block in small pieces, because the libraries copy their unread input at every call."""
     for start in range(0, len(block), _PIECE_BYTES):
         yield block[start : start + _PIECE_BYTES]
 

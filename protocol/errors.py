@@ -1,5 +1,5 @@
-"""The one exception that bad bytes raise, whatever is wrong with them."""
+"""The exception that all decoders raise for bytes that they cannot read."""
 
 
 class MalformedMessage(ValueError):
-    """Bytes that are not the message they claim to be. The text says what is wrong, never more than a line."""
+    """Bytes that are not the message they claim to be. The text says what is wrong, in one line."""

@@ -2,8 +2,8 @@
 
     | length int32 | header | body |
 
-The length is judged as soon as its four bytes are there, so no more than one frame's worth of bytes ever waits for
-its end. A frame comes out as bytes of its own: decoders keep slices of it.
+The length is checked as soon as its four bytes are there, so at most one frame of the greatest size waits for its end.
+A frame is returned as a bytes object of its own, because decoders keep slices of it.
 """
 
 from __future__ import annotations
@@ -16,18 +16,17 @@ from kohort.protocol.errors import MalformedMessage
 _length = Struct(">i").unpack_from
 _pack_length = Struct(">i").pack
 
-# The shortest request: api key, version, correlation id, and the length of a client id.
-MIN_REQUEST_BYTES = 8
+MIN_REQUEST_BYTES = 8  # api key, version and correlation id; a request or an answer cannot be shorter
 
 
 class FrameSplitter:
-    """Feed it what the socket gave; take whole frames out."""
+    """Takes the bytes that the socket gave; returns whole frames."""
 
     __slots__ = ("_max_bytes", "rest")
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self.rest = bytearray()  # what has arrived of frames that were not taken out
+        self.rest = bytearray()  # bytes that have arrived and were not returned yet
 
     def feed(self, data: bytes) -> None:
         self.rest += data

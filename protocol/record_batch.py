@@ -99,11 +99,11 @@ NewRecord: TypeAlias = tuple[bytes | None, bytes | None] | tuple[bytes | None, b
 
 
 class CorruptBatch(MalformedMessage):
-    """Not what was written: a wrong checksum, size or version, or records that do not add up."""
+    """A batch that is damaged, or is none: a wrong checksum, size or version, or records that do not fit together."""
 
 
 class BatchHeader(NamedTuple):
-    """The first 61 bytes of a batch, as they stand there."""
+    """The first 61 bytes of a batch, field by field."""
 
     base_offset: int
     batch_length: int
@@ -171,7 +171,7 @@ ScannedRecord: TypeAlias = tuple[BatchHeader, int, int, bytes | None, bytes | No
 
 
 class EndTransactionMarker(NamedTuple):
-    """What a control batch of a transactional producer says: its transaction in this partition is over."""
+    """The content of a control batch: a producer's transaction in this partition has ended."""
 
     commit: bool
     coordinator_epoch: int
@@ -181,7 +181,7 @@ class EndTransactionMarker(NamedTuple):
 
 
 def parse_header(data: Buffer, position: int = 0) -> BatchHeader:
-    """The header at `position`; checks what must hold of any v2 batch, not the CRC and not the records."""
+    """The header at `position`. Checks what must be true of any v2 batch, but not the CRC and not the records."""
     if position < 0 or len(data) - position < BATCH_HEADER_BYTES:
         raise CorruptBatch(f"batch at {position} is cut off: {len(data) - position} bytes, the header has 61")
     header: BatchHeader = tuple.__new__(BatchHeader, _HEADER.unpack_from(data, position))
@@ -268,7 +268,7 @@ def _scan(  # noqa: C901 - the hot loop: the fast paths of the varints are writt
                 fields
             )
             if magic != MAGIC or size < MIN_BATCH_LENGTH or (last_delta | count | base_offset) < 0:
-                parse_header(log, start)  # says what is wrong
+                parse_header(log, start)  # raises, and says what is wrong
             batch: BatchHeader = tuple.__new__(BatchHeader, fields)
             position = start + BATCH_HEADER_BYTES
             log_position = end = start + LOG_OVERHEAD_BYTES + size
@@ -377,7 +377,7 @@ def _read_headers(data: bytes, position: int, end: int) -> tuple[Headers, int]:
 
 
 def parse_marker(key: bytes | None, value: bytes | None) -> EndTransactionMarker | None:
-    """What the record of a control batch means; None for control records that end no transaction."""
+    """The marker in the record of a control batch; None for control records that end no transaction."""
     if key is None or len(key) < _TWO_INT16.size:
         raise CorruptBatch("a control record has no type in its key")
     version, kind = _TWO_INT16.unpack_from(key)
@@ -497,7 +497,7 @@ def with_max_timestamp(
 
 
 def encode_record(offset_delta: int, key: bytes, value: bytes | None, headers: bytes) -> bytes:
-    """A record of a batch at one timestamp, with its headers packed already: for those who write many alike."""
+    """A record of a batch with a single timestamp; `headers` are packed already. For writers of many like records."""
     key_size = len(key)
     record = (
         b"\0\0"

@@ -4,8 +4,8 @@
     value    {"version":"4","data":{"offset":5,"leaderEpoch":-1, ...}}
 
 Names are Kafka's, in its order; a field shows only in versions that have it, a tagged field only if it is not at its
-default. Uuids are base64 without padding, bytes are base64. Where a group of type "consumer" keeps what its members
-told each other, subscription and assignment are opened up, if they can be read.
+default. Uuids are base64 without padding, bytes are base64. The subscriptions and assignments of members of a classic
+group with the protocol type "consumer" are shown decoded, if they can be read.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _VERSIONS: dict[tuple[str, str], tuple[int, int]] = {
     ("ConsumerProtocolSubscription", "rack_id"): (3, 32767),
 }
 
-# Tagged fields, with the value that is not worth mentioning.
+# Tagged fields, with their default, which is not shown.
 _TAGGED: dict[tuple[str, str], Any] = {
     ("OffsetCommitValue", "topic_id"): NO_UUID,
     ("ConsumerGroupMetadataValue", "metadata_hash"): 0,
@@ -52,7 +52,7 @@ _UUIDS = {"topic_id"}
 
 
 def key_and_value(key: bytes, value: bytes | None) -> tuple[dict[str, Any] | UnknownRecord, dict[str, Any] | None]:
-    """Both as they would stand in JSON; MalformedMessage if they are not what they say."""
+    """Key and value as dicts for JSON. MalformedMessage if they cannot be read."""
     record_type, decoded = decode_key(key)
     if isinstance(decoded, UnknownRecord):
         return decoded, None

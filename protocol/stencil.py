@@ -1,7 +1,7 @@
-"""Messages that come again and again with only some numbers changed: known, and their numbers read, in one step.
+"""Recognizes messages that come again and again with only some numbers changed, and reads the numbers, in one step.
 
 A member commits offsets of the same partitions over and over, and its requests differ in those offsets alone. A stencil
-lies over the bytes of such a message: it shows the numbers, and covers what must be as it was.
+is laid over the bytes of such a message: it shows the numbers, and compares the bytes between them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Stencil:
     __slots__ = ("_covered", "_size", "_unpack")
 
     def __init__(self, data: bytes, places: Sequence[int]) -> None:
-        """`places`: where in `data` each int64 that may change begins, ascending."""
+        """`places`: where each int64 that may change begins in `data`, in ascending order."""
         form, position = ">", 0
         for place in places:
             form += f"{place - position}sq"
@@ -29,7 +29,7 @@ class Stencil:
         self._covered = self._unpack(data)[::2]
 
     def read(self, data: bytes) -> tuple[int, ...] | None:
-        """The numbers, if all else is as it was."""
+        """The numbers, or None if any other byte has changed."""
         if len(data) != self._size:
             return None
         seen = self._unpack(data)
@@ -37,6 +37,6 @@ class Stencil:
 
 
 def places_of_change(low: bytes, high: bytes) -> list[int]:
-    """Where the int64 fields begin that are 0 in one encoding of a message and -1 in the other."""
+    """Where int64 fields begin, given two encodings of a message: in `low` these fields are 0, in `high` -1."""
     difference = int.from_bytes(low, "big") ^ int.from_bytes(high, "big")
     return [found.start() for found in _changed_int64(difference.to_bytes(len(low), "big"))]

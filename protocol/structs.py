@@ -1,4 +1,4 @@
-"""Struct formats that are made at run time, one object for all who need the same: a long one takes kilobytes."""
+"""Struct objects that are made at run time. Equal formats share one object, since a long one takes kilobytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the generated codecs in protocol/messages/ lean on: integers, strings, arrays and tagged fields.
+"""The functions that the generated codecs in protocol/messages/ use: integers, strings, arrays and tagged fields.
 
 A decoder works on the whole frame as `bytes` and carries a position. It does not check every read: an index or an
 unpack beyond the end raises by itself, a slice beyond the end comes out short, and the position is compared with the
@@ -12,8 +12,8 @@ Arrays are where a frame can cost more than it weighs, since one byte on the wir
                                 frame; beyond it, walked once to check them and kept as a `LazyArray` that reads
                                 again when iterated
 
-So a frame above SMALL_FRAME_BYTES holds few live objects whatever it says, and the budget of elements and tagged
-fields per request bounds the time that reading may take.
+So a frame above SMALL_FRAME_BYTES makes few live objects, whatever counts it claims. The budget of elements and tagged
+fields per request bounds the time that reading takes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import sys
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from itertools import starmap as starmap  # for the generated modules, which take all they need from here
+from itertools import starmap as starmap  # exported: the generated modules import everything from here
 from struct import Struct, error, pack
 from typing import Any, TypeVar
 
@@ -36,7 +36,7 @@ MAX_ELEMENTS_PER_REQUEST = 1_000_000
 MAX_STRING_BYTES = 32_767
 NO_UUID = bytes(16)
 
-# A decoder fills the slots itself: an __init__ would cost as much as the rest of a small struct.
+# A decoder sets the slots itself, because calling __init__ would cost as much as decoding a small struct.
 new = object.__new__
 
 # Everything that a read outside the frame can raise.
@@ -113,10 +113,10 @@ def uvarint(value: int) -> bytes:
 
 
 def _replace_like_java(problem: UnicodeError) -> tuple[str, int]:
-    """Java puts one U+FFFD for an encoded surrogate, where Python would put three; otherwise they agree.
+    """Replace what is not UTF-8 as Java does: one U+FFFD for an encoded surrogate, where Python would put three.
 
-    That sign takes three bytes, maybe for each that it stands for. Text that could become longer than a string may be
-    is refused here: later it would be an answer, or a record, that cannot be written.
+    U+FFFD takes three bytes, and may replace a single one. Text that could become longer than a string may be is
+    refused here; otherwise an answer or a record with it could not be written later.
     """
     assert isinstance(problem, UnicodeDecodeError)
     if len(problem.object) > MAX_STRING_BYTES // 3:
@@ -161,7 +161,7 @@ def pack_compact_string(text: str) -> bytes:
 
 def read_uuid(data: bytes, pos: int) -> tuple[bytes, int]:
     end = pos + 16
-    if end > len(data):  # a slice does not say so, and the count of an array may be anything
+    if end > len(data):  # slicing would not raise
         raise past_end_error()
     return data[pos:end], end
 
@@ -210,20 +210,20 @@ def unreadable(message: str, problem: Exception) -> MalformedMessage:
 ReadElement = Callable[[bytes, int], tuple[T, int]]
 
 
-# How many elements of a large frame become objects at once: a thing of a kilobyte each, at worst. One more for each
-# kilobyte of the frame; and inside an element that is walked over, and dropped, a few.
+# How many elements of a large frame become objects at once. Such an object takes a kilobyte at worst. The allowance
+# grows by one for each kilobyte of the frame. Inside an element that is only checked, and dropped, it is smaller.
 EAGER_ELEMENTS = 256
 EAGER_ELEMENTS_WALKING = 64
 
 
 class _Budget:
-    """What the request being decoded may still hold. Decoding is one synchronous call, so one will do."""
+    """What is left for the request being decoded. Decoding is one synchronous call, so one object is enough for all."""
 
     __slots__ = ("eager", "left")
 
     def __init__(self) -> None:
         self.left = MAX_ELEMENTS_PER_REQUEST  # elements and tagged fields
-        self.eager = EAGER_ELEMENTS  # elements that are kept as objects
+        self.eager = EAGER_ELEMENTS  # elements that may still become objects
 
     def spend(self, count: int) -> None:
         self.left -= count
@@ -240,7 +240,7 @@ def start_large_request(size_bytes: int) -> None:
 
 
 class LazyArray(Sequence[T]):
-    """A checked array that stays in its frame: elements are made while one iterates, and not kept."""
+    """A checked array that stays in its frame: each element is decoded when the iteration reaches it, and not kept."""
 
     __slots__ = ("_count", "_data", "_read", "_start")
 
@@ -256,13 +256,13 @@ class LazyArray(Sequence[T]):
     def __iter__(self) -> Iterator[T]:
         data, read, pos = self._data, self._read, self._start
         for _ in range(self._count):
-            _budget.left = MAX_ELEMENTS_PER_REQUEST  # was counted when the request came in
+            _budget.left = MAX_ELEMENTS_PER_REQUEST  # the elements were counted when the request came in
             _budget.eager = EAGER_ELEMENTS_WALKING
             element, pos = read(data, pos)
             yield element
 
     def __getitem__(self, index: Any) -> Any:
-        """Reads from the start of the array each time: for a look at one element, not for a loop."""
+        """Decodes from the start of the array each time, so use it for single elements, not in a loop."""
         if isinstance(index, slice):
             return list(self)[index]
         wanted = index + self._count if index < 0 else index
@@ -306,13 +306,13 @@ def read_many(data: bytes, pos: int, count: int, min_bytes: int, read: ReadEleme
     return elements, pos
 
 
-# Formats of up to 32 integers are kept: the usual array is short, and making a format costs more than using it.
+# Formats of up to 32 integers are made once: most arrays are short, and making a format costs more than using it.
 _SHORT_ARRAYS = {code: [Struct(f">{count}{code}") for count in range(33)] for code in "bhiq"}
 _ITEM_BYTES = {"b": 1, "h": 2, "i": 4, "q": 8}
 
 
 def read_ints(data: bytes, pos: int, count: int, code: str) -> tuple[Sequence[int], int]:
-    """An array of integers; a long one as array.array, which needs no more room than the frame did."""
+    """An array of integers. A long one is an array.array, which takes no more memory than the frame."""
     if count < 9 or (count < 33 and len(data) <= SMALL_FRAME_BYTES):
         short = _SHORT_ARRAYS[code][count]
         return short.unpack_from(data, pos), pos + short.size
@@ -327,7 +327,7 @@ def read_ints(data: bytes, pos: int, count: int, code: str) -> tuple[Sequence[in
     return numbers, end
 
 
-# Count and numbers of a short []int32 in one call.
+# Pack the count and the numbers of a short []int32 in one call.
 SHORT_INTS = [Struct(f">i{count}i").pack for count in range(33)]
 SHORT_COMPACT_INTS = [Struct(f">B{count}i").pack for count in range(33)]
 
