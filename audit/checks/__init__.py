@@ -1,13 +1,14 @@
-"""The checks: one file per rule, named like it.
+"""The checks: one file per rule, with the name of the rule.
 
-A rule's file has `CHECK`, and one of
+The file of a rule has `CHECK`, and one of these functions:
 
-    find(part, limits)            -> findings about one partition of the log, in which its groups live as a whole
-    find_overall(parts, limits)   -> findings that compare partitions of the log, from a summary of each
+    find(part, limits)            findings about one partition of the log, which has everything about its groups
+    find_overall(parts, limits)   findings that compare partitions of the log, from a summary of each
 
-Rules see Arrow tables and numpy, not Spark: vectorised over what is large (commits), plain Python over what is small.
-Spark runs them, a log partition at a time, where the tables lie: as one query of 27 parts they cost 20 times as much,
-nearly all of it planning. What the tables cannot answer is said: "not evaluable", with the reason, never "clean".
+Rules use Arrow tables and numpy, not Spark: vectorised for large tables (commits), plain Python for small ones. Spark
+tasks run all rules for one log partition at a time. As one Spark query of 27 parts they cost 20 times as much, nearly
+all of it for planning. If the tables do not have what a rule needs, its result is "not evaluable" with the reason, and
+never "clean".
 
 run.py runs all rules over a partition of the log, and says what became of each rule.
 """

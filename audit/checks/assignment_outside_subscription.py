@@ -54,7 +54,7 @@ def find(part: Part, _: Limits) -> Iterator[Row]:
 
 
 def _classic(members: pa.Table) -> Iterator[tuple[Row, Row]]:
-    """What a member wants and what it gets stand in one record. All rows at once, since they may be many."""
+    """Classic groups: one record has both subscription and assignment. Vectorised, because there may be many rows."""
     rows = members.filter(
         pc.and_(pc.equal(members["record_type"], GROUP_METADATA), members["subscribed_topics"].is_valid())
     )
@@ -71,7 +71,7 @@ def _classic(members: pa.Table) -> Iterator[tuple[Row, Row]]:
 
 
 def _new(members: pa.Table) -> Iterator[tuple[Row, Row]]:
-    """In the new protocol these are records of their own. A pattern may match anything."""
+    """New protocol: subscription and assignment are separate records. A pattern may match any topic."""
     types = members["record_type"]
     wanted = pa.array([CONSUMER_GROUP_MEMBER_METADATA, CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER], types.type)
     rows = members.filter(pc.is_in(types, wanted))

@@ -23,7 +23,7 @@ CHECK = Check(
 )
 
 STICKY = ("sticky", "cooperative-sticky")
-SERVERS_OWN = "uniform"  # the assignor of the new protocol, if nobody asks for another; it is sticky
+SERVERS_OWN = "uniform"  # the new protocol's default assignor, which is sticky
 
 
 def find(part: Part, limits: Limits) -> Iterator[Row]:
@@ -47,7 +47,7 @@ def find(part: Part, limits: Limits) -> Iterator[Row]:
 
 
 def _asks_for_another(part: Part, row: Row) -> bool:
-    """Whether a member ever asked for an assignor that is not sticky: the group may have had it then."""
+    """Whether a member ever asked for an assignor that is not sticky: the group may have used it for this rebalance."""
     members = part.table(MEMBER_ASSIGNMENTS.name)
     of_group = members.filter(pc.equal(members["group_id"], row["group_id"]))["server_assignor"]
     return bool({*of_group.unique().to_pylist()} - {None, SERVERS_OWN})

@@ -1,4 +1,4 @@
-"""Commits by somebody else than the owner, or by a member of a generation that is over."""
+"""Commits by a member that does not own the partition, or of an earlier generation."""
 
 from __future__ import annotations
 

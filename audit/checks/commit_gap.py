@@ -31,7 +31,7 @@ def find(part: Part, limits: Limits) -> Iterator[Row]:
 
 
 def _between_commits(part: Part, limits: Limits) -> Iterator[Row]:
-    """`commits`: with fewer there is no usual."""
+    """Gaps between two commits. A partition with fewer commits than `commits` has no usual interval."""
     steps = part.steps
     silent = steps.owned & ~steps.tombstone & (steps.since_before_ms >= limits["minutes"] * 60_000)
     if silent.any():
@@ -54,7 +54,7 @@ def _between_commits(part: Part, limits: Limits) -> Iterator[Row]:
 
 
 def _was_owned_throughout(part: Part, row: Row) -> bool:
-    """By the same member, since before the commit before."""
+    """Whether the same member owned the partition from the previous commit on."""
     return any(
         one["member_id"] == row["owner"]
         and one["start_log_offset"] <= row["log_offset"] < one["ends"]
@@ -64,7 +64,7 @@ def _was_owned_throughout(part: Part, row: Row) -> bool:
 
 
 def _at_the_end(part: Part, limits: Limits) -> Iterator[Row]:
-    """From the last commit to the end of the log."""
+    """Gaps from the last commit to the end of the log."""
     if (end_time := part.world.end_time) is None:
         return
     facts = part.table(PARTITION_FACTS.name)

@@ -21,7 +21,7 @@ CHECK = Check(
 
 
 def find(part: Part, limits: Limits) -> Iterator[Row]:
-    """Generation 0 is that of groups whose consumers assign themselves: there nobody ever owns anything."""
+    """Groups in generation 0 are left out: their consumers assign partitions themselves, so nobody ever owns one."""
     steps = part.steps
     ownerless = ~steps.tombstone & ~steps.owned & (steps.numbers("group_generation") > 0)
     hits = gather_steps(steps, ownerless)

@@ -1,4 +1,4 @@
-"""Batches whose bytes are not the ones that were written."""
+"""Batches whose bytes have changed since they were written."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ NONE = -1
 
 
 def find(part: Part, limits: Limits) -> Iterator[Row]:
-    """`gap`: from this difference on. A group that was deleted begins anew."""
+    """`gap`: the least difference that is reported. A deleted group may begin with any number."""
     lower: dict[str, list[Row]] = {}
     gaps: dict[str, list[Row]] = {}
     for row in _suspects(part.table(GROUP_GENERATIONS.name)):
@@ -45,14 +45,14 @@ def find(part: Part, limits: Limits) -> Iterator[Row]:
 
 
 def _suspects(rows: pa.Table) -> list[Row]:
-    """Records that do not number on by one at most, and what stood `before`, in the order of the log."""
+    """Records whose generation is not the same as `before` or one more, in the order of the log."""
     rows = rows.filter(pc.is_in(rows["record_type"], pa.array(EPOCHS, rows["record_type"].type)))
     if not len(rows):
         return []
     group, _ = codes(rows["group_id"].combine_chunks())
     numbered = group << KIND_BITS | rows["record_type"].to_numpy()
     order = np.lexsort((rows["log_offset"].to_numpy(), numbered))
-    generation = rows["generation"].fill_null(NONE).to_numpy()[order].astype(np.int64)  # none in a tombstone
+    generation = rows["generation"].fill_null(NONE).to_numpy()[order].astype(np.int64)  # a tombstone has no generation
     before = np.where(np.diff(numbered[order], prepend=-1) != 0, NONE, np.roll(generation, 1))
     odd = (generation != NONE) & (before != NONE) & (generation != before) & (generation != before + 1)
     suspects = rows.take(pa.array(order[odd])).append_column("before", pa.array(before[odd]))

@@ -15,12 +15,12 @@ CHECK = Check(
     "Groups in another log partition than the hash of their id says.",
     "Their coordinator will never find them there: see whether the number of partitions of __consumer_offsets was"
     " changed, or a folder was renamed.",
-    {"partitions": 0},  # how many log partitions there are; 0: as the broker says, or else the groups
+    {"partitions": 0},  # number of log partitions; 0: ask the broker, or guess from the groups
 )
 
 
 def find(part: Part, limits: Limits) -> Iterator[Row]:
-    """One finding for all groups: if the number of log partitions is not what we think, it is all of them."""
+    """One finding for all groups: if we have the wrong number of log partitions, all groups seem to be misplaced."""
     partitions = int(limits["partitions"]) or part.world.log_partition_count
     lost = [
         (offset, group_id)

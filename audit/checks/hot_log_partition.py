@@ -17,7 +17,7 @@ CHECK = Check(
     {"factor": 10, "records": 10_000},
 )
 
-MIN_LOG_PARTITIONS = 3  # of fewer nobody can say what is usual
+MIN_LOG_PARTITIONS = 3  # fewer are not enough to say what is usual
 
 
 def find_overall(parts: Sequence[Summary], limits: Limits) -> Iterator[Row]:

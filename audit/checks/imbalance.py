@@ -21,7 +21,7 @@ CHECK = Check(
 
 
 def find(part: Part, limits: Limits) -> Iterator[Row]:
-    """A generation that soon gives way to the next, as in a cooperative rebalance, does not count."""
+    """A generation that is soon followed by the next one, as in a cooperative rebalance, does not count."""
     lopsided = [
         row
         for row in part.rebalances

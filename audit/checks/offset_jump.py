@@ -22,7 +22,7 @@ CHECK = Check(
 
 
 def find(part: Part, limits: Limits) -> Iterator[Row]:
-    """To regain what was committed before a rewind is no leap; and after a pause a step may be as much longer."""
+    """Regaining an offset from before a rewind is no jump. After a long pause, a longer step is no jump either."""
     steps = part.steps
     ahead = steps.numbers("offset") - np.maximum(steps.numbers("high"), steps.numbers("previous_offset"))
     leaps = (steps.step > 0) & (ahead >= limits["records"]) & ~steps.differ("topic_id", "previous_topic_id")

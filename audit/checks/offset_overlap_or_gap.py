@@ -1,4 +1,4 @@
-"""Log offsets that come twice, or are missing where compaction has not been."""
+"""Log offsets that occur twice, or are missing where compaction has not run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHECK = Check(
 
 
 def find(part: Part, _: Limits) -> Iterator[Row]:
-    """Offsets lie outside the checksums, so this is the only witness of a change to them."""
+    """The CRC of a batch does not cover its offset, so only this check can find that an offset was changed."""
     batches = part.table(LOG_BATCHES.name)
     batches = batches.filter(batches["log_offset"].is_valid())
     first, last = (batches[name].to_numpy() for name in ("log_offset", "last_log_offset"))

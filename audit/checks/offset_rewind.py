@@ -1,4 +1,4 @@
-"""Commits below the one before: records are read again."""
+"""Commits of a lower offset than the one before: records are read again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHECK = Check(
 
 
 def find(part: Part, limits: Limits) -> Iterator[Row]:
-    """In a topic that was created anew, offsets begin anew: topic_recreated tells of that."""
+    """Topics that were deleted and created again begin at offset 0; topic_recreated reports them."""
     steps = part.steps
     back = (steps.step <= -limits["records"]) & ~steps.differ("topic_id", "previous_topic_id")
     for hit in gather_steps(steps, back, -steps.step):

@@ -26,16 +26,18 @@ CHECK = Check(
 
 
 class LastState(NamedTuple):
-    """How a group stands at the end of the log."""
+    """The state of a group at the end of the log."""
 
-    empty_since: datetime | None  # None: it has members, or never had any
-    topics: frozenset[str] | None  # that members want; None: the log does not say
+    empty_since: datetime | None  # None: the group has members, or never had any
+    topics: frozenset[str] | None  # subscribed to by members; None: the log does not say
 
 
 def find(part: Part, limits: Limits) -> Iterator[Row]:
-    """As KIP-211 counts: in an empty group since it became empty, in others for topics that nobody subscribes to.
+    """Offsets expire by the rules of KIP-211.
 
-    Without generations, the consumers of a group assign themselves, and each commit counts.
+    In an empty group, time counts from when it became empty. In a group with members, only offsets of topics without a
+    subscriber expire, and time counts from the commit. In a group without generations, whose consumers assign
+    partitions themselves, time counts from the commit, too.
     """
     end_time = part.world.end_time
     if end_time is None:
@@ -66,7 +68,7 @@ def find(part: Part, limits: Limits) -> Iterator[Row]:
 
 
 def _last_states(part: Part) -> dict[str, LastState]:
-    """Of groups that have, or had, members."""
+    """The state of every group that has or had members."""
     generations, members = part.table(GROUP_GENERATIONS.name), part.table(MEMBER_ASSIGNMENTS.name)
     generations = generations.filter(
         pc.is_in(generations["record_type"], pa.array([GROUP_METADATA, CONSUMER_GROUP_METADATA], pa.int32()))
@@ -91,7 +93,7 @@ def _last_of_each(rows: pa.Table, keys: list[str]) -> list[Row]:
 
 
 def _wants(members: pa.Table, generations: set[int]) -> dict[str, frozenset[str] | None]:
-    """Topics by group: of the members in these records (classic), and of all who ever were (new protocol)."""
+    """Group -> topics: of the members in these records (classic), and of all members ever (new protocol)."""
     classic = pc.and_(
         pc.equal(members["record_type"], GROUP_METADATA),
         pc.is_in(members["log_offset"], pa.array(sorted(generations), pa.int64())),

@@ -1,4 +1,4 @@
-"""One rebalance after the other: the group does little else."""
+"""Many rebalances within a short time: the group does little else."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CHECK = Check(
     needs=(HISTORY,),
 )
 
-UUID = re.compile(r"-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")  # what makes a client a member
+UUID = re.compile(r"-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")  # client id + this = member id
 NAMES_TOLD = 3
 
 
@@ -50,7 +50,7 @@ def find(part: Part, limits: Limits) -> Iterator[Row]:
 
 
 def _storms(rows: list[Row], many: int, time_s: float) -> Iterator[list[Row]]:
-    """A rebalance is part of a storm if it is one of so many within the time. As much time of quiet ends a storm."""
+    """A storm has `many` rebalances within `time_s`. It ends when there is no rebalance for `time_s`."""
     stormy = [False] * len(rows)
     for last in range(many - 1, len(rows)):
         if between(rows[last - many + 1]["time"], rows[last]["time"]) <= time_s:
@@ -68,7 +68,7 @@ def _storms(rows: list[Row], many: int, time_s: float) -> Iterator[list[Row]]:
 
 
 def _who_and_why(part: Part, storm: list[Row]) -> str:
-    """Clients by how often they came and went, as a member that comes back has another id."""
+    """The clients that joined and left most often, by client id: a member that comes back has a new member id."""
     rebalances = part.table(REBALANCES.name)
     mine = rebalances.filter(pc.is_in(rebalances["log_offset"], pa.array([row["log_offset"] for row in storm])))
     member_ids = [*pc.list_flatten(mine["joined"]).to_pylist(), *pc.list_flatten(mine["left"]).to_pylist()]

@@ -1,4 +1,4 @@
-"""All checks over one partition of the log, and what follows from all partitions together. No Spark here."""
+"""Runs all rules over one partition of the log, then brings the results of all partitions together. No Spark here."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from kohort.audit.checks.kit.summary import Summary, summarize
 from kohort.audit.checks.kit.world import World
 from kohort.audit.checks.settings import Settings
 
-MAX_PER_GROUP = 20  # findings of one check in one group; the worst are shown, the others counted
-MAX_GROUPS_NAMED = 100  # more groups than that without what a check needs are counted, not named
+MAX_PER_GROUP = 20  # findings of one check in one group; the worst are kept, the others counted
+MAX_GROUPS_NAMED = 100  # if a check is not evaluable for more groups, they are counted, not named
 
 
 class Seen(NamedTuple):
-    """What came of one log partition, or of several."""
+    """What the rules found in one log partition."""
 
     findings: list[Row]
     missing: list[Missing]
@@ -61,7 +61,7 @@ def wanted(only: Collection[str] | None) -> list[Check]:
 
 
 def _capped(rows: Iterable[Row]) -> list[Row]:
-    """No more than the worst of one check in each group; the last of them says how many there are beside."""
+    """The worst findings of one check in each group. If there are more, the last one says how many."""
     groups: dict[Any, list[Row]] = {}
     for row in rows:
         groups.setdefault(row["group_id"], []).append(row)
@@ -97,7 +97,7 @@ def _results(
     row: Row = {
         "check": check.name,
         "status": "found" if severities else NOT_EVALUABLE if reasons else "clean",
-        "severity": severities[0] if severities else check.severity,  # the worst come first
+        "severity": severities[0] if severities else check.severity,  # findings are sorted, the worst first
         "findings": len(severities),
         "threshold": settings.in_words(check),
         "group_id": None,
@@ -108,5 +108,5 @@ def _results(
 
 
 def _named(missing: Collection[Missing]) -> Collection[Missing]:
-    """Group by group, unless they are too many to read: then the check's own row says how many."""
+    """The groups that get a row of their own. None if they are too many: then the row of the check has their number."""
     return missing if len(missing) <= MAX_GROUPS_NAMED else ()

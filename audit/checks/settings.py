@@ -10,7 +10,7 @@ from kohort.audit.checks.kit.check import Check, Limits
 
 
 class Settings(NamedTuple):
-    """What differs from the defaults, by check and threshold."""
+    """The thresholds that differ from the defaults: check -> threshold -> value."""
 
     thresholds: Mapping[str, Limits] = {}
 
@@ -22,7 +22,7 @@ class Settings(NamedTuple):
 
 
 def parse_settings(texts: Iterable[str]) -> Settings:
-    """From "check.threshold=value". ValueError, in one line for people, if one is not there or is no number."""
+    """Parse "check.threshold=value". ValueError, with a message for users, if the threshold or value is wrong."""
     from kohort.audit.checks import ALL
 
     thresholds: dict[str, dict[str, float]] = {}

@@ -1,4 +1,4 @@
-"""Partitions that stand still while others of their topic go on."""
+"""Partitions whose committed offset stays the same while other partitions of the topic go on."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ CHECK = Check(
 
 
 def find(part: Part, limits: Limits) -> Iterator[Row]:
-    """Rows of a place lie together and in order, so a stall is a run of steps of 0."""
+    """The rows of a place are together and in the order of the log, so a stall is a run of steps of 0."""
     steps = part.steps
     still = (steps.step == 0) & steps.known("previous_offset") & ~steps.tombstone
     if not still.any():
         return
     new_place = np.diff(steps.place, prepend=-1) != 0
     starts = np.flatnonzero(still & (new_place | ~np.roll(still, 1)))
-    ends = np.flatnonzero(still & np.append(new_place[1:] | ~still[1:], True))  # the last row of each
+    ends = np.flatnonzero(still & np.append(new_place[1:] | ~still[1:], True))  # the last row of each run
     took_s = (steps.time_ms[ends] - steps.time_ms[starts] + steps.since_before_ms[starts]) / 1000
     long = (took_s >= limits["minutes"] * 60) & (ends - starts + 1 >= limits["commits"])
     worst = _longest_of_each_place(steps.place[starts], took_s, long)
@@ -58,14 +58,14 @@ def find(part: Part, limits: Limits) -> Iterator[Row]:
 
 
 def _longest_of_each_place(place: Array, took_s: Array, long: Array) -> Array:
-    """Indices, of the long ones only."""
+    """The index of the longest run of each place that has a long one."""
     some = np.flatnonzero(long)
     order = some[np.lexsort((took_s[some], place[some]))]
     return order[np.diff(place[order], append=-1) != 0]
 
 
 class _Movement:
-    """When partitions of each topic moved on, for all groups."""
+    """When partitions of each topic went on, for all groups."""
 
     def __init__(self, steps: Steps) -> None:
         forward = np.flatnonzero(steps.step > 0)
@@ -73,7 +73,7 @@ class _Movement:
         self._topic, self._time_ms = steps.topic_of_group[order], steps.time_ms[order]
 
     def went_on(self, topic: int, since_ms: int, until_ms: int, limits: Limits) -> bool:
-        """All the while. A topic that is silent as a whole is no stall; and who stands still has no part in this."""
+        """Whether other partitions of the topic went on meanwhile. If the whole topic is silent, it is no stall."""
         start, end = np.searchsorted(self._topic, topic, "left"), np.searchsorted(self._topic, topic, "right")
         times = self._time_ms[start:end]
         times = times[np.searchsorted(times, since_ms, "right") : np.searchsorted(times, until_ms, "left")]
@@ -81,7 +81,7 @@ class _Movement:
 
 
 def _waiting(part: Part, row: Row) -> str | None:
-    """How many records there are to read, as the broker says; None if none: then it does right to stand still."""
+    """Words for the message: how many records the broker says are unread. None: there are none, so it is no stall."""
     answers = part.world.baseline.partitions if part.world.baseline is not None else {}
     _, end = answers.get((row["topic"], row["partition"]), (None, None))
     if end is None:

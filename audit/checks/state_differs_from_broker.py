@@ -1,4 +1,4 @@
-"""Groups of which the log tells something else than the broker."""
+"""Groups about which the log and the broker say different things."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Difference = tuple[str, Place, Any, Any]  # what, where, what the log says, what
 
 
 def find(part: Part, _: Limits) -> Iterator[Row]:
-    """Only what the broker said twice alike, see audit/baseline.py."""
+    """Compares only what the broker has answered twice in the same way, see kit/baseline.py."""
     if part.world.baseline is None:
         return
     answers = part.world.baseline.groups
@@ -51,7 +51,7 @@ def find(part: Part, _: Limits) -> Iterator[Row]:
 
 
 def _differences(what: str, ours: Mapping[Place, Any], theirs: Mapping[Place, Any] | None) -> Iterator[Difference]:
-    """None if the broker did not say."""
+    """`theirs` is None if the broker has not said."""
     if theirs is None:
         return
     for place in sorted({*ours, *theirs}):
@@ -68,7 +68,7 @@ def _replayed_offsets(part: Part) -> dict[str, dict[Place, int]]:
 
 
 def _replayed_owners(part: Part) -> dict[str, dict[Place, str]]:
-    """Of classic groups; two owners of one partition are named together."""
+    """Owners in classic groups by the log. If a partition has two owners, both are named."""
     made: dict[str, dict[Place, str]] = {}
     for row in sorted(part.intervals.open("classic"), key=lambda row: str(row["member_id"])):
         owners, place = made.setdefault(row["group_id"], {}), (row["topic"], row["partition"])

@@ -1,4 +1,4 @@
-"""Static members that come back again and again, or are two."""
+"""Static members that come back many times, or two processes with the same instance id."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def find(part: Part, limits: Limits) -> Iterator[Row]:
 
 
 def _first_records(part: Part) -> dict[tuple[str, str], list[Row]]:
-    """Of each member id, by group and instance id, in the order of the log."""
+    """(group, instance id) -> the first record of each member id, in the order of the log."""
     rows = part.table(MEMBER_ASSIGNMENTS.name)
     rows = rows.filter(pc.and_(rows["instance_id"].is_valid(), pc.invert(rows["tombstone"])))
     keys = ["group_id", "instance_id", "member_id"]

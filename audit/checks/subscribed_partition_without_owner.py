@@ -1,4 +1,4 @@
-"""Partitions that a group wants and nobody reads."""
+"""Partitions of subscribed topics that no member owns."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ CHECK = Check(
 )
 
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
-Known = Mapping[str, Mapping[int, datetime | None]]  # by topic and partition: since when the log knows it
+Known = Mapping[str, Mapping[int, datetime | None]]  # topic -> partition -> its first time in the log
 
 
 def find(part: Part, limits: Limits) -> Iterator[Row]:
-    """A cooperative rebalance leaves partitions without owner for a generation, so only lasting ones count.
+    """A cooperative rebalance leaves partitions without an owner for one generation, so only long generations count.
 
-    Most generations assign as many partitions as were known then; only the others are looked at closely.
+    Most generations assign as many partitions as were known at that time; only the others are examined.
     """
     known = _known(part)
     topics_of: dict[str, set[str]] = {}
@@ -84,7 +84,7 @@ def _findings(part: Part, suspects: list[Row], known: Known) -> Iterator[Row]:
 
 
 def _known(part: Part) -> Known:
-    """The broker's answer if there is one, else what anybody has owned or committed."""
+    """The partitions of topics: as the broker says, or else all that any group has owned or committed to."""
     if part.world.baseline is not None:
         return _Answered({topic: dict.fromkeys(range(n)) for topic, n in part.world.topic_partitions.items()})
     known: dict[str, dict[int, datetime | None]] = {}
@@ -98,14 +98,14 @@ def _known(part: Part) -> Known:
 
 
 class _Answered(dict[str, Mapping[int, datetime | None]]):
-    """A topic of which the broker does not know has no partitions."""
+    """For answers of a broker: a topic that it does not know has no partitions."""
 
     def __missing__(self, topic: str) -> Mapping[int, datetime | None]:
         return {}
 
 
 def _subscriptions(members: pa.Table, log_offsets: list[int]) -> dict[int, set[str]]:
-    """Topics that members of these generations want, by log offset."""
+    """Log offset of a generation -> topics that its members subscribe to."""
     of_them = pc.and_(
         pc.equal(members["record_type"], GROUP_METADATA), pc.is_in(members["log_offset"], pa.array(log_offsets))
     )

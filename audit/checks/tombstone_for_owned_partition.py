@@ -1,4 +1,4 @@
-"""Offsets that were deleted while somebody was reading the partition."""
+"""Offsets that were deleted while a member owned the partition."""
 
 from __future__ import annotations
 

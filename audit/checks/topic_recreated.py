@@ -1,4 +1,4 @@
-"""Topics that were deleted and created anew, under groups that remember the old one."""
+"""Topics that were deleted and created again while groups still had offsets of the old topic."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def find(part: Part, _: Limits) -> Iterator[Row]:
 
 
 def _ids(part: Part) -> list[Row]:
-    """Commits with another id than the one before for the same partition, and the first of each partition."""
+    """Commits with another topic id than the previous one of the partition, and the first one of each partition."""
     steps = part.steps
     known = pc.fill_null(steps.table["topic_id"], "").combine_chunks()
     ids, _ = codes(known)

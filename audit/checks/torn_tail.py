@@ -1,4 +1,4 @@
-"""The end of a log that was not written as a whole."""
+"""A log whose last batch was written only in part."""
 
 from __future__ import annotations
 

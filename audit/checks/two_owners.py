@@ -18,7 +18,7 @@ CHECK = Check(
 
 
 def find(part: Part, _: Limits) -> Iterator[Row]:
-    """Intervals by their beginning: one that begins before all earlier ones have ended shares the partition."""
+    """Intervals are sorted by beginning: one that begins before all earlier ones have ended shares the partition."""
     for group_id, topic, partition in part.intervals.shared():
         intervals = part.intervals.of((group_id, topic, partition))
         longest, shared = intervals[0], []

@@ -1,4 +1,4 @@
-"""Records that nobody can read, or only a newer Kafka."""
+"""Records that cannot be decoded, or only by a newer Kafka."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CHECK = Check(
 
 
 def find(part: Part, _: Limits) -> Iterator[Row]:
-    """What is unreadable at the very end is torn_tail's business."""
+    """Leaves out what is unreadable at the very end of the log: torn_tail reports that."""
     kinds: dict[str, list[Row]] = {}
     for row in [*_batches(part.table(LOG_BATCHES.name)), *_records(part.table(OTHER_RECORDS.name))]:
         kinds.setdefault(row["problem"], []).append(row)

@@ -1,14 +1,14 @@
 """Base tables -> ownership, rebalances, what-if, commit steps, facts about partitions.
 
-records.py    rows about one group -> its records in the order of the log
+records.py    rows of the base tables about one group -> its records in the order of the log
 history.py    these records -> who owned what when, and what each rebalance did
-moves.py      how much an assignment moved, and how much of that it could have done without
+moves.py      how many partitions an assignment moved, and how many of these moves were avoidable
 what_if.py    what other assignors would have done
-commits.py    visible commits, sorted by place
-steps.py      each beside the one before, the owner, the generation in force
-facts.py      what can be said of each partition
+commits.py    visible commits, sorted by group and partition
+steps.py      each commit with the one before it, the owner of the partition, and the generation in force
+facts.py      one row about each partition that a group committed to or owned
 partition.py  all of it for one partition of the log, in Arrow
 
-Spark runs partition.py for each partition of the log, on the files of a store (audit/store_tasks.py): in Arrow
-from file to file, 1,000,000 commits take seconds; as rows through the JVM they took minutes.
+Spark tasks call it for each partition of the log (see audit/pipeline.py). In Arrow, from file to file, a million
+commits take seconds; as rows through the JVM they took minutes.
 """

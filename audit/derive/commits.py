@@ -1,7 +1,8 @@
-"""Visible commits of one log partition as numpy columns, sorted so that what a place went through lies together.
+"""Visible commits of one log partition as numpy columns, sorted by place and log offset.
 
-A place is a group and a partition of a topic, as a number. A log offset counts by its rank among the commits: then
-place and rank fit into one number, and a stretch of the log is a range of rows.
+A place is a group and a partition of a topic, given as one number. In place of its log offset a commit has its rank
+among all commits by log offset. So place and rank fit into one number, and the commits of a place between two log
+offsets are a range of rows.
 
 A commit is visible if it was made outside of a transaction, or in one that was committed.
 """
@@ -23,13 +24,13 @@ class Commits(NamedTuple):
 
     rows: pa.Table
     place: Any
-    group: Any  # as a number, the index into `groups`
+    group: Any  # index into `groups`
     groups: pa.Array
-    rank: Any  # by log offset, among all of them
-    by_offset: Any  # their log offsets in order
-    first: Any  # of its place
+    rank: Any  # rank by log offset among all commits
+    by_offset: Any  # all log offsets in order: by_offset[rank] is the log offset
+    first: Any  # whether it is the first commit of its place
     tombstone: Any
-    offset: Any  # -1 in tombstones
+    offset: Any  # -1: a tombstone
     time: Any  # in microseconds
 
     @property
@@ -38,7 +39,7 @@ class Commits(NamedTuple):
 
 
 def visible_commits(commits: pa.Table, intervals: pa.Table) -> tuple[Commits, Any]:
-    """And the places of the intervals, numbered alike."""
+    """The visible commits, and the place of each ownership interval, numbered in the same way."""
     visible = commits.filter(pc.is_in(commits["transaction"], pa.array(VISIBLE)))
     group, groups = codes(joined(visible["group_id"], intervals["group_id"]))
     topic, _ = codes(joined(visible["topic"], intervals["topic"]))
@@ -74,12 +75,12 @@ def codes(column: pa.Array) -> tuple[Any, pa.Array]:
 
 
 def paired(first: Any, second: Any) -> Any:
-    """Two numbers of 32 bits as one. A partition may be negative: assignments are bytes that some client wrote."""
+    """Two numbers of 32 bits as one of 64 bits. A partition may be negative: clients write assignments as they like."""
     return first << 32 | second & 0xFFFFFFFF
 
 
 def joined(first: pa.ChunkedArray, second: pa.ChunkedArray) -> pa.Array:
-    """One after the other, in one array."""
+    """Both columns, one after the other, in one array."""
     kind = first.type.value_type if pa.types.is_dictionary(first.type) else first.type
     return pa.chunked_array([*first.cast(kind).chunks, *second.cast(kind).chunks], kind).combine_chunks()
 

@@ -1,4 +1,4 @@
-"""What can be said of each partition that a group has committed to or owned."""
+"""The table partition_facts: a row about each partition that a group has committed to or owned."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NONE = -1
 
 
 def facts_of(commits: Commits, steps: pa.Table, intervals: pa.Table, owned: Any) -> pa.Table:
-    """partition_facts, without log_partition: a row per place that was committed to, then those only ever owned."""
+    """partition_facts, without log_partition: first the places with commits, then the places that were only owned."""
     starts = np.flatnonzero(commits.first)
     places = pa.array(commits.place[starts])
     owners, owned_places = _last_owners(intervals, owned)
@@ -35,7 +35,7 @@ def _offset_facts(commits: Commits, starts: Any) -> dict[str, Any]:
     last = _each(np.maximum, np.where(real, rows, NONE), starts)
     none = last == NONE
     first, last = np.where(none, 0, first), np.where(none, 0, last)
-    deleted = commits.tombstone[np.append(starts[1:], len(rows))[: len(starts)] - 1]  # nothing, if there are no commits
+    deleted = commits.tombstone[np.append(starts[1:], len(rows))[: len(starts)] - 1]  # empty if there are no commits
     greatest = _each(np.maximum, commits.offset, starts)
     known = commits.rows["topic_id"].is_valid().to_numpy()
     told = _each(np.maximum, np.where(known, rows, NONE), starts)
@@ -69,12 +69,12 @@ def _step_facts(commits: Commits, steps: pa.Table, starts: Any) -> dict[str, Any
 
 
 def _each(function: np.ufunc, values: Any, starts: Any) -> Any:
-    """The function over the rows of each place."""
+    """Apply the function to the rows of each place."""
     return function.reduceat(values, starts) if len(starts) else values
 
 
 def _medians(values: Any, place: Any, count: int) -> pa.Array:
-    """The middle value of each of `count` places, the lower of two; null where there is none."""
+    """The median of each of `count` places, the lower of two middle values; null for a place without values."""
     ordered = values[np.lexsort((values, place))]
     counts = np.bincount(place, minlength=count)
     middle = np.cumsum(counts) - counts + (counts - 1) // 2
@@ -85,9 +85,11 @@ def _medians(values: Any, place: Any, count: int) -> pa.Array:
 
 
 def _last_owners(intervals: pa.Table, owned: Any) -> tuple[pa.Table, pa.Array]:
-    """For every place that was ever owned: who owns it at the end, if anybody; of two the later."""
+    """For every place that was ever owned: its last owner at the end of the log, or nobody."""
     ended = intervals["end_log_offset"].is_valid().to_numpy()
-    order = np.lexsort((intervals["start_log_offset"].to_numpy(), ~ended, owned))  # an open one comes last
+    order = np.lexsort(
+        (intervals["start_log_offset"].to_numpy(), ~ended, owned)
+    )  # an interval that has not ended comes last
     last = order[np.diff(owned[order], append=NONE) != 0]
     rows, nobody = intervals.take(last), pa.array(ended[last])
     columns = {name: rows[name] for name in ("group_id", "topic", "partition")}

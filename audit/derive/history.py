@@ -1,15 +1,15 @@
-"""One group's records in the order of the log, walked to who owned what when and what each rebalance did.
+"""Walks through the records of one group, in the order of the log: who owned what when, and what each rebalance did.
 
-Classic groups: a record of type 2 is a generation with everybody's partitions, so it says who owns what from its time
-on. One without members ends all ownership, a tombstone too. A record that repeats the generation before, with the same
-partitions for the same owners, is no rebalance: a static member came back with a new id and went on.
+Classic groups: a record of type 2 is a generation with the assignments of all members. They own their partitions from
+its time on. A generation without members, or a tombstone, ends all ownership. A record with the number, the members and
+the partitions of the generation before is no rebalance: a static member came back with a new member id and went on.
 
-Consumer groups (KIP-848): members move one by one. What a member has by its current assignment (type 8) it owns,
-and what it is still to revoke it owns as well, until the record in which that is gone. A static member that is away
-for a while (member epoch -2) owns nothing, though the coordinator keeps its partitions for it. A rebalance is a new
-target assignment (type 6), compared with the target before it.
+Consumer groups (KIP-848): every member moves on its own. A member owns the partitions of its current assignment (type
+8), and those that it still has to revoke, until a record no longer names them. A static member that is away for a while
+(member epoch -2) owns nothing, although the coordinator keeps its partitions for it. A rebalance is a new target
+assignment (type 6), compared with the target assignment before it.
 
-If two members own a partition at a time, both intervals are there.
+If two members own a partition at the same time, there is an interval for each of them.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Interval(NamedTuple):
 
 
 class Rebalance(NamedTuple):
-    """A row of rebalances, likewise. The counts of partitions are None if an assignment is not readable."""
+    """A row of rebalances, without these columns. Counts of partitions are None if an assignment cannot be decoded."""
 
     group_type: str
     generation: int | None
@@ -106,13 +106,13 @@ def walk(log: GroupLog) -> History:
 
 
 class _Holdings:
-    """Who holds what. What began and how it ended are tuples, put together to intervals when all is known."""
+    """Who holds which partitions. Beginnings and ends are kept as tuples; at the end they become intervals."""
 
     def __init__(self) -> None:
         self._begun: list[tuple[Any, ...]] = []
-        self._ended: dict[int, tuple[Any, ...]] = {}  # by index in _begun
-        self._held: dict[str, dict[Place, int]] = {}  # by member id: places, with their index in _begun
-        self._confirmed: dict[str, int | None] = {}  # the generation in which a member's partitions were last seen
+        self._ended: dict[int, tuple[Any, ...]] = {}  # index in _begun -> how it ended
+        self._held: dict[str, dict[Place, int]] = {}  # member id -> place -> index in _begun
+        self._confirmed: dict[str, int | None] = {}  # member id -> last generation with its partitions
 
     def intervals(self) -> list[Interval]:
         still_held = {
@@ -133,12 +133,12 @@ class _Holdings:
         return {place for other, held in self._held.items() if other != member_id for place in held}
 
     def hold(self, kind: str, member: Member, places: Iterable[Place], by: GroupRecord | MemberRecord) -> None:
-        """From this record on the member holds these too, and what it holds already is confirmed."""
+        """From this record on the member holds these places, too; those that it held before are confirmed."""
         held = self._held.setdefault(member.member_id, {})
         self._confirmed[member.member_id] = by.generation
         new = [place for place in places if place not in held]
         if new:
-            new = list(dict.fromkeys(new))  # an assignor may give one twice
+            new = list(dict.fromkeys(new))  # an assignor may assign a partition twice
             who = (kind, member.member_id, member.instance_id, member.client_id, member.client_host)
             when = (by.generation, by.time_ms, by.log_offset)
             held.update(zip(new, count(len(self._begun)), strict=False))
@@ -166,18 +166,18 @@ class _Group:
         self._forget()
 
     def _forget(self) -> None:
-        """As if the group had never been, except for what it owned."""
+        """The group begins anew. What it holds is not changed."""
         self._kind: str | None = None
         self._generation: int | None = None  # of the last classic record or target epoch
         self._members: dict[str, Member] = {}  # of the generation or target before
-        self._last_owner: dict[Place, str] = {}  # by identity, since the group was last empty
-        self._present: dict[str, Member] = {}  # consumer groups: who is a member now,
+        self._last_owner: dict[Place, str] = {}  # place -> identity, since the group was last empty
+        self._present: dict[str, Member] = {}  # consumer groups: the members now,
         self._assignors: dict[str, str | None] = {}  # which assignor each asks for,
-        self._targets: dict[str, Sequence[Place]] = {}  # what each is to get,
+        self._targets: dict[str, Sequence[Place]] = {}  # the target assignment of each,
         self._bump: GroupRecord | None = None  # and the last epoch of the group
 
     def _is(self, kind: str, by: GroupRecord | MemberRecord) -> None:
-        """A group that changes its type begins anew; its tombstone may be gone by compaction."""
+        """Note the group's type. If it changed, the group begins anew: compaction may have removed its tombstone."""
         if self._kind not in (None, kind):
             self._delete(by)
         self._kind = kind
@@ -190,7 +190,7 @@ class _Group:
 
     def classic_record(self, record: GroupRecord) -> None:
         if record.tombstone:
-            if self._kind != CONSUMER:  # a group that was converted has its old tombstone behind it
+            if self._kind != CONSUMER:  # ignore the tombstone of the classic group that was converted
                 self._delete(record)
             return
         self._is(CLASSIC, record)
@@ -222,7 +222,7 @@ class _Group:
     def _give_up(
         self, member_id: str, keeps: set[Place], wanted: Container[Place], record: GroupRecord | MemberRecord
     ) -> None:
-        """All but what it keeps. `wanted`: what somebody else has now, or shall have."""
+        """End all holdings of a member except `keeps`. `wanted`: places that another member has or will get."""
         gone = [place for place in self.holdings.of(member_id) if place not in keeps]
         if gone:
             self.holdings.end(member_id, [place for place in gone if place in wanted], record, MOVED)
@@ -279,7 +279,7 @@ class _Group:
         self.holdings.hold(CONSUMER, self._present.get(member_id, record.member), own, record)
 
     def _wanted_elsewhere(self, member_id: str) -> set[Place]:
-        """What others are to get, or have got already."""
+        """Places that other members hold, or have in their target assignment."""
         wanted = {place for other, places in self._targets.items() if other != member_id for place in places}
         return wanted | self.holdings.elsewhere(member_id)
 
@@ -288,7 +288,7 @@ class _Group:
     def _rebalanced(
         self, record: GroupRecord, members: Sequence[Member], protocol: str | None, told: GroupRecord
     ) -> None:
-        """`told`: the record whose headers say why."""
+        """`told`: the record whose headers have cause and trigger."""
         ids = {member.member_id for member in members}
         timeouts = [each.rebalance_timeout_ms for each in members if each.rebalance_timeout_ms is not None]
         self.rebalances.append(
@@ -320,5 +320,5 @@ class _Group:
 
 
 def _passed(start_ms: int | None, end_ms: int | None) -> int | None:
-    """None also if the clock was set back in between."""
+    """Milliseconds between the two times; None if one is unknown, or if the clock was set back in between."""
     return end_ms - start_ms if start_ms is not None and end_ms is not None and end_ms >= start_ms else None

@@ -1,19 +1,18 @@
-"""How much an assignment moved, and how much of that it could have done without.
+"""Counts the partitions that an assignment moved, and how many of these moves were avoidable.
 
-An owner is an identity (see Member.identity), and the owner before is the last one that the partition had since the
-group was last empty, however many generations ago. So a partition that a cooperative rebalance takes away in one
-generation and gives to somebody else in a later one has moved once, in the one that gives it; given back to the same
-owner it has not moved at all.
+An owner is an identity (see Member.identity). The previous owner of a partition is the last one that it had since the
+group was last empty, even if that was many generations ago. So if a cooperative rebalance revokes a partition in one
+generation and assigns it to another member in a later one, it has moved once, in the later generation. If it is
+assigned to the same owner again, it has not moved.
 
-moved       had an owner before, and has others now. A partition with two owners has moved if both are new.
-forced      of these: the owner before is no longer a member, or no longer wants the topic.
-avoidable   the rest, less what had to move to reach the balance that was reached: with the owners before and just as
-            many partitions for the member with most, the one with second most, and so on, fewer would have been
-            enough. If all members want the same topics, the member that had most may keep most, so the loads before
-            and after are compared in order of size: each gives up what exceeds its new load, no more. If they want
-            different topics, not every exchange is possible; then the bar is what moves if every member gets exactly
-            as many partitions of each topic as it got. That may be more than the least, so moves of such groups are
-            called avoidable only when they surely were. Racks are not considered.
+moved       The partition had an owner before and has another one now. If it has two owners, both must be new.
+forced      It has moved, and its previous owner has left the group or no longer subscribes to the topic.
+avoidable   Moves that are not forced, minus those that were needed for the loads that the members have now:
+            If all members subscribe to the same topics, the loads before and now are sorted by size and compared: the
+            member that had most keeps the largest load, and so on; each gives up only what exceeds its new load.
+            If subscriptions differ, not every exchange is possible. Then the moves are needed with which every member
+            gets exactly as many partitions of each topic as it has now. That may be more than the minimum, so a move of
+            such a group is called avoidable only if it certainly was. Racks are ignored.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from kohort.audit.derive.records import Member, Place
 
 
 class Moves(NamedTuple):
-    owners: dict[Place, str]  # by identity; of two, the later in the record
+    owners: dict[Place, str]  # place -> identity; the later in the record if there are two
     moved: int
     forced: int
     avoidable: int
@@ -45,8 +44,8 @@ def count_moves(before: Mapping[Place, str], members: Sequence[Member]) -> Moves
 
 
 def _count_equal(before: Mapping[Place, str], owners: dict[Place, str], members: Sequence[Member]) -> Moves:
-    """All want the same topics, as in nearly every group: it is enough to count."""
-    had = Counter(map(before.get, owners))  # None: partitions that nobody had
+    """For members with equal subscriptions, as in nearly every group. Counting partitions is enough there."""
+    had = Counter(map(before.get, owners))  # key None: partitions without a previous owner
     kept = sum(map(eq, map(before.get, owners), owners.values()))
     moved = len(owners) - had[None] - kept
     loads_before = [had[member.identity] for member in members]
@@ -56,7 +55,7 @@ def _count_equal(before: Mapping[Place, str], owners: dict[Place, str], members:
 
 
 def _least(loads_before: list[int], loads_now: list[int]) -> int:
-    """How many have to move: the member that had most gets most, and so on."""
+    """The least number of moves: the member that had most gets the largest load, and so on."""
     pairs = zip(sorted(loads_before, reverse=True), sorted(loads_now, reverse=True), strict=True)
     return sum(max(0, had - has) for had, has in pairs)
 

@@ -1,7 +1,7 @@
 """Derived tables of one partition of the log, from its base tables: all of it in Arrow, without Spark.
 
-A group lives in one partition of the log, so nothing else is needed. A group that strayed into another partition has a
-history of its own there.
+A group lives in one partition of the log, so no other partition is needed. If records of a group are in a second
+partition by mistake, the group has a separate history there.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TIMES = {"start_ms": "start_time", "end_ms": "end_time", "time_ms": "time", "jo
 
 
 def derive_partition(log_partition: int, base: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-    """The tables of MADE from those of NEEDED, which hold nothing of other log partitions."""
+    """The tables of MADE, from those of NEEDED. All rows must be of this log partition."""
     generations = base[GROUP_GENERATIONS.name]
     logs = dict(group_logs(generations, base[MEMBER_ASSIGNMENTS.name]))
     histories = {group_id: walk(log) for group_id, log in logs.items()}
@@ -79,7 +79,7 @@ def _columns(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, A
 
 
 def _table(name: str, columns: Mapping[str, Any] | pa.Table, **same: Any) -> pa.Table:
-    """In the order and with the types of the table; what is missing is null."""
+    """A table with the columns and types of its schema. Columns that are not given are null; `same`: for all rows."""
     given = {key: columns[key] for key in (columns.column_names if isinstance(columns, pa.Table) else columns)}
     given = {_TIMES.get(key, key): _times(value) if key in _TIMES else value for key, value in given.items()} | same
     count = max((len(value) for value in given.values() if not isinstance(value, int)), default=0)

@@ -1,8 +1,8 @@
-"""What the log says about one group, record by record: the input of a walk through its history.
+"""Turns rows of the base tables into the records of each group, in the order of the log.
 
-Times are Kafka's, in milliseconds. A place is a topic and a partition of it. Everything comes from Arrow columns of
-the base tables; reading them column by column, with one object per distinct place or subscription, is what makes
-200,000 members of 20,000 generations affordable.
+Times are in milliseconds, as in Kafka. A place is a topic and a partition. Arrow columns are converted column by
+column, with one Python object per distinct place or subscription; this makes 200,000 members of 20,000 generations
+affordable.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class Member(NamedTuple):
     client_id: str | None = None
     client_host: str | None = None
     rebalance_timeout_ms: int | None = None
-    topics: frozenset[str] | None = None  # None: the log does not say, or it is a pattern
-    assigned: Sequence[Place] | None = ()  # None: not readable
-    owned: Sequence[Place] | None = None  # classic: what it said that it owned when it joined
+    topics: frozenset[str] | None = None  # subscription; None: unknown, or a pattern
+    assigned: Sequence[Place] | None = ()  # None: cannot be decoded
+    owned: Sequence[Place] | None = None  # classic: what the member said it owned when it joined
 
     @property
     def identity(self) -> str:
-        """Who it is across member ids: a static member that comes back with a new id is the same owner."""
+        """Instance id, or else member id: a static member that comes back with a new member id is the same owner."""
         return self.member_id if self.instance_id is None else f"static {self.instance_id}"
 
 
@@ -103,7 +103,7 @@ def group_logs(generations: pa.Table, assignments: pa.Table) -> Iterator[tuple[s
 
 
 def _sorted(table: pa.Table) -> pa.Table:
-    """Groups together, each in the order of the log; share groups have no owners and are left out."""
+    """Sorted by group and log offset. Share groups have no owners and are left out."""
     walked = table.filter(pc.is_in(table["group_type"], pa.array(WALKED)))
     return walked.sort_by([("group_id", "ascending"), ("log_offset", "ascending")]).combine_chunks()
 
@@ -118,7 +118,7 @@ def _spans(table: pa.Table) -> dict[str, range]:
 
 
 def _merged(about: _GroupColumns, group_rows: range, told: _MemberColumns, member_rows: range) -> GroupLog:
-    """Members of a classic generation go into it; records about one member stand between those about the group."""
+    """The group's records with the members of classic generations put in, and the records about single members."""
     log: GroupLog = []
     classic: dict[int, list[Member]] = {}
     for row in member_rows:
@@ -192,7 +192,7 @@ def _flags(column: pa.ChunkedArray) -> list[bool]:
 
 
 def _encoded(column: pa.ChunkedArray) -> tuple[Any, list[Any]]:
-    """Codes (-1 for null) and what they stand for."""
+    """Codes (-1 for null), and the value of each code."""
     array = _one_array(column)
     if not pa.types.is_dictionary(array.type):
         array = array.dictionary_encode()
@@ -203,7 +203,7 @@ def _encoded(column: pa.ChunkedArray) -> tuple[Any, list[Any]]:
 def _texts(column: pa.ChunkedArray) -> list[Any]:
     """One string object per distinct text."""
     codes, values = _encoded(column)
-    values.append(None)  # what -1 finds
+    values.append(None)  # values[-1]: the value for code -1
     return [values[code] for code in codes.tolist()]
 
 
@@ -230,7 +230,7 @@ def _places(column: pa.ChunkedArray) -> list[list[Place] | None]:
         return [None] * len(array)
     items = _one_array(_list_items(array))
     topics = items.field("topic")
-    if items.type.get_field_index("topic_id") >= 0:  # a topic of which nobody knows the name goes by its id
+    if items.type.get_field_index("topic_id") >= 0:  # a topic without a known name is called by its id
         topics = pc.coalesce(topics, items.field("topic_id"))
     codes, names = _encoded(topics)
     numbers = items.field("partition").to_numpy(zero_copy_only=False)
@@ -242,17 +242,17 @@ def _places(column: pa.ChunkedArray) -> list[list[Place] | None]:
 
 
 def _list_items(array: pa.Array) -> pa.Array:
-    """The items of all rows, those of a sliced array only."""
+    """The items of all rows of the array, which may be a slice of a larger one."""
     first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
     return array.values.slice(first, last - first)
 
 
 def _topics(table: pa.Table) -> list[frozenset[str] | None]:
-    """What a member consumes; None if it is unknown or a pattern, which may match anything."""
+    """Topics that each member subscribes to; None if unknown, or if it is a pattern, which may match any topic."""
     array = _one_array(table["subscribed_topics"])
     if array.null_count == len(array):
         return [None] * len(array)
-    as_set = cache(frozenset[str])  # one object for all who want the same
+    as_set = cache(frozenset[str])  # one object for all equal subscriptions
     patterns = _texts(table["subscribed_regex"])
     rows = _slices(array, _texts(_list_items(array)), tuple)
     return [None if names is None or pattern else as_set(names) for names, pattern in zip(rows, patterns, strict=True)]

@@ -1,6 +1,6 @@
-"""Each visible commit beside the one before it, the owner of the partition, and the generation in force.
+"""The table commit_steps: each visible commit with the one before it, the owner of the partition, and the generation.
 
-All of a log partition at once with numpy, since commits are nearly all of the log.
+numpy handles all commits of a log partition at once, because commits are nearly all of the log.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 
 from kohort.audit.derive.commits import RANK_BITS, Commits, codes, joined, timestamps
 
-IN_FORCE = (2, 3, 11)  # records that say a group's generation or epoch
+IN_FORCE = (2, 3, 11)  # types of records with the generation or epoch of a group
 
 
 def steps_of(commits: Commits, generations: pa.Table, intervals: pa.Table, owned: Any) -> pa.Table:
-    """commit_steps, without log_partition. `owned`: the places of the intervals."""
+    """commit_steps, without log_partition. `owned`: the place of each interval."""
     rows, offset = commits.rows, commits.offset
     alone = commits.first | np.concatenate([[True], commits.tombstone[:-1]])[: len(offset)]
     previous, previous_time = np.roll(offset, 1), np.roll(commits.time, 1)
@@ -50,7 +50,10 @@ def steps_of(commits: Commits, generations: pa.Table, intervals: pa.Table, owned
 
 
 def _greatest_before(commits: Commits) -> Any:
-    """Of the place's commits before each; -1 if there is none. By rank, so that place and offset fit in one number."""
+    """The greatest offset committed for the place before each commit; -1 if there is none.
+
+    Offsets are replaced by their ranks, so that place and rank fit into one number.
+    """
     if not len(commits.place):
         return commits.offset
     values, rank = np.unique(commits.offset, return_inverse=True)
@@ -63,7 +66,7 @@ def _greatest_before(commits: Commits) -> Any:
 
 
 def _owners(commits: Commits, intervals: pa.Table, owned: Any) -> pa.Array:
-    """The member id that owned the place; of two owners the committer itself if it is one, else the later."""
+    """The owner's member id at each commit. If there are two: the committer if it is one of them, else the later."""
     count = len(commits.place)
     if not len(intervals) or not count:
         return pa.nulls(count, pa.string())
@@ -80,7 +83,7 @@ def _owners(commits: Commits, intervals: pa.Table, owned: Any) -> pa.Array:
 
 
 def _stretches(commits: Commits, intervals: pa.Table, owned: Any) -> tuple[Any, Any]:
-    """The rows of the commits that each interval covers, from and to."""
+    """The first and the last row of the commits that each interval covers."""
     starts = intervals["start_log_offset"].to_numpy()
     ends = intervals["end_log_offset"].fill_null(np.iinfo(np.int64).max).to_numpy()
     key, place = commits.key, owned << RANK_BITS
@@ -89,7 +92,7 @@ def _stretches(commits: Commits, intervals: pa.Table, owned: Any) -> tuple[Any, 
 
 
 def _ranges(low: Any, high: Any) -> tuple[Any, Any]:
-    """Every number from low to high of each range, and of which range it is."""
+    """All numbers of all ranges from `low` to `high`, and the index of each number's range."""
     counts = np.maximum(high - low, 0)
     which = np.repeat(np.arange(len(low)), counts)
     begins = np.cumsum(counts) - counts
@@ -100,7 +103,7 @@ def _ranges(low: Any, high: Any) -> tuple[Any, Any]:
 
 
 def _in_force(commits: Commits, generations: pa.Table) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-    """Generation and type by the group's last record before each commit; null if that deleted the group."""
+    """Generation and type of the group by its last record before each commit; null if that record deleted the group."""
     said = generations.filter(pc.is_in(generations["record_type"], pa.array(IN_FORCE, pa.int32())))
     number = pc.index_in(said["group_id"].cast(commits.groups.type), commits.groups)
     said = said.append_column("number", number).filter(pc.is_valid(number))

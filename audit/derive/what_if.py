@@ -1,18 +1,19 @@
 """What each of Kafka's assignors would have done at each rebalance of a classic group.
 
-Every rebalance is judged on its own: from who owned what before it in truth, each assignor gets the members, their
-subscriptions and the partitions of that generation. An owner is an identity and the owner before is the last one since
-the group was last empty, as in moves.py, so the figures can be laid beside `rebalances.moved`.
+Every rebalance is judged on its own. Each assignor gets the real owners before the rebalance, and the members, their
+subscriptions and the partitions of the new generation. Owners and previous owners are defined as in moves.py, so the
+figures can be compared with `rebalances.moved`.
 
-A cooperative rebalance takes two generations: one takes partitions away, the next hands them over. The first gets no
-rows; those of the second say what the assignors would have done with the group as it was before the first.
-cooperative-sticky itself is judged by what it has reached when it has handed everything over.
+A cooperative rebalance takes two generations: the first revokes partitions, the second assigns them to new owners.
+There are no rows for the first. The rows of the second say what the assignors would have done with the group as it was
+before the first. For cooperative-sticky itself, the assignment counts that it reaches when all is handed over.
 
-The partitions that there were are known from the generation itself: those that were assigned, and any with a lower
-number. Where a subscription or an assignment is not readable, or names a partition that cannot be, there are no rows.
+The number of partitions of a topic is taken from the generation: the highest partition that was assigned, plus one.
+There are no rows if a subscription or an assignment cannot be decoded or names an impossible partition.
 
-Cost: what range and roundrobin do depends on the order of the members only, not on their names, so one answer serves
-all groups of that shape. What sticky keeps is a sum over loads if all want the same topics.
+Cost: range and roundrobin depend only on the order of the members, not on their names. So the answer for one group is
+good for all groups with the same subscriptions in the same order. The number of partitions that sticky keeps is a sum
+over loads if all members subscribe to the same topics.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from kohort.coordinator.assignors.cooperative_sticky import settled
 
 Counts = tuple[tuple[str, int], ...]  # topics in order, each with its number of partitions
 
-MAX_PARTITIONS = 200_000  # of a group; an assignment is bytes from a client, which may name partition 2,147,483,647
+MAX_PARTITIONS = 200_000  # of a group; a client may write an assignment with partition 2,147,483,647
 
 RANGE, ROUNDROBIN, STICKY, COOPERATIVE_STICKY = ASSIGNORS
 
@@ -58,13 +59,13 @@ class _Before(NamedTuple):
     """The group's topics and who owned their partitions, by the rank of the member."""
 
     counts: Counts
-    owners: list[int | None]  # of each partition, topics in order; None: nobody, or somebody who has left
-    new: int  # partitions that nobody has owned before
+    owners: list[int | None]  # of each partition, in the order of _places; None: nobody, or a member that has left
+    new: int  # number of partitions without a previous owner
 
 
 def what_if_rows(log: GroupLog) -> Iterator[WhatIf]:
     """`log`: the records of one group, ordered by log offset."""
-    owners: dict[Place, str] = {}  # the last one of each partition, before the rebalance that is going on
+    owners: dict[Place, str] = {}  # the last owner of each partition before this rebalance
     counts: Counts = ()
     last: GroupRecord | None = None
     for record in log:
@@ -89,7 +90,7 @@ def _is_known(record: GroupRecord) -> bool:
 
 
 def _repeats(record: GroupRecord, last: GroupRecord | None) -> bool:
-    """No rebalance: a static member came back with a new id and went on."""
+    """Whether this is no rebalance: a static member came back with a new member id and went on."""
     return last is not None and record.generation == last.generation and _holdings(record) == _holdings(last)
 
 
@@ -98,7 +99,7 @@ def _holdings(record: GroupRecord) -> dict[str, frozenset[Place]]:
 
 
 def _takes_away(record: GroupRecord, last: GroupRecord | None) -> bool:
-    """Whether members must give up partitions that nobody gets yet: the first half of a cooperative rebalance."""
+    """Whether members must revoke partitions that no member gets yet: the first half of a cooperative rebalance."""
     if record.protocol != COOPERATIVE_STICKY or last is None:
         return False
     now = {place for member in record.members for place in member.assigned or ()}
@@ -136,7 +137,7 @@ def _wishes(members: Iterable[Member]) -> tuple[frozenset[str], ...]:
 
 
 def _counts(assigned: Mapping[Place, str], members: Iterable[Member], last: Counts) -> Counts:
-    """How many partitions each topic has that is wanted and assigned; most often as many as at the `last` rebalance."""
+    """Partitions of each topic that is subscribed to and assigned. Most often the same as at the `last` rebalance."""
     wanted = frozenset[str]().union(*_wishes(members))
     if assigned.keys() == _place_set(last) and all(topic in wanted for topic, _ in last):
         return last
@@ -169,7 +170,7 @@ def _place_set(counts: Counts) -> frozenset[Place]:
 def _dealt_outcomes(
     by_id: list[Member], wishes: tuple[frozenset[str], ...], before: _Before, owners: Mapping[Place, str]
 ) -> Iterator[tuple[str, Outcome]]:
-    """These two take static members first, by instance id."""
+    """The outcomes of range and roundrobin, which put static members first, by instance id."""
     if any(member.instance_id is not None for member in by_id):
         static_first = sorted(by_id, key=_static_first)
         wishes, before = _wishes(static_first), _before(static_first, before.counts, owners)
@@ -192,13 +193,13 @@ def _dealt(assignor: str, wishes: tuple[frozenset[str], ...], before: _Before) -
 
 
 def _eager(before: _Before) -> int:
-    """Everybody lets go of everything."""
+    """Interrupted partitions of an eager rebalance: all that members owned, since everybody revokes everything."""
     return len(before.owners) - before.owners.count(None)
 
 
 @lru_cache(4096)
 def _layout(assignor: str, wishes: tuple[frozenset[str], ...], counts: Counts) -> tuple[list[int | None], int, int]:
-    """The rank of each partition's owner, and the loads."""
+    """The rank of each partition's owner, the greatest load and the least."""
     group = _ranked_group(wishes, counts, {})
     return _by_place(ASSIGNORS[assignor](group), counts)
 
@@ -221,7 +222,7 @@ def _by_place(assigned: Assignment, counts: Counts) -> tuple[list[int | None], i
 
 
 def _kept_by_quota(before: _Before, size: int) -> int:
-    """Each keeps what it had up to its quota; of those with more, as many as there are larger quotas keep one more."""
+    """Partitions that stay: each member keeps its own up to the quota, and some members with more keep one more."""
     quota, larger = divmod(len(before.owners), size)
     had = Counter(before.owners)
     del had[None]

@@ -1,12 +1,13 @@
-"""What the checks share.
+"""What the checks have in common.
 
-check.py      what a check is, and findings in their common form
-words.py      counts and durations, as people write them
+check.py      what a check is, and the form of findings
 part.py       one partition of the log: its tables, and views that several checks use
 steps.py      commits as numpy columns
-intervals.py  who owned what, by place
-world.py      what must be known of the log as a whole
-summary.py    what a log partition amounts to, to be compared with others
-gather.py     many bad rows -> one finding per place
-evaluable.py  which check cannot be evaluated for whom, and why
+intervals.py  ownership intervals by group and partition
+world.py      facts about the log as a whole
+baseline.py   what a running broker says about its groups and topics
+summary.py    figures of a log partition, to compare it with others
+gather.py     many bad rows -> one finding per group and partition
+evaluable.py  which check cannot be evaluated for which group, and why
+words.py      counts and durations in words
 """

@@ -1,8 +1,8 @@
-"""What a running broker says itself, for the checks that compare the log with it.
+"""Asks a running broker about its groups and topics, for the checks that compare the log with the broker.
 
-A broker goes on while its log is read, so it is asked twice, before and after. What it said both times alike must be
-what the log says; the rest is left out of the comparison. Where partitions start and end is taken from the second
-time: an offset that the log held before cannot lie beyond the end that the broker told later.
+The broker changes its groups while its log is read. So it is asked twice, before and after the log is read. An answer
+that was the same both times must agree with the log; other answers are not compared. Start and end offsets of
+partitions are from the second time: an offset that was committed before cannot be beyond an end that was read later.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import socket
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-SETTLED = ("Stable", "Empty")  # in other states a group's owners are not in force yet, or not any more
+SETTLED = ("Stable", "Empty")  # in other states assignments are about to change
 GROUPS_AT_ONCE = 500
 PARTITIONS_AT_ONCE = 2_000
 TIMEOUT_MS = 20_000
@@ -25,21 +25,21 @@ class BaselineError(Exception):
 
 
 class GroupAnswer(NamedTuple):
-    """`offsets` and `owners` are None if the broker did not say, or says something else each time."""
+    """`offsets` and `owners` are None if the broker did not say, or gave two different answers."""
 
     type: str
     state: str
     offsets: Mapping[Place, int] | None
-    owners: frozenset[tuple[Place, str]] | None  # with member ids
+    owners: frozenset[tuple[Place, str]] | None  # partition and member id
 
 
 class Answers(NamedTuple):
     groups: Mapping[str, GroupAnswer]
-    partitions: Mapping[Place, tuple[int | None, int | None]]  # start and end
+    partitions: Mapping[Place, tuple[int | None, int | None]]  # start and end offset
 
 
 def ask(address: str, *, group: str | None = None) -> Answers:
-    """Everything that the checks want to know; about one group only if one is given."""
+    """Everything that the checks need; with `group`, about this group only."""
     from kafka import KafkaAdminClient
     from kafka.errors import KafkaError
 
@@ -58,7 +58,7 @@ def ask(address: str, *, group: str | None = None) -> Answers:
 
 
 def _reach(address: str) -> None:
-    """Knock first: the client would try for long, and say less of why it cannot."""
+    """Try to connect first: the client would retry for a long time, and say less about the reason."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         raise BaselineError(f"{address}: not of the form HOST:PORT")
@@ -69,7 +69,7 @@ def _reach(address: str) -> None:
 
 
 def agreed(before: Answers, after: Answers) -> Answers:
-    """What did not change while the log was read. A group that came or went meanwhile is left out."""
+    """What did not change while the log was read. Groups that are in one of the two answers only are left out."""
     groups = {
         group_id: GroupAnswer(
             now.type,
@@ -111,7 +111,7 @@ def _groups(admin: Any, only: str | None) -> dict[str, GroupAnswer]:
 
 
 def _owners(told: Mapping[str, Any]) -> frozenset[tuple[Place, str]] | None:
-    """None if an assignment is not a consumer's."""
+    """None if the group is no group of consumers, so that its assignments have another form."""
     owners = set()
     for member in told["members"]:
         assignment = member["member_assignment"]

@@ -1,4 +1,4 @@
-"""What a check is, and how it says what it found."""
+"""What a check is, and the form of a finding."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Check(NamedTuple):
     about: str  # what it looks for, in one sentence
     advice: str  # what to do about it, in one sentence
     thresholds: Limits = MappingProxyType({})  # settable, with their defaults
-    needs: tuple[str, ...] = ()  # what it cannot do without
+    needs: tuple[str, ...] = ()  # what the check cannot be evaluated without; see evaluable.py
 
 
 def finding(check: Check, message: str, *, severity: str | None = None, **columns: Any) -> Row:

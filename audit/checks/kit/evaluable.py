@@ -1,7 +1,7 @@
-"""Which check cannot be evaluated for whom, and why.
+"""Says which check cannot be evaluated for which groups, and why.
 
-Compaction keeps the last record of each key, so what is left is true, only not all there was: the checks run on it, and
-for what is gone they say so here.
+Compaction keeps the last record of each key. What is left is true, but it is not the whole history. The checks run on
+what is left, and this file says for which groups that is not enough.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ PLACES_NAMED = 5
 
 
 class Missing(NamedTuple):
-    """What some checks need and is not there."""
+    """Something that checks need and that the log does not have."""
 
     need: str
-    group_id: str | None  # None: for none of the groups
+    group_id: str | None  # None: it is missing for all groups
     reason: str
 
 
@@ -52,7 +52,7 @@ def missing_overall(world: World) -> Iterator[Missing]:
 
 
 def missing_in(part: Part) -> Iterator[Missing]:
-    """Group by group."""
+    """What is missing for single groups."""
     yield from _cut_by_compaction(part)
     yield from _no_committers(part)
     yield from _no_join_starts(part)
@@ -70,7 +70,7 @@ def _cut_by_compaction(part: Part) -> Iterator[Missing]:
 
 
 def _no_committers(part: Part) -> Iterator[Missing]:
-    """Of groups that have members, as others commit for nobody in particular."""
+    """Groups with members whose commits do not name the member. In groups without members, commits never do."""
     with_members = {row["group_id"] for row in part.rebalances}
     unsaid = ~part.steps.known("member_id") & ~part.steps.tombstone
     for group_id, count in part.steps.count_by_group(unsaid).items() if unsaid.any() else ():

@@ -1,4 +1,4 @@
-"""Many bad rows -> one finding per place: a defect that shows in ten thousand rows is one finding with a count."""
+"""Gathers bad rows by place, so that a defect that shows in ten thousand rows becomes one finding with a count."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Hit(NamedTuple):
     rows: int
     first: Row
     worst: Row
-    value: float  # of the worst
+    value: float  # of the worst row
     last_time: datetime
 
     @property
     def place(self) -> Row:
-        """Columns that a finding about it has in any case."""
+        """The columns that every finding about this place has."""
         first = self.first
         return {
             "group_id": first["group_id"], "topic": first.get("topic"), "partition": first.get("partition"),
@@ -32,7 +32,7 @@ class Hit(NamedTuple):
 
 
 def gather_steps(steps: Steps, bad: Array, value: Array | None = None) -> list[Hit]:
-    """Per place. Without a `value` all are as bad, and the first is the worst."""
+    """The bad rows by place. Without `value` all rows are equally bad, and the first one counts as the worst."""
     rows = np.flatnonzero(bad)
     if not len(rows):
         return []
@@ -41,7 +41,9 @@ def gather_steps(steps: Steps, bad: Array, value: Array | None = None) -> list[H
     in_order = np.lexsort((log_offset, place))
     starts = np.flatnonzero(np.diff(place[in_order], prepend=-1))
     ends = np.append(starts[1:], len(rows))
-    by_value = np.lexsort((-log_offset, values, place))  # the last of each place is the worst, the earlier of two
+    by_value = np.lexsort(
+        (-log_offset, values, place)
+    )  # the worst row of each place comes last; the earlier one of two
     firsts, worst, last = in_order[starts], by_value[ends - 1], in_order[ends - 1]
     return [
         Hit(count, first, bad_one, amount, last_one["time"])
@@ -57,7 +59,7 @@ def gather_steps(steps: Steps, bad: Array, value: Array | None = None) -> list[H
 
 
 def gather_rows(rows: Iterable[Row], value: Callable[[Row], float]) -> list[Hit]:
-    """Per group. The rows come in the order of the log."""
+    """The rows by group. They must come in the order of the log."""
     groups: dict[Any, list[Row]] = {}
     for row in rows:
         groups.setdefault(row["group_id"], []).append(row)

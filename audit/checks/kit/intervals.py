@@ -1,4 +1,4 @@
-"""ownership_intervals by place. They may be many, and few are looked at: only those become rows."""
+"""ownership_intervals by place. There may be many; only those that a check looks at become Python rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Intervals:
         self._unsorted = table
 
     def of(self, place: Place) -> list[Row]:
-        """In the order of their beginning; `ends` is the log offset of the end, or greater than any."""
+        """The intervals of a place, by beginning. `ends`: log offset of the end, very great if it has not ended."""
         if place not in self._ranges:
             return []
         start, end = self._ranges[place]
@@ -36,7 +36,7 @@ class Intervals:
         return rows
 
     def has_owner(self, place: Place, log_offset: int) -> bool:
-        """Whether anybody owned it at that place in the log."""
+        """Whether any member owned the place at this log offset."""
         if place not in self._ranges:
             return False
         start, end = self._ranges[place]
@@ -49,7 +49,7 @@ class Intervals:
         return zip(self._ranges, firsts, strict=True)
 
     def open(self, kind: str | None = None) -> list[Row]:
-        """Those that go on where the log ends; of groups of one type."""
+        """The intervals that have not ended at the end of the log; with `kind`, of groups of this type."""
         rows = self._sorted.filter(self._sorted["end_log_offset"].is_null())
         rows = rows if kind is None else rows.filter(pc.equal(rows["group_type"], kind))
         made: list[Row] = rows.select(["group_id", "topic", "partition", "member_id"]).to_pylist()
@@ -67,7 +67,7 @@ class Intervals:
 
     @cached_property
     def _latest_ends(self) -> Array:
-        """The greatest end so far in its place. Ends count by rank: then they fit into one number beside the place."""
+        """For each interval: the greatest end so far in its place. Ends are ranks, to fit beside the place."""
         values, rank = np.unique(self._sorted["end_log_offset"].fill_null(FOREVER).to_numpy(), return_inverse=True)
         place = np.cumsum(self._is_first) - 1
         return values[np.maximum.accumulate(place << RANK_BITS | rank) & (1 << RANK_BITS) - 1]
@@ -90,7 +90,7 @@ class Intervals:
 
     @cached_property
     def _is_first(self) -> Array:
-        """Of its place."""
+        """Whether each interval is the first of its place."""
         return np.diff(self._codes[self._order], prepend=-1) != 0 if len(self._unsorted) else np.zeros(0, bool)
 
     @cached_property

@@ -1,6 +1,6 @@
 """One partition of the log as the checks see it: its tables, and views that several checks use.
 
-All that is said of a group stands in one log partition, so a check needs nothing else, except for what World holds.
+All records of a group are in one log partition, so a check needs nothing else but the facts of World.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kohort.audit.tables import (
 )
 from kohort.protocol.log_records import CONSUMER_GROUP_METADATA, GROUP_METADATA
 
-# What is read of each table. offset_commits is not: commit_steps says more.
+# The columns that the checks use. offset_commits is not among the tables: commit_steps has all of it and more.
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     LOG_BATCHES.name: (
         "segment", "position", "size_bytes", "log_offset", "last_log_offset", "record_count", "max_time", "problem",
@@ -83,7 +83,7 @@ class Part:
     def complete_from(self) -> int:
         """The log offset below which compaction may have removed records before they were read.
 
-        A stretch that an earlier audit into the same folder has read before the cleaner came by is complete.
+        What an earlier audit into the same store has read before compaction is complete.
         """
         lost_below = 0
         for run in self._runs:
@@ -95,7 +95,7 @@ class Part:
 
     @property
     def is_cleaning_known(self) -> bool:
-        """Whether a cleaner's checkpoint was there to ask."""
+        """Whether there was a checkpoint of the log cleaner in every run."""
         return all(run["cleaned_to"] is not None for run in self._runs)
 
     @cached_property
@@ -104,7 +104,7 @@ class Part:
 
     @cached_property
     def _seems_cleaned_to(self) -> int:
-        """No checkpoint says, but holes do: after the last batch that has one, or comes after one."""
+        """Without a checkpoint: the end of the last batch that has missing offsets in it or before it."""
         batches = self.table(LOG_BATCHES.name)
         batches = batches.filter(batches["log_offset"].is_valid()).sort_by("log_offset")
         first, last = (batches[name].to_numpy() for name in ("log_offset", "last_log_offset"))
@@ -116,22 +116,22 @@ class Part:
 
     @cached_property
     def steps(self) -> Steps:
-        """Those of a place lie together, in the order of the log."""
+        """Sorted by place and log offset."""
         steps = Steps(self.table(COMMIT_STEPS.name), self.table(PARTITION_FACTS.name))
         return steps if steps.is_sorted else steps.sorted()
 
     @cached_property
     def rebalances(self) -> list[Row]:
-        """In the order of the log, with how long each outcome was in force: `until` (None: still is), `in_force_s`.
+        """In the order of the log. Two columns are added: `until` (None: still in force) and `in_force_s`.
 
-        It ends with the next one, or when all members have left.
+        An assignment is in force until the next rebalance, or until all members have left.
         """
         rows: list[Row] = self.table(REBALANCES.name).drop_columns(["joined", "left"]).to_pylist()
         in_force: dict[str, Row] = {}
         for row in sorted([*rows, *self._ends_of_groups], key=lambda row: int(row["log_offset"])):
             if (last := in_force.pop(row["group_id"], None)) is not None:
                 last["until"] = row["time"]
-            if "member_count" in row:  # a rebalance
+            if "member_count" in row:  # it is a rebalance
                 row["until"] = None
                 in_force[row["group_id"]] = row
         for row in rows:
@@ -140,7 +140,7 @@ class Part:
 
     @property
     def _ends_of_groups(self) -> list[Row]:
-        """Records that say that a group has no members any more."""
+        """Records after which a group has no members."""
         rows = self.table(GROUP_GENERATIONS.name)
         empty = pc.and_(
             pc.equal(rows["record_type"], GROUP_METADATA), pc.equal(pc.fill_null(rows["member_count"], 0), 0)
@@ -162,7 +162,7 @@ class Part:
 
     @cached_property
     def unclear_owners(self) -> dict[str, str]:
-        """Groups of which it is not known who owns what, and why."""
+        """Groups whose owners are not known -> the reason."""
         members = self.table(MEMBER_ASSIGNMENTS.name)
         if not len(members):
             return {}

@@ -1,4 +1,4 @@
-"""commit_steps as numpy columns: rules about single commits are written over all of them at once."""
+"""commit_steps as numpy columns: rules about single commits look at all commits at once."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 
 from kohort.audit.derive.commits import codes, joined, paired
 
-Array: TypeAlias = Any  # of numpy
+Array: TypeAlias = Any  # a numpy array
 
 
 class Steps:
-    """Where there is nothing before, a step is 0 and so is the time since then."""
+    """A commit without a previous one has step 0 and 0 ms since the previous one."""
 
     def __init__(self, table: pa.Table, facts: pa.Table) -> None:
         self.table = table
@@ -35,18 +35,18 @@ class Steps:
 
     @cached_property
     def is_first(self) -> Array:
-        """Of its place."""
+        """Whether each commit is the first of its place."""
         return np.diff(self.place, prepend=-1) != 0
 
     def rows(self, which: Array, *names: str) -> list[dict[str, Any]]:
-        """Some of them, as a mask or as numbers; all columns if none is named."""
+        """Rows as dicts. `which`: a mask, or numbers of rows. `names`: the columns; all if none is named."""
         table = self.table.select(names) if names else self.table
         numbers = np.flatnonzero(which) if which.dtype == bool else which
         made: list[dict[str, Any]] = table.take(pa.array(numbers)).to_pylist()
         return made
 
     def count_by_group(self, which: Array) -> dict[str, int]:
-        """How many of these each group has."""
+        """Group -> how many of these rows it has."""
         starts = np.flatnonzero(self.is_first)
         counts = np.add.reduceat(which.astype(np.int64), starts).tolist() if len(starts) else []
         made: dict[str, int] = {}
@@ -61,7 +61,7 @@ class Steps:
         return self.table[name].is_valid().to_numpy()
 
     def differ(self, one: str, other: str) -> Array:
-        """Both are known and not the same."""
+        """Rows in which both columns are known and different."""
         return pc.fill_null(pc.not_equal(self.table[one], self.table[other]), False).to_numpy()
 
     def is_(self, name: str, value: str) -> Array:
@@ -81,7 +81,7 @@ class Steps:
 
     @cached_property
     def since_before_ms(self) -> Array:
-        """Since the commit before."""
+        """Milliseconds since the previous commit of the place."""
         before = pc.coalesce(self.table["previous_time"], self.table["time"])
         return self.time_ms - before.cast(pa.int64()).to_numpy() // 1000
 
@@ -101,7 +101,7 @@ class Steps:
 
     @cached_property
     def _places(self) -> Array:
-        """Of the steps, then of partition_facts, numbered alike."""
+        """The place of each row of commit_steps, then of partition_facts, numbered in the same way."""
         partition = joined(self.table["partition"], self._facts["partition"]).to_numpy().astype(np.int64)
         place, _ = codes(pa.array(paired(self._topics_of_groups, partition)))
         return place
@@ -114,7 +114,7 @@ class Steps:
         return both
 
     def usual(self, name: str, if_null: int = 0) -> Array:
-        """What partition_facts says of each row's place."""
+        """A column of partition_facts, for the place of each row."""
         values = np.full(int(self._places.max(initial=-1)) + 1, if_null, np.int64)
         values[self._places[len(self) :]] = self._facts[name].fill_null(if_null).to_numpy()
         return values[self.place]

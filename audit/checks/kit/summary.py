@@ -1,4 +1,4 @@
-"""What one log partition amounts to, for the checks that compare log partitions with each other."""
+"""Figures of one log partition, for the checks that compare log partitions with each other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Summary(NamedTuple):
     records: int
     busiest: str | None  # the group with most commits
     commits: int  # of that group
-    groups: Mapping[str, int]  # by need: how many groups a check with this need is about
+    groups: Mapping[str, int]  # need -> number of groups that a check with this need looks at
 
 
 def summarize(part: Part) -> Summary:

@@ -1,4 +1,4 @@
-"""Counts and durations, as people write them."""
+"""Counts and durations in words."""
 
 from __future__ import annotations
 

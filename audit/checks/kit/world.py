@@ -1,4 +1,4 @@
-"""What must be known of the log as a whole before one partition of it can be judged."""
+"""Facts about the log as a whole, which are needed to check one partition of it."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ from kohort.coordinator.partitioner import partition_of
 
 KAFKAS_PARTITIONS = 50
 OFFSETS_TOPIC = "__consumer_offsets"
-MIN_GROUPS = 3  # of fewer nobody can tell how many log partitions there are
+MIN_GROUPS = 3  # fewer are not enough to tell the number of log partitions
 
 
 @dataclass(frozen=True)
 class World:
-    """May be sent to tasks."""
+    """Facts about the log as a whole. Spark tasks get a copy."""
 
-    end_time: datetime | None = None  # the latest time in the log: "now", as far as the log knows
-    runs: Sequence[Mapping[str, Any]] = ()  # of audit_runs
+    end_time: datetime | None = None  # the latest time in the log; the checks take it as "now"
+    runs: Sequence[Mapping[str, Any]] = ()  # rows of audit_runs
     log_partition_count: int = KAFKAS_PARTITIONS
     baseline: Answers | None = None
-    topic_partitions: Mapping[str, int] = field(default_factory=dict)  # how many each topic has, by the baseline
-    since: datetime | None = None  # what was over before is not told
+    topic_partitions: Mapping[str, int] = field(
+        default_factory=dict
+    )  # topic -> number of partitions, as the baseline says
+    since: datetime | None = None  # findings that were over before are left out
 
     def is_told(self, finding: Mapping[str, Any]) -> bool:
         ended = finding["until"] or finding["time"]
@@ -35,7 +37,7 @@ def make_world(
     end_times: Iterable[datetime | None], runs: Iterable[Mapping[str, Any]], groups: Iterable[tuple[str, int]],
     baseline: Answers | None = None, log_partition_count: int | None = None, since: datetime | None = None,
 ) -> World:  # fmt: skip
-    """`groups`: some group ids and the log partitions where they are."""
+    """`groups`: some group ids, each with the log partition where it was found."""
     counts: dict[str, int] = {}
     if baseline is not None:
         for topic, partition in baseline.partitions:
@@ -47,7 +49,7 @@ def make_world(
 
 
 def _guess_count(groups: Sequence[tuple[str, int]]) -> int:
-    """Kafka's default, unless the greatest number seen fits all groups and the default does not."""
+    """Kafka's default, unless it does not fit all groups and the greatest log partition seen, plus one, does."""
     seen = max((place + 1 for _, place in groups), default=0)
     usual = max(KAFKAS_PARTITIONS, seen)
     if len(groups) < MIN_GROUPS or all(partition_of(group_id, usual) == place for group_id, place in groups):
