@@ -44,9 +44,7 @@ logger = logging.getLogger(__name__)
 
 READ_AHEAD_BYTES = 65_536
 MAX_GATHERED_BYTES = 65_536
-MAX_RECURRING_KINDS = (
-    4  # an API in one version is a kind; a real client has three: Heartbeat, OffsetCommit, OffsetFetch
-)
+MAX_RECURRING_KINDS = 4  # of an API in one version; a real client has three: Heartbeat, OffsetCommit, OffsetFetch
 
 LENGTH_BYTES = 4  # the length of a frame, which stands before its header
 FRAMED_CLIENT_ID_AT = LENGTH_BYTES + CLIENT_ID_AT

@@ -2,8 +2,9 @@
 
     | version int16 | Subscription or Assignment of that version, never flexible |
 
-A broker reads it to show which member consumes which topics, and decides nothing by it. A version newer than ours is
-read as our newest, since new versions only append fields. Kafka checks no more than that, and neither do we.
+A broker reads it to show which member consumes which topics, and to know which topics a group subscribes to. A newer
+version than ours is read as our newest, since new versions only append fields. Kafka checks no more than that, and
+neither do we.
 """
 
 from __future__ import annotations
