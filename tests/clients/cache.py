@@ -1,7 +1,7 @@
-"""Where what the tests build or download is kept: outside the repository, named after what it was made from.
+"""A cache outside the repository for what the tests build or download; folders are named after their sources.
 
-Test runs that go on at the same time share it. Whoever makes something holds a lock, so that the others wait for it
-instead of making it again, and so that one Maven runs at a time (two at once damage its own cache).
+Test runs at the same time share it. A run that makes something holds a lock. So the others wait instead of making the
+same again, and only one Maven runs at a time (two at once damage Maven's own cache).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def made_once(name: str, make: Callable[[Path], None]) -> Path:
 
 
 def _make(folder: Path, make: Callable[[Path], None]) -> None:
-    """Under another name first: a run that is killed leaves no half-filled folder behind."""
+    """Fill a folder under another name, then rename it: a run that is killed leaves no half-filled folder behind."""
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         made = Path(scratch) / "made"
         made.mkdir()

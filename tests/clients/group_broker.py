@@ -46,7 +46,7 @@ class GroupBroker:
     def _start(self) -> KohortProcess:
         return KohortProcess(self._folder, listeners=f"PLAINTEXT://{self.address}", **self._overrides)
 
-    # --- stop and go
+    # --- stop and start
 
     def restart(self) -> None:
         self._forget_client()
@@ -90,7 +90,7 @@ class GroupBroker:
             self._client = None
 
     def rebalances(self, group: str) -> list[Rebalance]:
-        """Every rebalance of the group that the broker told of in its log, also before a restart."""
+        """Every rebalance of the group in the broker's log, also those before a restart."""
         found = REBALANCED.findall(self.process.log.read_text(encoding="utf-8", errors="replace"))
         all_of_them = [Rebalance(name, int(generation), cause, by) for name, generation, _, cause, _, by in found]
         return [each for each in all_of_them if each.group == group]
@@ -104,7 +104,7 @@ class GroupBroker:
         return Described(answer.group_state, owned)
 
     def committed(self, group: str) -> dict[tuple[str, int], int]:
-        """All offsets of the group; the answer waits for writes that are under way."""
+        """All committed offsets of the group; the broker answers when writes in progress are done."""
         asked = OffsetFetchRequestGroup(group, None, -1, None)
         request = OffsetFetchRequest(groups=[asked], require_stable=True)
         (answer,) = self.client.send(ApiKey.OFFSET_FETCH, request, 8).groups

@@ -34,7 +34,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def translated(event: dict[str, Any], group: str) -> dict[str, Any]:
-    """What Kafka's VerifiableConsumer says, as our own programs would say it."""
+    """A line of Kafka's VerifiableConsumer in the words of our own member programs."""
     match event["name"]:
         case "partitions_assigned" | "partitions_revoked":
             partitions = [each["partition"] for each in event["partitions"]]
@@ -101,7 +101,7 @@ class MemberProcess:
         self.process.stdin.flush()
 
     def kill(self) -> None:
-        """SIGKILL: its sockets close, its session does not."""
+        """Send SIGKILL: the member's connections close, but its sessions go on until they expire."""
         self.process.kill()
         self._reap()
 
@@ -131,7 +131,7 @@ class MemberProcess:
 
 
 class Ledger:
-    """What the members of one group did, all together."""
+    """What all members of one group together have consumed and committed."""
 
     def __init__(self) -> None:
         self.consumed: dict[int, Counter[int]] = {partition: Counter() for partition in range(PARTITIONS)}
@@ -234,7 +234,7 @@ class Scenario:
         print(f"{time.monotonic() - self._started:6.1f} s  {what:30s} duplicates so far: {duplicates}")
 
     def finish(self) -> None:
-        """No more records: everything that was written was consumed and committed."""
+        """Stop the producer. Everything that was written must be consumed and committed."""
         self.producer.stop()
         ends = self.producer.delivered
         self._until(lambda: all(self._has_reached(group, ends) for group in self.groups), "everything is consumed")
@@ -253,7 +253,7 @@ class Scenario:
         for member in self.members:
             member.kill()
 
-    # --- what was said
+    # --- events of the members
 
     def _until(self, condition: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + DEADLINE_S
@@ -262,7 +262,7 @@ class Scenario:
             self._listen()
 
     def _listen(self) -> None:
-        """Take in what the members say, for a moment."""
+        """Take in the events of the members, for a moment."""
         try:
             member, event = self._said.get(timeout=0.1)
             while True:
@@ -298,7 +298,7 @@ class Scenario:
             case "problem":
                 self.problems.append(f"{member.name}: {event}")
 
-    # --- what must be so
+    # --- conditions
 
     def _has_settled(self, group: str) -> bool:
         members = [member for member in self.members if group in member.groups]

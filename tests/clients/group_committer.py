@@ -1,4 +1,4 @@
-"""Several members of one group with confluent-kafka that commit ever higher offsets of what they own.
+"""Several members of one group with confluent-kafka that commit ever higher offsets of their partitions.
 
     python -m tests.clients.group_committer BOOTSTRAP TOPIC SESSION_MS GROUP=ASSIGNOR ...      one member for each
 
@@ -20,7 +20,7 @@ TIMEOUT_S = 30
 
 def run(told: Arguments, membership: Membership, closing: threading.Event) -> None:
     consumer = consumer_of(told, membership)
-    offsets: dict[int, int | None] = {}  # the last that was committed of what it owns; None: not known yet
+    offsets: dict[int, int | None] = {}  # the last committed offset by partition owned; None: not known yet
 
     def assigned(_consumer: Any, partitions: list[Any]) -> None:
         offsets.update(dict.fromkeys(each.partition for each in partitions))
@@ -41,7 +41,7 @@ def run(told: Arguments, membership: Membership, closing: threading.Event) -> No
                     offsets[each.partition] = max(each.offset, 0)  # -1001: none yet
             next_ones = {p: offset + 1 for p, offset in offsets.items() if offset is not None}
             if next_ones:
-                offsets.update(next_ones)  # an offset is never tried twice
+                offsets.update(next_ones)  # even if the commit fails: no offset is committed twice
                 asked = [TopicPartition(told.topic, p, offset) for p, offset in next_ones.items()]
                 answered = consumer.commit(offsets=asked, asynchronous=False)
                 done = {each.partition: each.offset for each in answered if each.error is None}

@@ -32,7 +32,7 @@ def consumer_of(told: Arguments, membership: Membership) -> Any:
 
 
 def poll(consumer: Any) -> list[Any]:
-    """What has arrived, after waiting a moment for the first."""
+    """The messages that have arrived; waits a moment for the first one."""
     messages = []
     message = consumer.poll(POLL_MS / 1000)
     while message is not None:

@@ -47,7 +47,7 @@ class KohortProcess:
         return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_TAIL_LINES:])
 
     def stop(self) -> int:
-        """SIGTERM, and wait. The exit status."""
+        """Send SIGTERM, and wait until the process has ended. Returns the exit status."""
         self.process.terminate()
         try:
             return self.process.wait(STOP_TIMEOUT_S)
