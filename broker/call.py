@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kohort.coordinator.outcome import PARKED, Parked
 
 if TYPE_CHECKING:
     from kohort.broker.api_table import Route
     from kohort.broker.connection import Connection
+    from kohort.coordinator.api import GroupApi
     from kohort.protocol.wire import Message
 
 
@@ -28,7 +29,7 @@ class Call:
     calls `reply` later.
     """
 
-    __slots__ = ("_connection", "client_id", "correlation_id", "now", "route", "started", "version")
+    __slots__ = ("_connection", "api", "client_id", "correlation_id", "now", "route", "started", "steady_ms", "version")
 
     def __init__(self, connection: Connection, route: Route, client_id: str) -> None:
         """The connection sets the attributes without a value. It uses the call again for a request that recurs."""
@@ -37,7 +38,9 @@ class Call:
         self.version = route.version
         self.client_id = client_id
         self.correlation_id: int
-        self.now: int  # as broker.clock says it, milliseconds since 1970
+        self.now: int  # wall time, milliseconds since 1970
+        self.steady_ms: int  # the steady clock, for deadlines
+        self.api: GroupApi[Any, Any]  # of a request about groups; the coordinator's runtime sets it
         self.started: float  # the event loop's clock
 
     @property

@@ -1,8 +1,7 @@
-"""The time for everything that has a deadline: wall time that does not jump.
+"""What time it is: wall time for records, and a steady clock for everything that has a deadline.
 
-A machine's wall clock is set now and then: by hand, by NTP after a start, when a suspended machine wakes up. That must
-not end a session, or make a rebalance wait an hour longer. So this time advances with the steady clock. It follows a
-step of the wall clock only in `catch_up`, whose caller moves all deadlines by the same amount.
+A machine's wall clock is set now and then: by hand, by NTP after a start, when a suspended machine wakes up. Nobody's
+session is over because of that, and no rebalance waits an hour longer: deadlines count the steady clock alone.
 """
 
 from __future__ import annotations
@@ -10,28 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import monotonic_ns, time_ns
 
-LEAST_STEP_MS = 100  # smaller steps of the wall clock are ignored
-
 
 class Clock:
-    __slots__ = ("_steady_ns", "_wall_ns", "offset_ms")
+    __slots__ = ("_steady_ns", "_wall_ns")
 
     def __init__(self, wall_ns: Callable[[], int] = time_ns, steady_ns: Callable[[], int] = monotonic_ns) -> None:
         self._wall_ns = wall_ns
         self._steady_ns = steady_ns
-        self.offset_ms = 0  # wall time minus steady time, at the last `catch_up`
-        self.catch_up()
 
     def now_ms(self) -> int:
-        return self._steady_ns() // 1_000_000 + self.offset_ms
+        """Wall time, milliseconds since 1970."""
+        return self._wall_ns() // 1_000_000
 
-    def catch_up(self) -> int:
-        """Follow the wall clock if it was set. Returns by how many milliseconds this time jumped; mostly 0."""
-        step = self._wall_ns() // 1_000_000 - self.now_ms()
-        if abs(step) < LEAST_STEP_MS:
-            return 0
-        self.offset_ms += step
-        return step
+    def steady_ms(self) -> int:
+        return self._steady_ns() // 1_000_000
 
 
-CLOCK = Clock()  # the clock of this process
+CLOCK = Clock()  # of this process

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from time import monotonic_ns
+from time import monotonic_ns, time_ns
 from typing import TYPE_CHECKING, Any
 
 from kohort.broker.api_table import Route, UnsupportedRequest
 from kohort.broker.call import NO_ANSWER, PARKED, Call
-from kohort.broker.clock import CLOCK
 from kohort.broker.recurring import MAX_BYTES as MAX_RECURRING_BYTES
 from kohort.broker.recurring import Recurring, RecurringHeartbeats, remember
 from kohort.broker.sending import MIN_BYTES, CutShort, FileSender, read_parts
@@ -38,7 +37,7 @@ from kohort.protocol.headers import (
 
 if TYPE_CHECKING:
     from kohort.broker.server import Server
-    from kohort.coordinator.classic.session import Pulse
+    from kohort.coordinator.group import Pulse
 
 logger = logging.getLogger(__name__)
 
@@ -123,7 +122,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if (beat := self._beat) is not None:
-            now = monotonic_ns() // 1_000_000 + CLOCK.offset_ms
+            now = monotonic_ns() // 1_000_000
             # Bytes 8 to 12 are the correlation id, behind the frame's length, the api key and the version.
             if data[12:] == beat.rest and data[:8] == beat.start and beat.pulse.beats(now):
                 self._transport.write(beat.before + data[8:12] + beat.after)
@@ -226,7 +225,8 @@ class Connection(asyncio.Protocol):
                 known = self._recurring[kind] = remember(known, route, call, frame[pos:], request)
         self._parked = call
         call.correlation_id = correlation_id
-        call.now = monotonic_ns() // 1_000_000 + CLOCK.offset_ms  # CLOCK.now_ms(), without a call
+        call.now = time_ns() // 1_000_000  # as broker/clock.py, without a call
+        call.steady_ms = monotonic_ns() // 1_000_000
         call.started = self.last_active
         try:
             response = route.handler(server.broker, request, call)
@@ -284,11 +284,10 @@ class Connection(asyncio.Protocol):
     def _answer(self, call: Call, route: Route, response: Any) -> None:
         if self._server.metrics is not None:
             self._measure(call, route, response)
-        if type(response) is bytes:
-            body = response
-        elif response is NO_ANSWER:
+        if response is NO_ANSWER:
             return
-        else:
+        body = response.encoded
+        if body is None:
             body = route.encode(response)
             if type(body) is list:
                 size = sum(map(len, body))
@@ -321,7 +320,7 @@ class Connection(asyncio.Protocol):
     def _measure(self, call: Call, route: Route, response: Any) -> None:
         from kohort.broker.metrics import holds_error
 
-        failed = response is not NO_ANSWER and type(response) is not bytes and holds_error(response)
+        failed = response is not NO_ANSWER and response.encoded is None and holds_error(response)
         self._server.metrics.api(route.name).answered(self._server.loop.time() - call.started, failed)
 
     def _send_parts(self, correlation_id: int, tagged: bool, parts: list[Any], size: int) -> None:

@@ -14,16 +14,16 @@ from functools import partial
 from random import Random
 from secrets import randbits
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kohort.broker.clock import CLOCK, Clock
 from kohort.broker.group_log import GroupLog, LocalGroupLog, Owned
 from kohort.broker.rebalances import Rebalances
 from kohort.broker.topics.catalog import CONSUMER_OFFSETS, Topic
+from kohort.coordinator.api import Asked, EveryShard, GroupApi, Request, Response, Row, SeveralGroups
 from kohort.coordinator.config import GroupConfig
-from kohort.coordinator.offsets.expiration import expire_offsets
-from kohort.coordinator.outcome import PARKED, Call
-from kohort.coordinator.runtime import Handler, Runtime, Write
+from kohort.coordinator.outcome import PARKED, Call, Outcome, Parked
+from kohort.coordinator.runtime import Runtime, Write
 from kohort.coordinator.shard import Shard, Status
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.errors import MalformedMessage
@@ -61,6 +61,7 @@ class CoordinatorHost:
         self.runtime = Runtime(settings, broker.catalog, Random(randbits(128)), self.log.partition_count)
         self.rebalances = Rebalances()
         self._turn_is_due = False
+        self._in_turn = False
         self._delivering = False
         self._timer: Cancellable | None = None
         self._timer_deadline: int | None = None
@@ -95,7 +96,7 @@ class CoordinatorHost:
         self._go_on_loading(shard, steps, owned.end_offset, at_once)
 
     def _go_on_loading(self, shard: Shard, steps: Iterator[None], end_offset: int, at_once: bool = False) -> None:
-        if shard.state.is_abandoned:
+        if shard.is_abandoned:
             return
         until = monotonic() + LOAD_STEP_S
         try:
@@ -107,24 +108,36 @@ class CoordinatorHost:
             shard.fail(problem)
             return
         shard.next_offset = end_offset
-        self.runtime.commit(shard, shard.loaded(self._clock.now_ms()))
+        self.runtime.loaded(shard, self._clock.steady_ms(), self._clock.now_ms())
         self._after()
 
     # --- requests
 
-    def submit(self, group_id: str, handler: Handler, request: Any, call: Call) -> Any:
+    def submit(
+        self, group_id: str, api: GroupApi[Request, Response], request: Request, call: Call
+    ) -> Response | Parked:
         runtime = self.runtime
-        answer = runtime.submit(group_id, handler, request, call)
+        answer = runtime.submit(group_id, api, request, call)
         if (answer is PARKED and not self._turn_is_due) or runtime.changed or runtime.replies or runtime.events:
-            self._after()
+            self._after()  # asked first whether it has anything to do, because mostly it has not
         return answer
 
-    def commit(self, shard: Shard, out: Any) -> None:
-        self.runtime.commit(shard, out)
+    def submit_several(
+        self, several: SeveralGroups[Request, Response, Asked, Row], request: Request, call: Call
+    ) -> Response | Parked:
+        answer = self.runtime.submit_several(several, request, call)
         self._after()
+        return answer
 
-    def answer_after_writes(self, shard: Shard, call: Any, response: Any) -> None:
-        self.runtime.answer_after_writes(shard, call, response)
+    def submit_everywhere(
+        self, everywhere: EveryShard[Request, Response], request: Request, call: Call
+    ) -> Response | Parked:
+        answer = self.runtime.submit_everywhere(everywhere, request, call)
+        self._after()
+        return answer
+
+    def apply(self, shard: Shard, out: Outcome) -> None:
+        self.runtime.apply(shard, out)
         self._after()
 
     def _after(self) -> None:
@@ -136,7 +149,7 @@ class CoordinatorHost:
         if runtime.replies or runtime.events:
             self._deliver()
         if runtime.changed:
-            self._arm(runtime.new_deadline())
+            self._arm(runtime.new_deadline(self._clock.steady_ms()))
 
     def _deliver(self) -> None:
         """A reply can bring the client's next request, and with it more replies; they are for the loop below."""
@@ -149,7 +162,7 @@ class CoordinatorHost:
                     self._tell()  # before its members know: whoever sees them move finds the line in the log
                 for call, response in replies:
                     try:
-                        call.reply(response)  # type: ignore[attr-defined]
+                        call.reply(response)
                     except Exception:  # the others' replies are in this list and nowhere else
                         logger.exception("a reply could not be delivered; this is a bug")
         finally:
@@ -165,18 +178,18 @@ class CoordinatorHost:
     # --- time
 
     def _arm(self, deadline: int | None) -> None:
-        """Wake up at `deadline`, unless we do so earlier anyway."""
+        """Wake up at `deadline` of the steady clock, unless the timer is set for an earlier time."""
         if deadline is None or (self._timer_deadline is not None and self._timer_deadline <= deadline):
             return
         if self._timer is not None:
             self._timer.cancel()
         self._timer_deadline = deadline
-        self._timer = self._broker.call_later(max(0, deadline - self._clock.now_ms()) / 1000, self._time_is_up)
+        self._timer = self._broker.call_later(max(0, deadline - self._clock.steady_ms()) / 1000, self._time_is_up)
 
     def _time_is_up(self) -> None:
         assert self._timer_deadline is not None
-        if self._clock.now_ms() - self._timer_deadline >= STOOD_STILL_MS:
-            # The whole process did, as in a debugger. What members said meanwhile waits to be read: hear it first.
+        if self._clock.steady_ms() - self._timer_deadline >= STOOD_STILL_MS:
+            # The whole process stood still, as in a debugger. Read first what members have sent meanwhile.
             self._timer = self._broker.call_later(ONE_TURN_S, self._expire)
         else:
             self._expire()
@@ -184,21 +197,10 @@ class CoordinatorHost:
     def _expire(self) -> None:
         self._timer = self._timer_deadline = None
         try:
-            self.runtime.expire(self._clock.now_ms())
+            self.runtime.expire(self._clock.steady_ms(), self._clock.now_ms())
         finally:  # also after a bug: other groups have deadlines too
             self._after()
-            self._arm(self.runtime.next_deadline())
-
-    def follow_the_clock(self) -> None:
-        """To be called about once per second: if the wall clock was set, deadlines stay as far away as they were."""
-        step_ms = self._clock.catch_up()
-        if step_ms:
-            logger.warning(
-                "the clock was set by %+d ms; sessions and rebalances are not shorter or longer by that", step_ms
-            )
-            if self._timer_deadline is not None:
-                self._timer_deadline += step_ms
-            self.runtime.clock_moved(step_ms)
+            self._arm(self.runtime.next_deadline(self._clock.steady_ms()))
 
     def _check_retention(self) -> None:
         """One shard per turn: a million offsets take most of a second, and clients wait meanwhile."""
@@ -207,9 +209,10 @@ class CoordinatorHost:
 
     def _check_shards(self, shards: Iterator[Shard]) -> None:
         for shard in shards:
-            if shard.status is Status.ACTIVE and shard.state.groups and not shard.state.is_abandoned:
+            if shard.status is Status.ACTIVE and shard.state.groups and not shard.is_abandoned:
                 self._broker.call_soon(lambda: self._check_shards(shards))
-                self.commit(shard, expire_offsets(shard.state, self._clock.now_ms()))
+                self.runtime.expire_offsets(shard, self._clock.steady_ms(), self._clock.now_ms())
+                self._after()
                 return
 
     def topics_deleted(self, topics: list[Topic]) -> None:
@@ -229,28 +232,31 @@ class CoordinatorHost:
 
     def _turn(self) -> None:
         self._turn_is_due = False
-        now = self._clock.now_ms()
-        for write in self.runtime.take_writes(now):
+        self._in_turn = True
+        wall = self._clock.now_ms()
+        for write in self.runtime.take_writes(self._clock.steady_ms(), wall):
             if write.problem is not None:
                 # Not to be tried again: the same request would only fail the shard once more.
                 self._failed(write, write.problem, ErrorCode.UNKNOWN_SERVER_ERROR)
                 continue
             shard = write.shard
             done = partial(self._written, write)
-            self.log.append(shard.partition, shard.epoch, write.first_offset, write.batches, done)
+            self.log.append(shard.partition, shard.epoch, write.batches, wall, done)
+        self._in_turn = False
         self._after()
 
     def _written(self, write: Write, problem: Exception | None) -> None:
         if problem is not None:
             self._failed(write, problem)
-        elif not write.shard.state.is_abandoned:
-            self.runtime.written(write)
-        self._after()
+        elif not write.shard.is_abandoned:
+            self.runtime.written(write, self._clock.steady_ms())
+        if not self._in_turn:  # which looks after all its writes at once
+            self._after()
 
     def _failed(self, write: Write, problem: Exception, error: ErrorCode = ErrorCode.NOT_COORDINATOR) -> None:
         """A disk that refuses: everyone is told to come again, and the shard starts over from its log."""
         partition = write.shard.partition
-        if write.shard.state.is_abandoned:
+        if write.shard.is_abandoned:
             return
         logger.error("writing to %s-%d failed, loading it again: %s", CONSUMER_OFFSETS, partition, problem)
         self.log.release(partition)
@@ -261,7 +267,7 @@ class CoordinatorHost:
         self._broker.call_later(RELOAD_DELAY_S, lambda: self._reload(shard))
 
     def _reload(self, shard: Shard) -> None:
-        if shard.state.is_abandoned:
+        if shard.is_abandoned:
             return
         try:
             owned = self.log.own(shard.partition)

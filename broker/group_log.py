@@ -5,7 +5,7 @@ may append to it, and coordinates the groups in it.
 
     epoch, end_offset, size_bytes = log.own(partition)    take the partition over
     for _ in log.read(partition, take): ...               replay it: take(chunk, size), giving way after each chunk
-    log.append(partition, epoch, base, batches, done)     done(None) when they are durable, done(problem) if never
+    log.append(partition, epoch, batches, now, done)      done(None) when they are durable, done(problem) if never
     log.release(partition)                                stop owning it: appends that come late fail
 """
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kohort.broker.topics.catalog import CONSUMER_OFFSETS
 from kohort.broker.topics.delayed_fetch import appended
-from kohort.storage.errors import InvalidAppend, StorageError
+from kohort.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
@@ -59,8 +59,8 @@ class GroupLog(Protocol):
         """Hand every batch of the log to `take`, in chunks of whole batches; each `next` handles one chunk."""
         ...
 
-    def append(self, partition: int, epoch: int, base_offset: int, batches: Sequence[bytes], done: Done) -> None:
-        """Write the batches behind each other at the end of the log. `done` may be called before this returns."""
+    def append(self, partition: int, epoch: int, batches: Sequence[bytes], now: int, done: Done) -> None:
+        """Write the batches, which carry their offsets, at the end of the log. `done` may be called at once."""
         ...
 
     def release(self, partition: int) -> None: ...
@@ -116,12 +116,12 @@ class LocalGroupLog:
                 take(chunk, size)
                 yield
 
-    def append(self, partition: int, epoch: int, base_offset: int, batches: Sequence[bytes], done: Done) -> None:
+    def append(self, partition: int, epoch: int, batches: Sequence[bytes], now: int, done: Done) -> None:
         if self._epochs.get(partition) != epoch:
             done(NotOwned(f"{CONSUMER_OFFSETS}-{partition} is not ours in epoch {epoch}"))
             return
         try:
-            log = self._write(partition, base_offset, batches)
+            log = self._write(partition, batches, now)
         except (StorageError, OSError) as problem:
             done(problem)
             return
@@ -130,13 +130,10 @@ class LocalGroupLog:
         else:
             done(None)
 
-    def _write(self, partition: int, base_offset: int, batches: Sequence[bytes]) -> PartitionLog:
+    def _write(self, partition: int, batches: Sequence[bytes], now: int) -> PartitionLog:
         catalog = self._broker.catalog
         place = (catalog.get(CONSUMER_OFFSETS) or catalog.ensure_consumer_offsets()).partitions[partition]
         log = place.log
-        if log.log_end_offset != base_offset:
-            raise InvalidAppend(f"a batch at offset {base_offset}; the log goes on at {log.log_end_offset}")
-        now = self._clock.now_ms()
         for batch in batches:
             log.append_placed(batch, now)
             if place.extra:  # clients that read along, as Burrow does

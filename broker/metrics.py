@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kohort.broker.rebalances import DURATION_BUCKETS_S
 from kohort.coordinator.classic.state import ClassicGroupState
+from kohort.coordinator.group import CLASSIC
 from kohort.protocol.wire import Message
 
 if TYPE_CHECKING:
@@ -109,11 +110,12 @@ class Metrics:
 
 
 def _group_lines(broker: Broker) -> Iterator[str]:
-    groups = [group for shard in broker.coordinator.runtime.shards for group in shard.state.groups.values()]
-    states = Counter(group.state for group in groups)
-    rows = [(f'state="{state.value}"', states[state]) for state in ClassicGroupState]
+    held = (group for shard in broker.coordinator.runtime.shards for group in shard.state.groups.values())
+    groups = [group for group in held if group.type == CLASSIC]
+    states = Counter(group.state_name for group in groups)
+    rows = [(f'state="{state.value}"', states[state.value]) for state in ClassicGroupState]
     yield from _gauge("kohort_groups", "classic groups", rows)
-    members = sum(len(group.members) for group in groups)
+    members = sum(group.member_count for group in groups)
     yield from _gauge("kohort_group_members", "members of all classic groups", [("", members)])
     told = broker.coordinator.rebalances
     causes = [(f'cause="{cause}"', count) for cause, count in sorted(told.by_cause.items())]

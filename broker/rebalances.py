@@ -10,7 +10,7 @@ import logging
 from bisect import bisect_left
 from collections import Counter
 
-from kohort.coordinator.classic.events import Rebalanced
+from kohort.coordinator.events import Rebalanced
 
 logger = logging.getLogger("kohort.rebalance")
 

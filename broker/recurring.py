@@ -20,7 +20,7 @@ from kohort.protocol.stencil import Stencil, places_of_change
 if TYPE_CHECKING:
     from kohort.broker.api_table import Route
     from kohort.broker.call import Call
-    from kohort.coordinator.classic.session import Pulse
+    from kohort.coordinator.group import Pulse
 
 _int32 = Struct(">i").pack
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kohort.broker.api_table import Route
     from kohort.broker.recurring import RecurringHeartbeats
     from kohort.broker.server import Server
-    from kohort.coordinator.classic.session import Pulse
+    from kohort.coordinator.group import Pulse
 
 logger = logging.getLogger("kohort.request")
 
@@ -79,8 +79,8 @@ def error_of(route: Route, response: Any) -> str:
     """The names of the errors in an answer, in the order of their numbers; NONE if there are none."""
     if response is NO_ANSWER:
         return NOT_ANSWERED
-    if type(response) is bytes:
-        response = response_decoder(route.api_key, route.version)(response, 0)
+    if response.encoded is not None:
+        response = response_decoder(route.api_key, route.version)(response.encoded, 0)
     return ",".join(_name(code) for code in sorted(_codes(response))) or NONE
 
 

@@ -136,8 +136,7 @@ class Server:
         return len(self._connections)
 
     def _sweep(self) -> None:
-        """Close connections that are silent for too long or never finish a frame, and tell the coordinator the time."""
-        self.broker.coordinator.follow_the_clock()
+        """Close connections that are silent for too long or never finish a frame."""
         config = self.broker.config
         now = self.loop.time()
         idle_s = config.connections_max_idle_ms / 1000

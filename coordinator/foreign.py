@@ -11,9 +11,10 @@ each, members first and the group last, because Kafka's loader accepts no other 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kohort.coordinator.outcome import Record
+from kohort.coordinator.group import CONSUMER, SHARE, STREAMS, Group
+from kohort.coordinator.outcome import Outcome, Record
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.log_records import (
     CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT,
@@ -29,7 +30,9 @@ from kohort.protocol.log_records import (
     STREAMS_GROUP_RECORDS,
 )
 
-CONSUMER, SHARE, STREAMS = "consumer", "share", "streams"
+if TYPE_CHECKING:
+    from kohort.coordinator.shard_state import ShardState
+    from kohort.protocol.messages.offset_commit import OffsetCommitRequest
 
 GROUP_EPOCHS = frozenset((CONSUMER_GROUP_METADATA, SHARE_GROUP_METADATA, STREAMS_GROUP_METADATA))
 MEMBERS = frozenset((CONSUMER_GROUP_MEMBER_METADATA, SHARE_GROUP_MEMBER_METADATA, STREAMS_GROUP_MEMBER_METADATA))
@@ -48,11 +51,13 @@ class StreamsKey:
         self.raw = raw
 
 
-class ForeignGroup:
-    __slots__ = ("_in_force", "group_id", "type")
+class ForeignGroup(Group):
+    __slots__ = ("_in_force", "type")
+
+    type: str
 
     def __init__(self, group_id: str, group_type: str) -> None:
-        self.group_id = group_id
+        super().__init__(group_id)
         self.type = group_type
         self._in_force: dict[tuple[Any, ...], tuple[Any, Any]] = {}  # by type and key: key and value
 
@@ -64,11 +69,19 @@ class ForeignGroup:
             self._in_force[place] = key, value
 
     @property
+    def member_count(self) -> int:
+        return sum(1 for place in self._in_force if place[0] in MEMBERS)
+
+    @property
     def has_members(self) -> bool:
         return any(place[0] in MEMBERS for place in self._in_force)
 
     @property
-    def state(self) -> str:
+    def protocol_type(self) -> str:
+        return self.type
+
+    @property
+    def state_name(self) -> str:
         """As Kafka would call it after loading the same records."""
         if not self.has_members:
             return "Empty"
@@ -89,33 +102,60 @@ class ForeignGroup:
         found = self._in_force.get((record_type, self.group_id, *member))
         return None if found is None else found[1]
 
+    # --- as every group (see coordinator/group.py)
+
+    def check_commit(self, shard: ShardState, request: OffsetCommitRequest) -> ErrorCode | None:  # noqa: ARG002
+        if self.type == SHARE:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        is_allowed = request.generation_id_or_member_epoch < 0 and not self.has_members
+        return None if is_allowed else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def check_delete(self) -> ErrorCode | None:
+        if self.has_members:
+            return ErrorCode.NON_EMPTY_GROUP
+        return None if self.can_be_replaced else ErrorCode.UNSUPPORTED_VERSION
+
+    def check_offset_delete(self) -> ErrorCode | None:
+        return ErrorCode.GROUP_ID_NOT_FOUND if self.type == SHARE else None
+
     @property
     def can_be_replaced(self) -> bool:
         """Share and streams groups have more state elsewhere, which only their own coordinators may remove."""
         return self.type == CONSUMER and not self.has_members
 
+    def is_subscribed_to(self, topic: str) -> bool:  # noqa: ARG002 - what its members consume is not read
+        return self.has_members
+
+    def may_expire(self, topic: str) -> bool:  # noqa: ARG002
+        return False
+
+    @property
+    def offsets_unused_since(self) -> int | None:
+        return None
+
+    @property
+    def ends_without_offsets(self) -> bool:
+        return False
+
     def tombstones(self) -> list[Record]:
         places = sorted(self._in_force, key=lambda place: (-place[0], place[1:]))
         return [Record(place[0], self._in_force[place][0], None) for place in places]
 
-    def commit_problem(self, epoch: int) -> ErrorCode | None:
-        if self.type == SHARE:
-            return ErrorCode.GROUP_ID_NOT_FOUND
-        return None if epoch < 0 and not self.has_members else ErrorCode.UNKNOWN_MEMBER_ID
+    def on_loaded(self, shard: ShardState, out: Outcome) -> None:
+        """Nobody speaks for its members here."""
 
-    def delete_problem(self) -> ErrorCode | None:
-        if self.has_members:
-            return ErrorCode.NON_EMPTY_GROUP
-        return None if self.can_be_replaced else ErrorCode.UNSUPPORTED_VERSION
+    def abandon(self, error: ErrorCode, out: Outcome) -> None:
+        """Nobody waits for an answer of it."""
 
 
-def replay(foreign: dict[str, ForeignGroup], record_type: int, key: Any, value: Any) -> None:
+def replay(shard: ShardState, record_type: int, key: Any, value: Any) -> None:
     """The group is there from its first record until the tombstone of the group itself."""
-    group = foreign.get(key.group_id)
-    if value is None and record_type in GROUP_EPOCHS:
-        foreign.pop(key.group_id, None)
-    elif group is not None:
-        group.replay(record_type, key, value)
+    group = shard.groups.get(key.group_id)
+    if isinstance(group, ForeignGroup):
+        if value is None and record_type in GROUP_EPOCHS:
+            shard.end(key.group_id)
+        else:
+            group.replay(record_type, key, value)
     elif value is not None:
         group_type = (
             CONSUMER
@@ -124,5 +164,6 @@ def replay(foreign: dict[str, ForeignGroup], record_type: int, key: Any, value: 
             if record_type in SHARE_GROUP_RECORDS
             else STREAMS
         )
-        group = foreign[key.group_id] = ForeignGroup(key.group_id, group_type)
+        group = ForeignGroup(key.group_id, group_type)
         group.replay(record_type, key, value)
+        shard.replace(group)

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from kohort.coordinator.events import Event
+from kohort.protocol.messages.offset_commit import OffsetCommitRequestPartition
+from kohort.protocol.wire import Message
+
+if TYPE_CHECKING:
+    from kohort.coordinator.api import GroupApi
+    from kohort.coordinator.commit_template import CommitTemplate
 
 Headers = tuple[tuple[bytes, bytes | None], ...]
 
@@ -13,33 +21,46 @@ class Call(Protocol):
 
     version: int
     client_id: str
-    now: int  # milliseconds
+    now: int  # wall time, milliseconds since 1970
+    steady_ms: int  # the host's steady clock
+    api: GroupApi[Any, Any]  # the runtime sets it
 
     @property
     def client_host(self) -> str: ...
+
+    def reply(self, response: Message) -> None:
+        """Answer a parked request. For the host: handlers put replies into their Outcome."""
+        ...
 
 
 class Record(NamedTuple):
     """One record for the shard's log."""
 
     type: int  # of the key, see protocol.log_records
-    key: Any
-    value: Any | None  # None: a tombstone
+    key: Message
+    value: Message | None  # None: a tombstone
     headers: Headers = ()
     value_version: int | None = None  # None: the one that Kafka writes
 
 
-class CommitRecords:
-    """The OffsetCommit records of one commit to one topic, in a lighter form, since nearly all records are that.
+class AtomicRecords:
+    """Records that are replayed together or not at all: they stand in one batch, which a log has whole or not."""
 
-    `rows` are those of the request: partition_index, committed_offset, committed_leader_epoch, committed_metadata.
-    """
+    __slots__ = ("records",)
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        self.records = records
+
+
+class CommitRecords:
+    """The OffsetCommit records of one commit to one topic, in a lighter form, since nearly all records are that."""
 
     __slots__ = ("group", "headers", "is_plain", "now", "rows", "topic", "topic_id")
 
     def __init__(
-        self, group: str, topic: str, topic_id: bytes, rows: Sequence[Any], is_plain: bool, now: int, headers: bytes
-    ) -> None:
+        self, group: str, topic: str, topic_id: bytes, rows: Sequence[OffsetCommitRequestPartition], is_plain: bool,
+        now: int, headers: bytes,
+    ) -> None:  # fmt: skip
         self.group = group
         self.topic = topic
         self.topic_id = topic_id
@@ -65,26 +86,26 @@ class CommitColumns:
 
 
 class PlannedCommit:
-    """The OffsetCommit records of a commit that recurs, and its reply: all that is new are its offsets and the time.
+    """The OffsetCommit records of a commit that recurs: its offsets and the time are all that is new."""
 
-    A handler returns it instead of an Outcome; `plan` is a coordinator.offsets.recurring_commit.CommitPlan.
-    """
+    __slots__ = ("columns", "group", "now", "offsets", "template")
 
-    __slots__ = ("call", "now", "offsets", "plan")
-
-    def __init__(self, plan: Any, offsets: tuple[int, ...], call: Call) -> None:
-        self.plan = plan
+    def __init__(
+        self, group: str, columns: Sequence[CommitColumns], template: CommitTemplate, offsets: tuple[int, ...], now: int
+    ) -> None:
+        self.group = group
+        self.columns = columns
+        self.template = template
         self.offsets = offsets
-        self.now = call.now
-        self.call = call
+        self.now = now
 
 
-LogEntry = Record | CommitRecords | PlannedCommit
+LogEntry = Record | CommitRecords | PlannedCommit | AtomicRecords
 
 
 class Reply(NamedTuple):
     call: Call
-    response: Any
+    response: Message
 
 
 class Outcome:
@@ -92,16 +113,17 @@ class Outcome:
 
     __slots__ = ("at_once", "events", "records", "replies")
 
-    def __init__(self, records: Iterable[LogEntry] = (), replies: Iterable[Reply] = ()) -> None:
-        self.records: list[LogEntry] = list(records)
-        self.replies: list[Reply] = list(replies)
+    def __init__(self, records: list[LogEntry] | None = None, replies: list[Reply] | None = None) -> None:
+        """The lists are taken over, not copied."""
+        self.records = [] if records is None else records
+        self.replies = [] if replies is None else replies
         self.at_once: list[Reply] = []  # replies that do not rest on the records
-        self.events: list[Any] = []  # for the host's log and metrics
+        self.events: list[Event] = []  # to tell when the records are durable
 
-    def reply(self, call: Call, response: Any) -> None:
+    def reply(self, call: Call, response: Message) -> None:
         self.replies.append(Reply(call, response))
 
-    def reply_at_once(self, call: Call, response: Any) -> None:
+    def reply_at_once(self, call: Call, response: Message) -> None:
         self.at_once.append(Reply(call, response))
 
 

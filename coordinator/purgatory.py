@@ -1,8 +1,8 @@
 """Where operations wait, each with a deadline: for the rest of a group, for a member's next sign of life.
 
-One heap of deadlines for all of them. Watching again under the same key replaces what was watched; the old entry stays
-in the heap and is passed over when it comes up, unless so many are stale that all of them are dropped. Nothing here
-reads a clock: the host says what time it is.
+One heap of deadlines for all of them, in shard time (shard_clock.py). Watching again under the same key replaces what
+was watched; the old entry stays in the heap and is passed over when it comes up, unless so many are stale that all of
+them are dropped.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ SPARE_ENTRIES = 1_000
 
 class DelayedOperation(Protocol):
     def can_complete(self) -> bool:
-        """Whether what it waits for has come."""
+        """Whether everything that the operation waits for has happened."""
         ...
 
-    def complete(self, now: int, out: Outcome) -> None:
-        """It has come."""
+    def complete(self, out: Outcome) -> None:
+        """Everything that the operation waited for has happened."""
         ...
 
-    def expire(self, now: int, out: Outcome) -> None:
-        """The deadline has."""
+    def expire(self, out: Outcome) -> None:
+        """The deadline has come first."""
         ...
 
 
@@ -38,7 +38,7 @@ class Purgatory:
         self._watched: dict[Key, tuple[int, DelayedOperation]] = {}
         self._heap: list[tuple[int, int, Key]] = []
         self._sequence = 0
-        self.changed = False  # something was watched since the host last looked at the next deadline
+        self.changed = False  # an operation was watched since the host last asked for the next deadline
 
     def __len__(self) -> int:
         return len(self._watched)
@@ -52,7 +52,7 @@ class Purgatory:
             self._drop_stale()
 
     def _drop_stale(self) -> None:
-        """What was replaced or cancelled would come up by itself, but a rebalance timeout can be 24 days."""
+        """Drop the entries of replaced and cancelled operations. Their deadlines can be 24 days away."""
         current = {sequence for sequence, _ in self._watched.values()}
         self._heap = [entry for entry in self._heap if entry[1] in current]
         heapify(self._heap)
@@ -63,16 +63,12 @@ class Purgatory:
     def is_watched(self, key: Key) -> bool:
         return key in self._watched
 
-    def check(self, key: Key, now: int, out: Outcome) -> None:
+    def check(self, key: Key, out: Outcome) -> None:
         """Complete the operation under `key` if it can be."""
         found = self._watched.get(key)
         if found is not None and found[1].can_complete():
             del self._watched[key]
-            found[1].complete(now, out)
-
-    def clock_moved(self, by_ms: int) -> None:
-        """All deadlines stay as far away as they were."""
-        self._heap = [(deadline + by_ms, sequence, key) for deadline, sequence, key in self._heap]
+            found[1].complete(out)
 
     def next_deadline(self) -> int | None:
         heap = self._heap
@@ -85,12 +81,12 @@ class Purgatory:
         return None
 
     def expire(self, now: int) -> Outcome | None:
-        """What the next operation whose time has come has to say; None when there is none left."""
+        """Let the next operation whose deadline has come expire. None: there is none left."""
         deadline = self.next_deadline()
         if deadline is None or deadline > now:
             return None
         _, _, key = heappop(self._heap)
         _, operation = self._watched.pop(key)
         out = Outcome()
-        operation.expire(now, out)
+        operation.expire(out)
         return out

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from struct import Struct, calcsize
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kohort.coordinator.outcome import CommitRecords, LogEntry, PlannedCommit, Record
+from kohort.coordinator.outcome import AtomicRecords, CommitRecords, LogEntry, PlannedCommit, Record
 from kohort.protocol.commit_record import (
     EMPTY_METADATA,
     PARTITION_BYTES,
@@ -30,9 +30,6 @@ from kohort.protocol.record_batch import build_encoded, encode_headers, encode_r
 from kohort.protocol.structs import shared_struct
 from kohort.protocol.varint import SMALL_VARINTS, encode_varint
 from kohort.protocol.wire import NO_UUID
-
-if TYPE_CHECKING:
-    from kohort.coordinator.commit_template import CommitTemplate
 
 MAX_BATCH_BYTES = 900_000  # a batch must stay below max.message.bytes
 BASE_SEQUENCE = 0  # not -1: that is what Kafka's coordinator writes
@@ -57,13 +54,15 @@ def batches(records: Sequence[LogEntry], first_offset: int, now: int, max_bytes:
     """
     if len(records) == 1 and type(records[0]) is PlannedCommit:  # the usual write
         commit = records[0]
-        return [commit.plan.template.batch(first_offset, commit.offsets, commit.now, now)]
+        return [commit.template.batch(first_offset, commit.offsets, commit.now, now)]
     made = Batches(first_offset, now, max_bytes)
     for record in records:
         if type(record) is PlannedCommit:
             made.add_planned(record)
         elif type(record) is CommitRecords:
             made.add_commit(record)
+        elif type(record) is AtomicRecords:
+            made.add_atomic(record)
         else:
             assert type(record) is Record
             made.add(*_key_and_value(record), encode_headers(record.headers))
@@ -94,8 +93,20 @@ class Batches:
         self._count += 1
         self._size += len(packed)
 
+    def add_atomic(self, atomic: AtomicRecords) -> None:
+        """All in one batch. One that is too large for the log is refused there, whole."""
+        rows = [(*_key_and_value(record), encode_headers(record.headers)) for record in atomic.records]
+        size = sum(len(encode_record(len(rows), *row)) for row in rows)
+        if self._size + size > self._max_bytes:
+            self.finish()
+        for row in rows:
+            packed = encode_record(self._count, *row)
+            self._body.append(packed)
+            self._count += 1
+            self._size += len(packed)
+
     def add_planned(self, commit: PlannedCommit) -> None:
-        template: CommitTemplate = commit.plan.template
+        template = commit.template
         if self._count + template.count > ONE_BYTE_DELTAS or self._size + template.size_bytes > self._max_bytes:
             self.finish()
         if template.count > ONE_BYTE_DELTAS:

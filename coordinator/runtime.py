@@ -2,42 +2,41 @@
 
 The host calls, and then takes what has become ready:
 
-    answer = runtime.submit(group_id, handler, request, call)      # a response, or PARKED
-    for reply in runtime.take_replies(): ...
-    for write in runtime.take_writes(): append write.batches, then runtime.written(write) or runtime.write_failed(...)
-    runtime.next_deadline(), runtime.expire(now)
+    answer = runtime.submit(group_id, HEARTBEAT, request, call)            # a response, or PARKED
+    for call, response in runtime.take_replies(): call.reply(response)
+    for write in runtime.take_writes(now, wall): append write.batches, then runtime.written(...) or write_failed(...)
+    runtime.next_deadline(now), runtime.expire(now, wall)
+
+`now` is the host's steady clock in milliseconds; each shard makes its own time of it (shard_clock.py).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
-from typing import Any
+from typing import Any, Generic, cast
 
-from kohort.coordinator.classic import session
-from kohort.coordinator.classic.session import Pulse, find_pulse
+from kohort.coordinator.api import Asked, EveryShard, GroupApi, Request, Response, Row, SeveralGroups
 from kohort.coordinator.config import MAX_REMEMBERED_ID, GroupConfig
-from kohort.coordinator.failures import failed_response, unavailable_response
-from kohort.coordinator.offsets.expiration import forget_topics
-from kohort.coordinator.outcome import PARKED, Call, Outcome, PlannedCommit, Reply
+from kohort.coordinator.events import Event
+from kohort.coordinator.group import Pulse
+from kohort.coordinator.offsets.expiration import expire_offsets, forget_topics
+from kohort.coordinator.outcome import PARKED, Call, Outcome, Parked, Reply
 from kohort.coordinator.partitioner import partition_of
 from kohort.coordinator.record_codec import MAX_BATCH_BYTES, batches
 from kohort.coordinator.shard import Shard, Status, Write
 from kohort.coordinator.shard_state import ShardState, Topics
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.heartbeat import HeartbeatRequest
-from kohort.protocol.messages.join_group import JoinGroupRequest
 from kohort.protocol.record_batch import BATCH_HEADER_BYTES
+from kohort.protocol.wire import Message
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Handler", "Runtime", "Write"]
-
-Handler = Callable[[ShardState, Any, Call], Any]
+__all__ = ["Runtime", "Write"]
 
 ACTIVE = Status.ACTIVE
-STALL_MS = 1_000  # a write that takes longer stops the clock of its shard
 MAX_CACHED_GROUPS = 100_000
 
 
@@ -48,7 +47,7 @@ class Runtime:
         self._random = random
         self.shards = [Shard(self._new_state(partition)) for partition in range(partition_count)]
         self._max_batch_bytes = min(MAX_BATCH_BYTES, config.max_message_bytes - BATCH_HEADER_BYTES)
-        self.events: list[Any] = []
+        self.events: list[Event] = []
         self.replies: list[Reply] = []  # ready to leave
         self.dirty: dict[int, Shard] = {}  # shards with something to write
         self.changed: dict[int, Shard] = {}  # shards whose next deadline may be another one
@@ -69,38 +68,85 @@ class Runtime:
 
     # --- requests
 
-    def submit(self, group_id: str, handler: Handler, request: Any, call: Call) -> Any:
-        shard = self._shard_of.get(group_id) or self.shard_of(group_id)
+    def submit(
+        self, group_id: str, api: GroupApi[Request, Response], request: Request, call: Call
+    ) -> Response | Parked:
+        """A request about one group."""
+        return self._ask(self._shard_of.get(group_id) or self.shard_of(group_id), api, request, call)
+
+    def _ask(self, shard: Shard, api: GroupApi[Request, Response], request: Request, call: Call) -> Response | Parked:
         state = shard.state
+        clock, steady_ms = state.clock, call.steady_ms  # as clock.set, without a call
+        clock.now = (steady_ms if steady_ms < clock.stops_at else clock.stops_at) - clock.stood_still_ms
+        clock.wall = call.now
+        call.api = api
         if shard.status is not ACTIVE:
-            return unavailable_response(state, request, call, shard.status)
-        result = handler(state, request, call)
+            return api.unavailable(state, request, call, shard.status.error)
+        result = api.handle(state, request, call)
+        if isinstance(result, Outcome):
+            self.apply(shard, result)
+            return PARKED
         if state.purgatory.changed:
             self.changed[shard.partition] = shard
-        if type(result) is PlannedCommit:
-            shard.commit_planned(result)
-            self.dirty[shard.partition] = shard
-            return PARKED
-        if type(result) is Outcome:
-            self.commit(shard, result)
-            return PARKED
-        if (shard.unwritten or shard.in_flight) and type(request) is not JoinGroupRequest and result is not PARKED:
-            # What it says may rest on records that are not durable yet. A JoinGroup's answer never does, and Kafka
-            # too hands out member ids without waiting.
-            return self.answer_after_writes(shard, call, result)
+        if (shard.unwritten or shard.in_flight) and api.waits_for_writes and not isinstance(result, Parked):
+            return self._answer_after_writes(shard, call, result)
         return result
 
-    def pulse(self, request: HeartbeatRequest) -> Pulse | None:
-        """Of the member whose heartbeat was answered. From now on only what happens to its group concerns it."""
-        shard = self.shard_of(request.group_id)
-        if shard.status is not ACTIVE or shard.unwritten or shard.in_flight:
-            return None
-        return find_pulse(
-            shard.state, request.group_id, request.member_id, request.group_instance_id, request.generation_id
-        )
+    def submit_several(
+        self, several: SeveralGroups[Request, Response, Asked, Row], request: Request, call: Call
+    ) -> Response | Parked:
+        """A request about several groups: each of their shards answers its part, and the last one completes it."""
+        entries = several.entries(request)
+        if len(entries) == 1:
+            return self.submit(several.group_id(entries[0]), several.of_one, request, call)
+        by_shard: dict[Shard, list[int]] = {}
+        for index, entry in enumerate(entries):
+            by_shard.setdefault(self.shard_of(several.group_id(entry)), []).append(index)
 
-    def commit(self, shard: Shard, out: Outcome) -> None:
-        self.replies += shard.commit(out)
+        def whole(answers: Sequence[Response]) -> Response:
+            rows: list[Row | None] = [None] * len(entries)
+            for indexes, answer in zip(by_shard.values(), answers, strict=True):
+                for index, row in zip(indexes, several.rows(answer), strict=True):
+                    rows[index] = row
+            return several.whole([row for row in rows if row is not None])
+
+        parts = [(shard, several.part(request, [entries[i] for i in each])) for shard, each in by_shard.items()]
+        return self._gather(several.api, parts, whole, call)
+
+    def submit_everywhere(
+        self, everywhere: EveryShard[Request, Response], request: Request, call: Call
+    ) -> Response | Parked:
+        """A request about all groups."""
+        parts = [(shard, request) for shard in self.shards]
+        return self._gather(everywhere.api, parts, everywhere.whole, call)
+
+    def _gather(
+        self,
+        api: GroupApi[Request, Response],
+        parts: Iterable[tuple[Shard, Request]],
+        whole: Callable[[Sequence[Response]], Response],
+        call: Call,
+    ) -> Response | Parked:
+        calls: list[PartCall] = []
+        gathering = Gathering(call, calls, whole)
+        for shard, part in parts:
+            part_call = PartCall(call, gathering)
+            calls.append(part_call)
+            answer = self._ask(shard, api, part, part_call)
+            if not isinstance(answer, Parked):
+                part_call.response = answer
+        return gathering.complete_now()
+
+    def pulse(self, request: HeartbeatRequest) -> Pulse | None:
+        """The fast path of the member whose heartbeat was just answered."""
+        shard = self.shard_of(request.group_id)
+        group = shard.state.groups.get(request.group_id)
+        if group is None or shard.status is not ACTIVE or shard.unwritten or shard.in_flight:
+            return None
+        return group.pulse(shard.state, request.member_id, request.group_instance_id, request.generation_id)
+
+    def apply(self, shard: Shard, out: Outcome) -> None:
+        self.replies += shard.apply(out)
         if not out.records:
             self.events += out.events
         if shard.unwritten:
@@ -108,14 +154,10 @@ class Runtime:
         if shard.state.purgatory.changed:
             self.changed[shard.partition] = shard
 
-    def answer_after_writes(self, shard: Shard, call: Call, response: Any) -> Any:
-        """A read that may have seen what is not durable yet waits for it."""
-        if shard.unwritten:
-            shard.waiting.append(Reply(call, response))
-        elif shard.in_flight:
-            shard.in_flight[-1].replies.append(Reply(call, response))
-        else:
-            return response
+    def _answer_after_writes(self, shard: Shard, call: Call, response: Message) -> Parked:
+        """The response may rest on records that are not durable yet: it waits for the newest of them."""
+        waiting = shard.waiting if shard.unwritten else shard.in_flight[-1].replies
+        waiting.append(Reply(call, response))
         return PARKED
 
     def take_replies(self) -> list[Reply]:
@@ -124,127 +166,161 @@ class Runtime:
 
     # --- writing
 
-    def take_writes(self, now: int) -> list[Write]:
+    def take_writes(self, now: int, wall: int) -> list[Write]:
         dirty, self.dirty = self.dirty, {}
-        return [self._take(shard, now) for shard in dirty.values()]
+        return [self._take(shard, now, wall) for shard in dirty.values()]
 
-    def _take(self, shard: Shard, now: int) -> Write:
-        records, shard.unwritten = shard.unwritten, []
+    def _take(self, shard: Shard, now: int, wall: int) -> Write:
+        entries, shard.unwritten = shard.unwritten, []
         replies, shard.waiting = shard.waiting, []
         events, shard.events = shard.events, []
         first_offset = shard.first_unwritten
         write = Write(shard, first_offset, now, replies, events)
+        if not shard.in_flight:
+            shard.state.clock.write_begins(now)
         shard.in_flight.append(write)
         try:
-            write.batches = batches(records, first_offset, now, self._max_batch_bytes)
+            write.batches = batches(entries, first_offset, wall, self._max_batch_bytes)
         except Exception as problem:
             # Those who wait have to be told, and other shards have their own writes in this turn.
             logger.exception("records of shard %d cannot be packed; this is a bug", shard.partition)
             write.problem = problem
         return write
 
-    def written(self, write: Write) -> None:
+    def written(self, write: Write, now: int) -> None:
         """What the write held is durable: its replies may leave."""
         shard = write.shard
-        if write in shard.in_flight:  # else the shard has failed meanwhile, and everyone was told
-            shard.in_flight.remove(write)
-            self.replies += write.replies
-            self.events += write.events
-            if shard.gone_topics and not shard.has_pending_writes:
-                shard.gone_topics = []
+        if write not in shard.in_flight:
+            return  # the shard has failed meanwhile, and everyone was told
+        shard.in_flight.remove(write)
+        oldest_begun = shard.in_flight[0].begun if shard.in_flight else None
+        if shard.state.clock.write_ends(now, oldest_begun):
+            self.changed[shard.partition] = shard  # its time goes on, and deadlines come nearer again
+        self.replies += write.replies
+        self.events += write.events
+        if shard.gone_topics and not shard.has_pending_writes:
+            shard.gone_topics = []
 
     def write_failed(self, write: Write, error: ErrorCode) -> None:
         """The shard's memory is ahead of its log: tell everyone to come again, and start over from the log."""
         shard = write.shard
         if write in shard.in_flight:  # else an earlier write of the same shard has failed before
-            self._turn_away(shard, error)
+            self._abandon(shard, error)
             fresh = self.shards[shard.partition] = Shard(self._new_state(shard.partition))
             fresh.gone_topics = shard.gone_topics
             self._shard_of.clear()
 
-    def _turn_away(self, shard: Shard, error: ErrorCode) -> None:
-        """Another takes the place of this shard. Everyone who waits for an answer of it is told to come again."""
-        shard.state.is_abandoned = True
-        waiting = [reply for each in shard.in_flight for reply in each.replies] + shard.waiting
-        shard.in_flight, shard.waiting, shard.unwritten = [], [], []
-        self.replies += [Reply(r.call, failed_response(r.response, r.call.version, error)) for r in waiting]
-        for group in shard.state.groups.values():
-            for member in group.members.values():
-                for call, kind in ((member.awaiting_join, "join"), (member.awaiting_sync, "sync")):
-                    if call is not None:
-                        self.replies.append(Reply(call, failed_response(kind, call.version, error)))
+    def _abandon(self, shard: Shard, error: ErrorCode) -> None:
+        self.replies += shard.abandon(error)
         self.dirty.pop(shard.partition, None)
+        self.changed.pop(shard.partition, None)
 
     def forget_everything(self, partition_count: int) -> None:
         """The log is gone as a whole, and another one will begin."""
         for shard in self.shards:
-            self._turn_away(shard, ErrorCode.NOT_COORDINATOR)
+            self._abandon(shard, ErrorCode.NOT_COORDINATOR)
         self.shards = [Shard(self._new_state(partition)) for partition in range(partition_count)]
-        self.changed.clear()
         self._shard_of.clear()
+
+    def loaded(self, shard: Shard, now: int, wall: int) -> None:
+        """The shard's log is replayed."""
+        shard.state.clock.set(now, wall)
+        self.apply(shard, shard.loaded())
 
     # --- topics
 
     def topics_deleted(self, topics: list[tuple[str, bytes]]) -> None:
         """Offsets of a topic, given by name and id, go with it.
 
-        A shard that is being loaded, or whose tombstones the disk refuses, makes up for it later: whoever creates a
-        topic of that name would find the old offsets otherwise.
+        A shard that is being loaded, or whose tombstones the disk refuses, makes up for it later. Otherwise a new topic
+        of that name would find the old offsets.
         """
         for shard in self.shards:
             if shard.status is ACTIVE:
                 out = forget_topics(shard.state, topics)
-                self.commit(shard, out)
+                self.apply(shard, out)
                 if not out.records:
                     continue
             shard.gone_topics = shard.gone_topics + topics
 
     # --- time
 
-    def new_deadline(self) -> int | None:
+    def new_deadline(self, now: int) -> int | None:
         """The earliest deadline of the shards that changed since this was last asked."""
-        earliest = None
-        for shard in self.changed.values():
-            shard.state.purgatory.changed = False
-            deadline = shard.state.purgatory.next_deadline()
-            if deadline is not None and (earliest is None or deadline < earliest):
-                earliest = deadline
-        self.changed.clear()
-        return earliest
+        changed, self.changed = self.changed, {}
+        return _earliest(changed.values(), now)
 
-    def next_deadline(self) -> int | None:
-        deadlines = (shard.state.purgatory.next_deadline() for shard in self.shards)
-        return min((each for each in deadlines if each is not None), default=None)
+    def next_deadline(self, now: int) -> int | None:
+        return _earliest(self.shards, now)
 
-    def clock_moved(self, by_ms: int) -> None:
-        """What is `now` from now on is another time than it was. What waits does not wait longer or shorter by that."""
+    def expire(self, now: int, wall: int) -> None:
+        """Let everything happen whose deadline has come."""
         for shard in self.shards:
-            _move_deadlines(shard.state, by_ms)
-            for group in shard.state.groups.values():
-                group.join_phase_started += by_ms
-                for member in group.members.values():
-                    member.joined_at += by_ms
+            if shard.status is ACTIVE:
+                state = shard.state
+                state.clock.set(now, wall)
+                while (out := state.purgatory.expire(state.clock.now)) is not None:
+                    self.apply(shard, out)
 
-    def expire(self, now: int) -> None:
-        for shard in self.shards:
-            if shard.status is ACTIVE and not self._is_held_up(shard, now):
-                while (out := shard.state.purgatory.expire(now)) is not None:
-                    self.commit(shard, out)
-
-    def _is_held_up(self, shard: Shard, now: int) -> bool:
-        """Members that wait for an answer that waits for the disk cannot be heard: then their time stands still."""
-        if not shard.in_flight or now - shard.in_flight[0].begun < STALL_MS:
-            return False
-        deadline = shard.state.purgatory.next_deadline()
-        if deadline is not None and deadline <= now:
-            stood_still = now - max(shard.in_flight[0].begun, shard.deadlines_moved_at)
-            _move_deadlines(shard.state, max(stood_still, now - deadline + STALL_MS))
-            shard.deadlines_moved_at = now
-        return True
+    def expire_offsets(self, shard: Shard, now: int, wall: int) -> None:
+        shard.state.clock.set(now, wall)
+        self.apply(shard, expire_offsets(shard.state))
 
 
-def _move_deadlines(shard: ShardState, by_ms: int) -> None:
-    shard.purgatory.clock_moved(by_ms)
-    for group in shard.groups.values():
-        for member in group.members.values():
-            session.move_deadline(member, by_ms)
+def _earliest(shards: Iterable[Shard], now: int) -> int | None:
+    earliest = None
+    for shard in shards:
+        purgatory = shard.state.purgatory
+        purgatory.changed = False
+        deadline = purgatory.next_deadline()
+        if deadline is not None:
+            at = shard.state.clock.on_steady_clock(deadline, now)
+            if at is not None and (earliest is None or at < earliest):
+                earliest = at
+    return earliest
+
+
+class PartCall:
+    """Stands for a call in one of the shards that it concerns."""
+
+    __slots__ = ("_gathering", "_whole", "api", "client_id", "now", "response", "steady_ms", "version")
+
+    def __init__(self, whole: Call, gathering: Gathering[Any]) -> None:
+        self._whole = whole
+        self._gathering = gathering
+        self.version = whole.version
+        self.client_id = whole.client_id
+        self.now = whole.now
+        self.steady_ms = whole.steady_ms
+        self.api: GroupApi[Any, Any]
+        self.response: Message | None = None  # until this shard has answered
+
+    @property
+    def client_host(self) -> str:
+        return self._whole.client_host
+
+    def reply(self, response: Message) -> None:
+        self.response = response
+        self._gathering.complete_later()
+
+
+class Gathering(Generic[Response]):
+    """The parts of an answer that several shards give."""
+
+    __slots__ = ("_call", "_parts", "_whole")
+
+    def __init__(self, call: Call, parts: list[PartCall], whole: Callable[[Sequence[Response]], Response]) -> None:
+        self._call = call
+        self._parts = parts
+        self._whole = whole
+
+    def complete_now(self) -> Response | Parked:
+        """The answer if every shard has given its part at once."""
+        answers = [part.response for part in self._parts if part.response is not None]
+        return self._whole(cast("list[Response]", answers)) if len(answers) == len(self._parts) else PARKED
+
+    def complete_later(self) -> None:
+        """A shard has given its part; answer the call if that was the last one."""
+        answer = self.complete_now()
+        if not isinstance(answer, Parked):
+            self._call.reply(answer)

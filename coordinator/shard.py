@@ -7,13 +7,13 @@ from enum import Enum
 from typing import Any
 
 from kohort.coordinator import foreign
-from kohort.coordinator.classic import session
-from kohort.coordinator.classic.delayed_join import prepare_rebalance
 from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.events import Event
 from kohort.coordinator.offsets.bulk_replay import BulkReplay
 from kohort.coordinator.offsets.expiration import forget_topics
-from kohort.coordinator.outcome import CommitRecords, LogEntry, Outcome, PlannedCommit, Record, Reply
+from kohort.coordinator.outcome import AtomicRecords, CommitRecords, LogEntry, Outcome, PlannedCommit, Reply
 from kohort.coordinator.shard_state import ShardState
+from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.log_records import (
     GROUP_METADATA,
     LEGACY_OFFSET_COMMIT,
@@ -23,29 +23,35 @@ from kohort.protocol.log_records import (
     decode_key,
     decode_value,
 )
+from kohort.protocol.messages.log_group_metadata import GroupMetadataValue
 from kohort.protocol.messages.log_legacy_offset_commit import LegacyOffsetCommitKey, LegacyOffsetCommitValue
 from kohort.protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
 from kohort.protocol.record_batch import CONTROL, TRANSACTIONAL, parse_marker, scan_records
 
 logger = logging.getLogger(__name__)
 
-_new = tuple.__new__
-
 
 class Status(Enum):
+    NOT_OWNED = "not owned"  # another node coordinates its groups, or nobody does
     LOADING = "loading"
     ACTIVE = "active"
     FAILED = "failed"  # its log cannot be read: the operator has to look
 
+    @property
+    def error(self) -> ErrorCode:
+        """What requests to a shard of this status are answered with."""
+        is_loading = self is Status.LOADING
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_loading else ErrorCode.NOT_COORDINATOR
+
 
 class Write:
-    """Batches of one shard for its log, who waits for them, and what there is to tell when they are durable."""
+    """Batches of one shard for its log, replies that wait for them, and events to tell when they are durable."""
 
     __slots__ = ("batches", "begun", "events", "first_offset", "problem", "replies", "shard")
 
-    def __init__(self, shard: Shard, first_offset: int, begun: int, replies: list[Reply], events: list[Any]) -> None:
+    def __init__(self, shard: Shard, first_offset: int, begun: int, replies: list[Reply], events: list[Event]) -> None:
         self.shard = shard
-        self.begun = begun
+        self.begun = begun  # on the steady clock
         self.first_offset = first_offset
         self.batches: list[bytes] = []
         self.problem: Exception | None = None  # why there are no batches: a bug, and the write has failed
@@ -56,61 +62,59 @@ class Write:
 class Shard:
     def __init__(self, state: ShardState) -> None:
         self.state = state
+        self.partition = state.partition
         self.status = Status.LOADING
+        self.is_abandoned = False  # it was ahead of its log, or the log is gone: another has taken its place
         self.epoch = 0  # of our ownership of the log; the host sets it
         self.next_offset = 0  # of the log
         self.unwritten: list[LogEntry] = []
         self.first_unwritten = 0  # log offset of the first of them
         self.waiting: list[Reply] = []  # for `unwritten`
-        self.events: list[Any] = []  # for `unwritten`
+        self.events: list[Event] = []  # for `unwritten`
         self.in_flight: list[Write] = []  # handed to the host, oldest first
-        self.deadlines_moved_at = 0  # because of a write that takes long
-        self.gone_topics: list[tuple[str, bytes]] = []  # deleted ones whose offsets may be in the log still
+        self.gone_topics: list[tuple[str, bytes]] = []  # deleted topics whose offsets may still be in the log
         self.skipped_types: set[int] = set()
         self._bulk = BulkReplay(state.offsets)
 
-    @property
-    def partition(self) -> int:
-        return self.state.partition
-
     # --- live
 
-    def commit(self, out: Outcome) -> list[Reply]:
+    def apply(self, out: Outcome) -> list[Reply]:
         """Replay the records and put them into the open batch; the replies that can leave at once."""
-        if out.records and not self.unwritten:
-            self.first_unwritten = self.next_offset
-        for record in out.records:
-            if type(record) is CommitRecords:
-                self.next_offset = self.state.offsets.replay_rows(
-                    record.group, record.topic, record.topic_id, record.rows, record.now, self.next_offset
-                )
-                self._group_of_offsets(record.group)
-            else:
-                assert type(record) is Record
-                self._replay(record.type, record.key, record.value, self.next_offset, -1)
-                self.next_offset += 1
-        if out.records:
-            self.unwritten += out.records
-            self.waiting += out.replies
-            self.events += out.events
-            return out.at_once
-        return out.at_once + out.replies
-
-    def commit_planned(self, commit: PlannedCommit) -> None:
-        """As `commit`, for nearly every commit there is."""
-        plan, offsets, log_offset = commit.plan, commit.offsets, self.next_offset
+        records = out.records
+        if not records:
+            return out.at_once + out.replies
         if not self.unwritten:
-            self.first_unwritten = log_offset
-        for columns in plan.columns:
-            self.state.offsets.replay_columns(plan.group_id, columns, offsets, commit.now, log_offset)
+            self.first_unwritten = self.next_offset
+        for entry in records:
+            if isinstance(entry, PlannedCommit):
+                self._apply_planned(entry)
+            elif isinstance(entry, CommitRecords):
+                self._apply_commit(entry)
+            else:
+                for record in entry.records if isinstance(entry, AtomicRecords) else (entry,):
+                    self._replay(record.type, record.key, record.value, self.next_offset, -1)
+                    self.next_offset += 1
+        self.unwritten += records
+        self.waiting += out.replies
+        self.events += out.events
+        return out.at_once
+
+    def _apply_commit(self, commit: CommitRecords) -> None:
+        self.next_offset = self.state.offsets.replay_rows(
+            commit.group, commit.topic, commit.topic_id, commit.rows, commit.now, self.next_offset
+        )
+        self._group_of_offsets(commit.group)
+
+    def _apply_planned(self, commit: PlannedCommit) -> None:
+        offsets, log_offset = commit.offsets, self.next_offset
+        for columns in commit.columns:
+            self.state.offsets.replay_columns(commit.group, columns, offsets, commit.now, log_offset)
             size = len(columns.indexes)
             log_offset += size
             offsets = offsets[size:]
         self.next_offset = log_offset
-        if plan.group_id not in self.state.groups:
-            self._group_of_offsets(plan.group_id)
-        self.unwritten.append(commit)
-        self.waiting.append(_new(Reply, (commit.call, plan.answer)))
+        if commit.group not in self.state.groups:
+            self._group_of_offsets(commit.group)
 
     @property
     def has_pending_writes(self) -> bool:
@@ -138,7 +142,7 @@ class Shard:
         record_type, key = decode_key(raw_key)
         if record_type in STREAMS_GROUP_RECORDS:
             self._bulk.forget()
-            self._replay_foreign(record_type, foreign.StreamsKey(raw_key), raw_value)
+            self._load_foreign(record_type, foreign.StreamsKey(raw_key), raw_value)
             return
         if isinstance(key, UnknownRecord):
             if record_type not in self.skipped_types:
@@ -146,7 +150,12 @@ class Shard:
                 logger.warning("skipping records of unknown type %d in shard %d", record_type, self.partition)
             return
         value = None if raw_value is None else decode_value(record_type, raw_value)
-        self._replay(record_type, key, value, offset, producer_id)
+        if record_type == GROUP_METADATA and value is not None:
+            self.state.replace(ClassicGroup.restored(key.group, value))
+        elif record_type in foreign.FOREIGN_TYPES:
+            self._load_foreign(record_type, key, value)
+        else:
+            self._replay(record_type, key, value, offset, producer_id)
         if record_type == OFFSET_COMMIT and value is not None and producer_id < 0:
             self._bulk.learn(raw_key, key.group, key.topic)
         else:
@@ -161,46 +170,61 @@ class Shard:
         elif record_type == LEGACY_OFFSET_COMMIT:
             self._replay(OFFSET_COMMIT, *_as_offset_commit(key, value), log_offset, producer_id)
         elif record_type == GROUP_METADATA:
-            if value is None:
-                state.groups.pop(key.group, None)
-            else:
-                group = state.groups.get(key.group)
-                if group is None:
-                    group = state.groups[key.group] = ClassicGroup(key.group)
-                state.foreign.pop(key.group, None)
-                group.replay(value)
+            self._replay_group(key.group, value)
         elif record_type in foreign.FOREIGN_TYPES:
-            self._replay_foreign(record_type, key, value)
+            foreign.replay(state, record_type, key, value)
 
-    def _replay_foreign(self, record_type: int, key: Any, value: Any) -> None:
-        """A record of a newer protocol. The group's offsets, if they came first, have made a simple group of it."""
+    def _replay_group(self, group_id: str, value: GroupMetadataValue | None) -> None:
         state = self.state
-        is_end = value is None and record_type in foreign.GROUP_EPOCHS
-        if value is not None or (is_end and key.group_id not in state.foreign):
-            stand_in = state.groups.get(key.group_id)
-            if stand_in is not None and stand_in.is_simple:
-                del state.groups[key.group_id]
-        foreign.replay(state.foreign, record_type, key, value)
+        group = state.groups.get(group_id)
+        if value is None:
+            if isinstance(group, ClassicGroup):
+                state.end(group_id)
+        elif isinstance(group, ClassicGroup):
+            group.replay(value)
+        else:
+            state.replace(ClassicGroup.restored(group_id, value))
+
+    def _load_foreign(self, record_type: int, key: Any, value: Any) -> None:
+        """A record of a newer protocol. The group's offsets, if they came first, have made a simple group of it."""
+        group = self.state.groups.get(key.group_id)
+        if (
+            value is None
+            and record_type in foreign.GROUP_EPOCHS
+            and isinstance(group, ClassicGroup)
+            and group.is_simple
+        ):
+            self.state.end(key.group_id)
+        foreign.replay(self.state, record_type, key, value)
 
     def _group_of_offsets(self, group_id: str) -> None:
         """An offset of a group that nobody knows makes a simple group."""
-        if group_id not in self.state.groups and group_id not in self.state.foreign:
+        if group_id not in self.state.groups:
             self.state.groups[group_id] = ClassicGroup(group_id)
 
-    def loaded(self, now: int) -> Outcome:
-        """The log is replayed: members get a whole session to report."""
+    def loaded(self) -> Outcome:
+        """The log is replayed: its groups are served from now on."""
         self.status = Status.ACTIVE
         out = Outcome()
         for group in list(self.state.groups.values()):
-            for member in group.members.values():
-                session.heard_from(self.state, group, member, now)
-            if len(group.members) > self.state.config.max_size:
-                prepare_rebalance(self.state, group, now, "over capacity", "", out)
+            group.on_loaded(self.state, out)
         if self.gone_topics:
             out.records += forget_topics(self.state, self.gone_topics).records
         if not out.records:
             self.gone_topics = []
         return out
+
+    def abandon(self, error: ErrorCode) -> list[Reply]:
+        """Another object takes the place of this shard. Everyone who waits for an answer is told to come again."""
+        self.is_abandoned = True
+        waiting = [reply for write in self.in_flight for reply in write.replies] + self.waiting
+        self.in_flight, self.waiting, self.unwritten = [], [], []
+        out = Outcome()
+        for call, response in waiting:
+            out.reply_at_once(call, call.api.failed(response, call.version, error))
+        for group in self.state.groups.values():
+            group.abandon(error, out)
+        return out.at_once
 
     def fail(self, problem: Exception) -> None:
         self.status = Status.FAILED

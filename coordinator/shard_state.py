@@ -1,15 +1,17 @@
-"""What one shard knows: its groups, its offsets, who waits, and the few things that the host lends it."""
+"""What one shard knows: its groups, its offsets, who waits until when, and what the host lends it."""
 
 from __future__ import annotations
 
 from random import Random
 from typing import Protocol
 
-from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.config import GroupConfig
-from kohort.coordinator.foreign import ForeignGroup
-from kohort.coordinator.offsets.store import OffsetStore
+from kohort.coordinator.group import Group
+from kohort.coordinator.offset_store import ByPartition, OffsetStore
+from kohort.coordinator.outcome import Outcome
 from kohort.coordinator.purgatory import Purgatory
+from kohort.coordinator.shard_clock import ShardClock
+from kohort.protocol.error_codes import ErrorCode
 
 
 class Topics(Protocol):
@@ -29,18 +31,34 @@ class Topics(Protocol):
 
 
 class ShardState:
-    __slots__ = ("config", "foreign", "groups", "is_abandoned", "offsets", "partition", "purgatory", "random", "topics")
+    __slots__ = ("clock", "config", "groups", "offsets", "partition", "purgatory", "random", "topics")
 
     def __init__(self, partition: int, config: GroupConfig, topics: Topics, random: Random) -> None:
         self.partition = partition
         self.config = config
         self.topics = topics
         self.random = random
-        self.groups: dict[str, ClassicGroup] = {}
-        self.foreign: dict[str, ForeignGroup] = {}  # none of these is in `groups`
+        self.clock = ShardClock()
+        self.groups: dict[str, Group] = {}
         self.offsets = OffsetStore()
         self.purgatory = Purgatory()
-        self.is_abandoned = False  # it was ahead of its log, or that is gone: another has taken its place
+
+    def replace(self, group: Group) -> None:
+        """The group of this id is this object from now on."""
+        self.end(group.group_id)
+        self.groups[group.group_id] = group
+
+    def end(self, group_id: str) -> None:
+        """Nobody waits for an answer of a group that ends: only groups without members do."""
+        group = self.groups.pop(group_id, None)
+        if group is not None:
+            out = Outcome()
+            group.abandon(ErrorCode.UNKNOWN_MEMBER_ID, out)
+            assert not out.at_once, group_id
+
+    def offsets_of(self, group_id: str) -> dict[str, ByPartition]:
+        """By topic. A log can hold offsets of a group that it says is gone; Kafka does not show them."""
+        return self.offsets.topics(group_id) if group_id in self.groups else {}
 
     def new_member_id(self, prefix: str) -> str:
         """The client's or the instance's id, a dash, and a random UUID."""

@@ -54,6 +54,9 @@ class Message:
 
     __slots__: tuple[str, ...] = ()
 
+    # The bytes of an answer that need not be encoded again. Only subclasses that are made for it have a value here.
+    encoded: bytes | None = None
+
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
@@ -64,6 +67,15 @@ class Message:
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
         return f"{type(self).__name__}({fields})"
+
+
+class Encoded(Message):
+    """An answer of which only the bytes are kept."""
+
+    __slots__ = ("encoded",)
+
+    def __init__(self, encoded: bytes) -> None:
+        self.encoded = encoded
 
 
 def _same(one: object, other: object) -> bool:

@@ -21,6 +21,7 @@ from kohort.protocol.messages.api_versions import (
     SupportedFeatureKey,
     encode_response,
 )
+from kohort.protocol.wire import Encoded
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
@@ -29,13 +30,13 @@ if TYPE_CHECKING:
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-def api_versions(broker: Broker, request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse | bytes:
+def api_versions(broker: Broker, request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse | Encoded:
     """Every client asks this on every connection and gets the same answer, so it is encoded once per version."""
     if call.version >= 3 and not _is_software(request.client_software_name, request.client_software_version):
         return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
-    known: dict[int, bytes] = broker.extra.setdefault("api_versions", {})
+    known: dict[int, Encoded] = broker.extra.setdefault("api_versions", {})
     if call.version not in known:
-        known[call.version] = bytes(encode_response[call.version](_answer(broker, call.version)))
+        known[call.version] = Encoded(bytes(encode_response[call.version](_answer(broker, call.version))))
     return known[call.version]
 
 

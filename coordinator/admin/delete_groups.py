@@ -1,27 +1,71 @@
-"""DeleteGroups (42), v0-2: groups without members, with all their offsets. v2 is flexible."""
+"""DeleteGroups (42), v0-2: groups without members, with all their offsets. v2 is flexible.
+
+A group that is named twice is deleted once, as by Kafka.
+"""
 
 from __future__ import annotations
 
-from kohort.coordinator.classic.state import EMPTY
-from kohort.coordinator.offsets.expiration import group_tombstone, offset_tombstone
-from kohort.coordinator.outcome import Outcome
+from kohort.coordinator.api import GroupApi, SeveralGroups
+from kohort.coordinator.outcome import Call, Outcome
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 
-def delete_group(shard: ShardState, group_id: str, out: Outcome) -> ErrorCode | None:
+def delete_groups(shard: ShardState, request: DeleteGroupsRequest, call: Call) -> DeleteGroupsResponse | Outcome:
+    out = Outcome()
+    names = dict.fromkeys(request.groups_names)
+    results = [DeletableGroupResult(group_id, _delete(shard, group_id, out) or 0) for group_id in names]
+    response = DeleteGroupsResponse(0, results)
+    if not out.records:
+        return response
+    out.reply(call, response)
+    return out
+
+
+def _delete(shard: ShardState, group_id: str, out: Outcome) -> ErrorCode | None:
     """The tombstones, offsets first; or why not."""
-    group, foreign = shard.groups.get(group_id), shard.foreign.get(group_id)
-    if foreign is not None:
-        if problem := foreign.delete_problem():
-            return problem
-    elif group is None:
+    group = shard.groups.get(group_id)
+    if group is None:
         return ErrorCode.GROUP_ID_NOT_FOUND
-    elif group.state is not EMPTY:
-        return ErrorCode.NON_EMPTY_GROUP
-    places = {(topic, index) for _, topic, index in shard.offsets.pending_places(group_id)}
-    for topic, partitions in shard.offsets.topics(group_id).items():
-        places |= {(topic, index) for index in partitions}
-    out.records += [offset_tombstone(group_id, topic, index) for topic, index in sorted(places)]
-    out.records += [group_tombstone(group_id)] if foreign is None else foreign.tombstones()
+    if problem := group.check_delete():
+        return problem
+    out.records += shard.offsets.tombstones(group_id)
+    out.records += group.tombstones()
     return None
+
+
+def unavailable(
+    shard: ShardState,  # noqa: ARG001
+    request: DeleteGroupsRequest,
+    call: Call,  # noqa: ARG001
+    error: ErrorCode,
+) -> DeleteGroupsResponse:
+    names = dict.fromkeys(request.groups_names)
+    return DeleteGroupsResponse(0, [DeletableGroupResult(group_id, error) for group_id in names])
+
+
+def failed(response: DeleteGroupsResponse, version: int, error: ErrorCode) -> DeleteGroupsResponse:  # noqa: ARG001
+    """Groups that could not be deleted keep their own error, unless that was read from what is not durable."""
+    results = [
+        DeletableGroupResult(each.group_id, each.error_code if _is_durable(each.error_code) else error)
+        for each in response.results
+    ]
+    return DeleteGroupsResponse(0, results)
+
+
+def _is_durable(error_code: int) -> bool:
+    """GROUP_ID_NOT_FOUND may rest on a deletion that was not written after all."""
+    return error_code not in (0, ErrorCode.GROUP_ID_NOT_FOUND)
+
+
+API = GroupApi(delete_groups, unavailable, failed)
+DELETE_GROUPS = SeveralGroups(
+    of_one=API,
+    api=API,
+    entries=lambda request: list(dict.fromkeys(request.groups_names)),
+    group_id=str,
+    part=lambda _, group_ids: DeleteGroupsRequest(group_ids),
+    rows=lambda response: response.results,
+    whole=lambda rows: DeleteGroupsResponse(0, rows),
+)

@@ -1,26 +1,51 @@
-"""ListGroups (16), v0-5: all groups. v1 adds the throttle time; v3 is flexible; v4 filters by state (KIP-518); v5 by
-type (KIP-848). Filters know no case; a state may have blanks around it, a type not. Other words match nothing."""
+"""ListGroups (16), v0-5: all groups.
+
+v1 adds the throttle time; v3 is flexible; v4 filters by state (KIP-518); v5 by type (KIP-848). Filters ignore case;
+blanks around a state are ignored, those around a type are not. Words that name no state or type match nothing.
+Groups of a shard that has failed are left out; while one is loading, the whole answer is "come again".
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from kohort.coordinator.api import EveryShard, GroupApi
+from kohort.coordinator.outcome import Call
 from kohort.coordinator.shard_state import ShardState
-from kohort.protocol.messages.list_groups import ListedGroup, ListGroupsRequest
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
-CLASSIC = "classic"
 
-
-def list_groups(shard: ShardState, request: ListGroupsRequest) -> list[ListedGroup]:
+def list_groups(shard: ShardState, request: ListGroupsRequest, call: Call) -> ListGroupsResponse:  # noqa: ARG001
     states = {state.strip().lower() for state in request.states_filter}
     types = {each.lower() for each in request.types_filter}
-    listed = []
-    if not types or CLASSIC in types:
-        listed += [
-            ListedGroup(group.group_id, group.protocol_type or "", group.state.value, CLASSIC)
-            for group in shard.groups.values()
-        ]
-    listed += [
-        ListedGroup(foreign.group_id, foreign.type, foreign.state, foreign.type)
-        for foreign in shard.foreign.values()
-        if not types or foreign.type in types
+    listed = [
+        ListedGroup(group.group_id, group.protocol_type or "", group.state_name, group.type)
+        for group in shard.groups.values()
+        if (not types or group.type in types) and (not states or group.state_name.lower() in states)
     ]
-    return [each for each in listed if not states or each.group_state.lower() in states]
+    return ListGroupsResponse(0, 0, listed)
+
+
+def unavailable(
+    shard: ShardState,  # noqa: ARG001
+    request: ListGroupsRequest,  # noqa: ARG001
+    call: Call,  # noqa: ARG001
+    error: ErrorCode,
+) -> ListGroupsResponse:
+    is_loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return ListGroupsResponse(0, error if is_loading else 0, ())
+
+
+def failed(response: ListGroupsResponse, version: int, error: ErrorCode) -> ListGroupsResponse:  # noqa: ARG001
+    """The shard starts over from its log."""
+    return ListGroupsResponse(0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ())
+
+
+def whole(parts: Sequence[ListGroupsResponse]) -> ListGroupsResponse:
+    if error := next((part.error_code for part in parts if part.error_code), 0):
+        return ListGroupsResponse(0, error, ())
+    return ListGroupsResponse(0, 0, [group for part in parts for group in part.groups])
+
+
+LIST_GROUPS = EveryShard(GroupApi(list_groups, unavailable, failed), whole)

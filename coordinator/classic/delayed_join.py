@@ -1,25 +1,29 @@
-"""The join phase: how it begins, how long it waits, how it ends.
+"""The join phase: how it begins, how long it waits, how it ends, and what happens to members that do not come.
 
-prepare_rebalance     a reason came up: everyone has to join again
+prepare_rebalance     there is a reason to rebalance: everyone has to join again
 InitialDelayedJoin    the wait of a group that was empty: for others to arrive, longer while they keep arriving
 DelayedJoin           the wait of a group that had members: until all have rejoined, or the rebalance timeout
 complete_join_phase   a new generation: the leader gets the member list, everyone else waits for SyncGroup
-DelayedSync           who does not send SyncGroup in time is gone
+DelayedSync           members that do not send SyncGroup in time are removed
+DelayedHeartbeat      members that are silent for longer than their session are removed
 """
 
 from __future__ import annotations
 
-from kohort.coordinator.classic import session
+from typing import TYPE_CHECKING
+
+from kohort.coordinator.classic.answers import join_response, refuse_join, refuse_sync
 from kohort.coordinator.classic.events import rebalanced
-from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.classic.member import Member
-from kohort.coordinator.classic.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
-from kohort.coordinator.outcome import Outcome
-from kohort.coordinator.purgatory import Key
-from kohort.coordinator.shard_state import ShardState
+from kohort.coordinator.classic.session import Session, session_key
+from kohort.coordinator.classic.state import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE
 from kohort.protocol.error_codes import ErrorCode
-from kohort.protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
-from kohort.protocol.messages.sync_group import SyncGroupResponse
+
+if TYPE_CHECKING:
+    from kohort.coordinator.classic.group import ClassicGroup
+    from kohort.coordinator.classic.member import Member
+    from kohort.coordinator.outcome import Outcome
+    from kohort.coordinator.purgatory import Key
+    from kohort.coordinator.shard_state import ShardState
 
 MAX_TOLD = 1_000  # characters of a cause, which clients give, and of the names of thousands of members at once
 LEAST_WAIT_AGAIN_MS = 100  # a rebalance timeout of 0 is allowed, and waiting again for 0 ms would never end
@@ -36,43 +40,37 @@ def sync_key(group: ClassicGroup) -> Key:
 # --- how it begins
 
 
-def prepare_rebalance(shard: ShardState, group: ClassicGroup, now: int, cause: str, trigger: str, out: Outcome) -> None:
+def prepare_rebalance(shard: ShardState, group: ClassicGroup, cause: str, trigger: str, out: Outcome) -> None:
     if group.state is COMPLETING_REBALANCE:
         for member in group.members.values():
             member.assignment = b""
             if member.awaiting_sync is not None:
-                answer_sync(member, ErrorCode.REBALANCE_IN_PROGRESS, out)
-                session.heard_from(shard, group, member, now)  # while it was parked, nobody watched it
+                refuse_sync(member, ErrorCode.REBALANCE_IN_PROGRESS, out)
+                member.session.heard()  # while its SyncGroup was parked, nobody watched the session
     shard.purgatory.cancel(sync_key(group))
     group.pending_syncs.clear()
     was_empty = group.state is EMPTY
-    group.transition_to(PREPARING_REBALANCE, now)
-    group.join_phase_started, group.cause, group.trigger = now, cause[:MAX_TOLD], trigger[:MAX_TOLD]
+    group.begin_join_phase(shard.clock, cause[:MAX_TOLD], trigger[:MAX_TOLD])
     if was_empty:
         delay = shard.config.initial_rebalance_delay_ms
         remaining = max(group.max_rebalance_timeout_ms() - delay, 0)
-        shard.purgatory.watch(join_key(group), InitialDelayedJoin(shard, group, delay, remaining), now + delay)
+        first_wait = InitialDelayedJoin(shard, group, delay, remaining)
+        shard.purgatory.watch(join_key(group), first_wait, shard.clock.now + delay)
     else:
-        wait_for_members(shard, group, now, out)
+        _watch_joins(shard, group, group.max_rebalance_timeout_ms())
+        shard.purgatory.check(join_key(group), out)
 
 
-def wait_for_members(shard: ShardState, group: ClassicGroup, now: int, out: Outcome) -> None:
-    _watch_joins(shard, group, now + group.max_rebalance_timeout_ms())
-    shard.purgatory.check(join_key(group), now, out)
+def _watch_joins(shard: ShardState, group: ClassicGroup, wait_ms: int) -> None:
+    shard.purgatory.watch(join_key(group), DelayedJoin(shard, group), shard.clock.now + wait_ms)
 
 
-def _watch_joins(shard: ShardState, group: ClassicGroup, deadline: int) -> None:
-    shard.purgatory.watch(join_key(group), DelayedJoin(shard, group), deadline)
-
-
-def rebalance_or_go_on(
-    shard: ShardState, group: ClassicGroup, now: int, cause: str, trigger: str, out: Outcome
-) -> None:
-    """Somebody came or went: begin a join phase, or see whether the one in progress is complete now."""
+def rebalance_or_go_on(shard: ShardState, group: ClassicGroup, cause: str, trigger: str, out: Outcome) -> None:
+    """A member came or went: begin a join phase, or see whether the one in progress is complete now."""
     if group.state is PREPARING_REBALANCE:
-        shard.purgatory.check(join_key(group), now, out)
+        shard.purgatory.check(join_key(group), out)
     else:
-        prepare_rebalance(shard, group, now, cause, trigger, out)
+        prepare_rebalance(shard, group, cause, trigger, out)
 
 
 # --- how long it waits
@@ -92,19 +90,21 @@ class InitialDelayedJoin:
     def can_complete(self) -> bool:
         return False  # only the deadline ends the first wait
 
-    def complete(self, now: int, out: Outcome) -> None:
-        complete_join_phase(self._shard, self._group, now, out)
+    def complete(self, out: Outcome) -> None:  # noqa: ARG002
+        raise AssertionError("only the deadline ends the first wait")
 
-    def expire(self, now: int, out: Outcome) -> None:
+    def expire(self, out: Outcome) -> None:
         group, shard = self._group, self._shard
+        if group.state is DEAD:
+            return
         if group.new_member_added and self._remaining_ms:
             group.new_member_added = False
             delay = min(shard.config.initial_rebalance_delay_ms, self._remaining_ms)
             remaining = max(self._remaining_ms - self._delay_ms, 0)
             longer = InitialDelayedJoin(shard, group, delay, remaining)
-            shard.purgatory.watch(join_key(group), longer, now + delay)
+            shard.purgatory.watch(join_key(group), longer, shard.clock.now + delay)
         else:
-            complete_join_phase(shard, group, now, out)
+            complete_join_phase(shard, group, out)
 
 
 class DelayedJoin:
@@ -119,8 +119,9 @@ class DelayedJoin:
     def can_complete(self) -> bool:
         return self._group.all_have_joined()
 
-    def complete(self, now: int, out: Outcome) -> None:
-        complete_join_phase(self._shard, self._group, now, out)
+    def complete(self, out: Outcome) -> None:
+        if self._group.state is not DEAD:
+            complete_join_phase(self._shard, self._group, out)
 
     expire = complete
 
@@ -128,36 +129,36 @@ class DelayedJoin:
 # --- how it ends
 
 
-def complete_join_phase(shard: ShardState, group: ClassicGroup, now: int, out: Outcome) -> None:
+def complete_join_phase(shard: ShardState, group: ClassicGroup, out: Outcome) -> None:
     shard.purgatory.cancel(join_key(group))
     for member in list(group.members.values()):
         if member.awaiting_join is None and not member.is_static:
             group.remove(member.member_id)
-            session.stop_watching(shard, group, member)
+            member.session.stop()
     if group.members and not _leader_has_joined(group):
         # Only silent static members: wait for one of them.
-        _watch_joins(shard, group, now + max(group.max_rebalance_timeout_ms(), LEAST_WAIT_AGAIN_MS))
+        _watch_joins(shard, group, max(group.max_rebalance_timeout_ms(), LEAST_WAIT_AGAIN_MS))
         return
     group.generation += 1
     if not group.members:
-        become_empty(shard, group, now, out)
+        become_empty(shard, group, out)
         return
     group.protocol_name = group.select_protocol()
-    group.transition_to(COMPLETING_REBALANCE, now)
+    group.transition_to(COMPLETING_REBALANCE, shard.clock.wall)
     group.learn_subscriptions()
     for member in list(group.members.values()):
         if member.awaiting_join is not None:
             out.reply(member.awaiting_join, join_response(group, member))
             member.awaiting_join = None
-        session.heard_from(shard, group, member, now)
+        member.session.heard()
         member.is_new = False
         group.pending_syncs[member.member_id] = None
-    deadline = now + group.max_rebalance_timeout_ms()
+    deadline = shard.clock.now + group.max_rebalance_timeout_ms()
     shard.purgatory.watch(sync_key(group), DelayedSync(shard, group, group.generation), deadline)
 
 
 def _leader_has_joined(group: ClassicGroup) -> bool:
-    """Elects another leader if the present one is silent. False if everybody is."""
+    """Elects another leader if the present one is silent. False if every member is."""
     leader = group.members.get(group.leader_id or "")
     if leader is not None and leader.awaiting_join is not None:
         return True
@@ -168,28 +169,14 @@ def _leader_has_joined(group: ClassicGroup) -> bool:
     return False
 
 
-def become_empty(shard: ShardState, group: ClassicGroup, now: int, out: Outcome) -> None:
+def become_empty(shard: ShardState, group: ClassicGroup, out: Outcome) -> None:
     group.protocol_name = None
     group.leader_id = None
-    out.records.append(group.to_record({}, now, shard.config.audit_headers))
-    out.events.append(rebalanced(group, {}, now))
+    out.records.append(group.to_record({}, shard.clock.wall, shard.config.audit_headers))
+    out.events.append(rebalanced(group, {}, shard.clock.now))
 
 
-def join_response(group: ClassicGroup, member: Member) -> JoinGroupResponse:
-    """The current generation, with the member list for the leader."""
-    members = []
-    if member.member_id == group.leader_id:
-        members = [
-            JoinGroupResponseMember(each.member_id, each.instance_id, each.metadata(group.protocol_name))
-            for each in group.members.values()
-        ]
-    return JoinGroupResponse(
-        0, 0, group.generation, group.protocol_type, group.protocol_name, group.leader_id or "", False,
-        member.member_id, members,
-    )  # fmt: skip
-
-
-# --- those who do not come
+# --- members that do not come
 
 
 class DelayedSync:
@@ -205,10 +192,10 @@ class DelayedSync:
     def can_complete(self) -> bool:
         return not self._group.pending_syncs
 
-    def complete(self, now: int, out: Outcome) -> None:
-        """Everyone has sent it: nothing more to wait for."""
+    def complete(self, out: Outcome) -> None:
+        """Every member has sent it, and nothing has to be done."""
 
-    def expire(self, now: int, out: Outcome) -> None:
+    def expire(self, out: Outcome) -> None:
         group, shard = self._group, self._shard
         if group.generation != self._generation or group.state not in (COMPLETING_REBALANCE, STABLE):
             return
@@ -217,48 +204,68 @@ class DelayedSync:
             return
         for member in late:
             group.remove(member.member_id)
-            session.stop_watching(shard, group, member)
+            member.session.stop()
         names = ", ".join(member.member_id for member in late)
-        prepare_rebalance(shard, group, now, "no SyncGroup within the rebalance timeout", names, out)
+        prepare_rebalance(shard, group, "no SyncGroup within the rebalance timeout", names, out)
 
 
-def member_gone(shard: ShardState, group: ClassicGroup, member: Member, now: int, cause: str, out: Outcome) -> None:
-    """A member's session is over."""
-    drop_member(shard, group, member, out)
-    if group.state is PREPARING_REBALANCE:
-        _complete_if_all_joined(shard, group, now, out)
-    elif group.state in (COMPLETING_REBALANCE, STABLE):
-        prepare_rebalance(shard, group, now, cause, member.member_id, out)
+class DelayedHeartbeat(Session):
+    """A session whose end removes the member, and makes the others rebalance."""
+
+    __slots__ = ()
+
+    def end(self, out: Outcome) -> None:
+        shard, group, member = self._shard, self._group, self._member
+        drop_member(group, member, out)
+        if group.state is PREPARING_REBALANCE:
+            _complete_if_all_joined(shard, group, out)
+        elif group.state in (COMPLETING_REBALANCE, STABLE):
+            prepare_rebalance(shard, group, "session expired", member.member_id, out)
 
 
-def pending_join_gone(shard: ShardState, group: ClassicGroup, member_id: str, now: int, out: Outcome) -> None:
-    group.pending_joins.pop(member_id, None)
-    if group.state is PREPARING_REBALANCE:
-        _complete_if_all_joined(shard, group, now, out)
+class PendingJoinExpiry:
+    """Waits for the JoinGroup with an id that was handed out with MEMBER_ID_REQUIRED."""
+
+    __slots__ = ("_group", "_member_id", "_shard")
+
+    def __init__(self, shard: ShardState, group: ClassicGroup, member_id: str) -> None:
+        self._shard = shard
+        self._group = group
+        self._member_id = member_id
+
+    def can_complete(self) -> bool:
+        return False
+
+    def complete(self, out: Outcome) -> None:  # noqa: ARG002
+        raise AssertionError("a pending id joins or leaves, it does not complete")
+
+    def expire(self, out: Outcome) -> None:
+        group = self._group
+        if self._member_id in group.pending_joins:
+            del group.pending_joins[self._member_id]
+            if group.state is PREPARING_REBALANCE:
+                _complete_if_all_joined(self._shard, group, out)
 
 
-def _complete_if_all_joined(shard: ShardState, group: ClassicGroup, now: int, out: Outcome) -> None:
+def begin_session(shard: ShardState, group: ClassicGroup, member: Member) -> Session:
+    member.session = DelayedHeartbeat(shard, group, member)
+    return member.session
+
+
+def expect_pending_join(shard: ShardState, group: ClassicGroup, member_id: str, wait_ms: int) -> None:
+    expiry = PendingJoinExpiry(shard, group, member_id)
+    shard.purgatory.watch(session_key(group.group_id, member_id), expiry, shard.clock.now + wait_ms)
+
+
+def _complete_if_all_joined(shard: ShardState, group: ClassicGroup, out: Outcome) -> None:
     """Unlike a join or a leave, an expiry ends even the first wait of a new group (as measured on Kafka 4.3.1)."""
     if group.all_have_joined():
-        complete_join_phase(shard, group, now, out)
+        complete_join_phase(shard, group, out)
 
 
-def drop_member(shard: ShardState, group: ClassicGroup, member: Member, out: Outcome) -> None:
-    """Out of the group; its parked JoinGroup learns that it is unknown."""
+def drop_member(group: ClassicGroup, member: Member, out: Outcome) -> None:
+    """Remove the member; its parked requests learn that it is unknown."""
     group.remove(member.member_id)
-    session.stop_watching(shard, group, member)
-    if member.awaiting_join is not None:
-        out.reply(member.awaiting_join, join_error(member.awaiting_join.version, ErrorCode.UNKNOWN_MEMBER_ID, ""))
-        member.awaiting_join = None
-    answer_sync(member, ErrorCode.UNKNOWN_MEMBER_ID, out)
-
-
-def answer_sync(member: Member, error: ErrorCode, out: Outcome) -> None:
-    if member.awaiting_sync is not None:
-        out.reply(member.awaiting_sync, SyncGroupResponse(0, error))
-        member.awaiting_sync = None
-
-
-def join_error(version: int, error: ErrorCode, member_id: str) -> JoinGroupResponse:
-    protocol_name = None if version >= 7 else ""
-    return JoinGroupResponse(0, error, -1, None, protocol_name, "", False, member_id, ())
+    member.session.stop()
+    refuse_join(member, ErrorCode.UNKNOWN_MEMBER_ID, out)
+    refuse_sync(member, ErrorCode.UNKNOWN_MEMBER_ID, out)

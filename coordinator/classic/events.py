@@ -1,26 +1,20 @@
-"""What the host should tell about a rebalance: one line in its log, a few counters."""
+"""What there is to tell about a rebalance of a classic group."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
-from kohort.coordinator.classic.group import CONSUMER, ClassicGroup
+from kohort.coordinator.classic.member import CONSUMER_PROTOCOL
+from kohort.coordinator.events import Rebalanced
 from kohort.protocol.errors import MalformedMessage
 from kohort.protocol.subscription import read_assignment
 
-
-class Rebalanced(NamedTuple):
-    group: str
-    generation: int
-    cause: str
-    trigger: str  # who caused it
-    slowest: str  # who rejoined last; nobody if they are all gone
-    duration_ms: int  # from the cause to the assignment
-    members: int
-    moved: int  # partitions that have another owner than before; -1 if the assignments cannot be read
+if TYPE_CHECKING:
+    from kohort.coordinator.classic.group import ClassicGroup
 
 
 def rebalanced(group: ClassicGroup, assignments: dict[str, bytes], now: int) -> Rebalanced:
+    """`now` is shard time."""
     slowest = max(group.members.values(), key=lambda member: member.joined_at, default=None)
     return Rebalanced(
         group.group_id,
@@ -30,7 +24,7 @@ def rebalanced(group: ClassicGroup, assignments: dict[str, bytes], now: int) -> 
         slowest.member_id if slowest is not None else "",
         now - group.join_phase_started,
         len(group.members),
-        _moved(group.committed_assignments, assignments) if group.protocol_type == CONSUMER else -1,
+        _moved(group.committed_assignments, assignments) if group.protocol_type == CONSUMER_PROTOCOL else -1,
     )
 
 

@@ -7,28 +7,46 @@ time it entered its state. Everything about a join phase in progress is soft.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from kohort.coordinator.classic.member import Member, Protocols
+from kohort.coordinator.classic.answers import join_error
+from kohort.coordinator.classic.delayed_join import begin_session, prepare_rebalance
+from kohort.coordinator.classic.member import CONSUMER_PROTOCOL, Member, Protocols
 from kohort.coordinator.classic.protocol_vote import choose_protocol
-from kohort.coordinator.classic.state import ALLOWED_FROM, EMPTY, PREPARING_REBALANCE, STABLE, ClassicGroupState
-from kohort.coordinator.outcome import Record
+from kohort.coordinator.classic.session import ClassicPulse
+from kohort.coordinator.classic.state import (
+    ALLOWED_FROM,
+    COMPLETING_REBALANCE,
+    DEAD,
+    EMPTY,
+    PREPARING_REBALANCE,
+    STABLE,
+    ClassicGroupState,
+)
+from kohort.coordinator.group import CLASSIC, Group
+from kohort.coordinator.outcome import Outcome, Record
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.errors import MalformedMessage
 from kohort.protocol.log_records import GROUP_METADATA
 from kohort.protocol.messages.consumer_protocol import decode_subscription
 from kohort.protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from kohort.protocol.messages.sync_group import SyncGroupResponse
 
-CONSUMER = "consumer"
+if TYPE_CHECKING:
+    from kohort.coordinator.shard_clock import ShardClock
+    from kohort.coordinator.shard_state import ShardState
+    from kohort.protocol.messages.offset_commit import OffsetCommitRequest
+
 VERSION_BYTES = 2  # in front of a subscription
 
 
-class ClassicGroup:
+class ClassicGroup(Group):
     __slots__ = (
         "cause",
         "committed_assignments",
         "generation",
-        "group_id",
         "join_phase_started",
+        "join_phase_started_wall",
         "known_by",
         "leader_id",
         "members",
@@ -45,13 +63,16 @@ class ClassicGroup:
         "trigger",
     )
 
-    def __init__(self, group_id: str, now: int = -1) -> None:
-        self.group_id = group_id
-        self.state = EMPTY
+    type: str = CLASSIC
+    protocol_type: str | None
+
+    def __init__(self, group_id: str, wall_ms: int = -1, state: ClassicGroupState = EMPTY) -> None:
+        super().__init__(group_id)
+        self.state = state
         self.previous_state = EMPTY
-        self.state_timestamp = now
+        self.state_timestamp = wall_ms
         self.generation = 0
-        self.protocol_type: str | None = None
+        self.protocol_type = None
         self.protocol_name: str | None = None
         self.leader_id: str | None = None
         self.members: dict[str, Member] = {}
@@ -61,18 +82,32 @@ class ClassicGroup:
         self.pending_syncs: dict[str, None] = {}  # members whose SyncGroup has not come
         self.new_member_added = False  # during the first wait of a new group
         self.subscribed_topics: frozenset[str] | None = None  # None: unknown
-        self.join_phase_started = now
+        self.join_phase_started = 0  # shard time
+        self.join_phase_started_wall = wall_ms
         self.committed_assignments: dict[str, bytes] = {}  # of the last generation that was written
         self.cause = ""  # why the current join phase began, and who caused it: for the audit
         self.trigger = ""
 
     # --- state
 
-    def transition_to(self, target: ClassicGroupState, now: int) -> None:
+    def transition_to(self, target: ClassicGroupState, wall_ms: int) -> None:
         assert self.state in ALLOWED_FROM[target], (self.group_id, self.state, target)
         self.previous_state = self.state
         self.state = target
-        self.state_timestamp = now
+        self.state_timestamp = wall_ms
+
+    def begin_join_phase(self, clock: ShardClock, cause: str, trigger: str) -> None:
+        self.transition_to(PREPARING_REBALANCE, clock.wall)
+        self.join_phase_started, self.join_phase_started_wall = clock.now, clock.wall
+        self.cause, self.trigger = cause, trigger
+
+    @property
+    def state_name(self) -> str:
+        return self.state.value
+
+    @property
+    def member_count(self) -> int:
+        return len(self.members)
 
     @property
     def is_simple(self) -> bool:
@@ -175,7 +210,7 @@ class ClassicGroup:
         Only what a subscription of version 0 has is looked at, whatever version it says it is, as Kafka does.
         """
         self.subscribed_topics = None
-        if self.protocol_type != CONSUMER:
+        if self.protocol_type != CONSUMER_PROTOCOL:
             return
         topics: set[str] = set()
         for member in self.members.values():
@@ -185,8 +220,77 @@ class ClassicGroup:
                 return
         self.subscribed_topics = frozenset(topics)
 
+    # --- as every group (see coordinator/group.py)
+
+    def check_commit(self, shard: ShardState, request: OffsetCommitRequest) -> ErrorCode | None:  # noqa: ARG002
+        generation = request.generation_id_or_member_epoch
+        if generation < 0 and self.state is EMPTY:
+            return None
+        if generation < 0 and not request.member_id and request.group_instance_id is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID  # the sender is no member, while the group has members
+        if error := self.check_member(request.member_id, request.group_instance_id):
+            return error
+        if generation != self.generation:
+            return ErrorCode.ILLEGAL_GENERATION
+        if self.state is COMPLETING_REBALANCE:
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        self.members[request.member_id].session.heard()
+        return None
+
+    def check_delete(self) -> ErrorCode | None:
+        return None if self.state is EMPTY else ErrorCode.NON_EMPTY_GROUP
+
+    def check_offset_delete(self) -> ErrorCode | None:
+        is_in_use = self.state is not EMPTY and self.protocol_type != CONSUMER_PROTOCOL
+        return ErrorCode.NON_EMPTY_GROUP if is_in_use else None
+
+    @property
+    def can_be_replaced(self) -> bool:
+        return False
+
     def is_subscribed_to(self, topic: str) -> bool:
-        return self.subscribed_topics is None or topic in self.subscribed_topics
+        return self.state is not EMPTY and (self.subscribed_topics is None or topic in self.subscribed_topics)
+
+    def may_expire(self, topic: str) -> bool:
+        if self.state is EMPTY:
+            return True
+        return self.state is STABLE and self.protocol_type == CONSUMER_PROTOCOL and not self.is_subscribed_to(topic)
+
+    @property
+    def offsets_unused_since(self) -> int | None:
+        is_known = self.state is EMPTY and not self.is_simple and self.state_timestamp >= 0
+        return self.state_timestamp if is_known else None
+
+    @property
+    def ends_without_offsets(self) -> bool:
+        return self.state is EMPTY
+
+    def tombstones(self) -> list[Record]:
+        return [Record(GROUP_METADATA, GroupMetadataKey(self.group_id), None)]
+
+    def on_loaded(self, shard: ShardState, out: Outcome) -> None:
+        """Members get a whole session to report."""
+        for member in self.members.values():
+            begin_session(shard, self, member).heard()
+        if len(self.members) > shard.config.max_size:
+            prepare_rebalance(shard, self, "over capacity", "", out)
+
+    def abandon(self, error: ErrorCode, out: Outcome) -> None:
+        for member in self.members.values():
+            if (join := member.awaiting_join) is not None:
+                out.reply_at_once(join, join_error(join.version, error, ""))
+            if (sync := member.awaiting_sync) is not None:
+                out.reply_at_once(sync, SyncGroupResponse(0, error))
+            member.awaiting_join = member.awaiting_sync = None
+        self.transition_to(DEAD, self.state_timestamp)
+
+    def pulse(
+        self, shard: ShardState, member_id: str, instance_id: str | None, generation_or_epoch: int
+    ) -> ClassicPulse | None:
+        member = self.members.get(member_id)
+        if self.state is not STABLE or generation_or_epoch != self.generation or member is None:
+            return None
+        return ClassicPulse(shard, self, member) if instance_id == member.instance_id else None
 
     # --- records
 
@@ -219,19 +323,33 @@ class ClassicGroup:
         if not self.cause:
             return ()
         return (
-            (b"kohort.join.start.ms", b"%d" % self.join_phase_started),
+            (b"kohort.join.start.ms", b"%d" % self.join_phase_started_wall),
             (b"kohort.cause", self.cause.encode()),
             (b"kohort.trigger", self.trigger.encode()),
         )
 
-    def replay(self, value: GroupMetadataValue) -> None:
-        """Install a generation. Live or at restart, this is the only writer of hard state.
+    @classmethod
+    def restored(cls, group_id: str, value: GroupMetadataValue) -> ClassicGroup:
+        """The group that a record of the log describes, as it is loaded."""
+        group = cls(group_id, state=STABLE if value.members else EMPTY)
+        group._learn(value)
+        return group
 
-        The empty record of a group that was just created comes back when its first member has joined already: what it
-        says is not news, and the join phase must go on.
+    def replay(self, value: GroupMetadataValue) -> None:
+        """Install a generation that was just decided.
+
+        The empty record of a group that was just created comes back when its first member has joined already. The
+        record says nothing new then, and the join phase must go on.
         """
         if not value.members and self.members and self.state is PREPARING_REBALANCE:
             return
+        target = STABLE if value.members else EMPTY
+        if self.state is not target:
+            self.transition_to(target, value.current_state_timestamp)
+        self._learn(value)
+
+    def _learn(self, value: GroupMetadataValue) -> None:
+        """Live or at restart, this is the only writer of hard state."""
         self.generation = value.generation
         self.protocol_type = value.protocol_type or None
         self.protocol_name = value.protocol
@@ -239,8 +357,6 @@ class ClassicGroup:
         self.state_timestamp = value.current_state_timestamp
         self._install(value.members)
         self.committed_assignments = {saved.member_id: saved.assignment for saved in value.members}
-        self.previous_state = self.state
-        self.state = STABLE if self.members else EMPTY
         self.learn_subscriptions()
 
     def _install(self, saved_members: Iterable[MemberMetadata]) -> None:
@@ -267,6 +383,11 @@ class ClassicGroup:
             self._count(member.protocols, 1)
 
 
-def empty_group_record(group_id: str, now: int) -> Record:
+def empty_group_record(group_id: str, wall_ms: int) -> Record:
     """The first record of a group: it exists."""
-    return ClassicGroup(group_id).to_record({}, now, headers=False)
+    return ClassicGroup(group_id).to_record({}, wall_ms, headers=False)
+
+
+def find_classic(shard: ShardState, group_id: str) -> ClassicGroup | None:
+    group = shard.groups.get(group_id)
+    return group if isinstance(group, ClassicGroup) else None

@@ -5,7 +5,7 @@ v1 adds the throttle time; v3 static members (KIP-345); v4 is flexible.
 
 from __future__ import annotations
 
-from kohort.coordinator.classic import session
+from kohort.coordinator.classic.group import find_classic
 from kohort.coordinator.classic.state import EMPTY, PREPARING_REBALANCE
 from kohort.coordinator.outcome import Call
 from kohort.coordinator.shard_state import ShardState
@@ -15,10 +15,10 @@ from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespon
 GO_ON = HeartbeatResponse(0, 0)  # nearly every answer: not made anew each time
 
 
-def heartbeat(shard: ShardState, request: HeartbeatRequest, call: Call) -> HeartbeatResponse:
+def heartbeat(shard: ShardState, request: HeartbeatRequest, call: Call) -> HeartbeatResponse:  # noqa: ARG001
     if not request.group_id:
         return HeartbeatResponse(0, ErrorCode.INVALID_GROUP_ID)
-    group = shard.groups.get(request.group_id)
+    group = find_classic(shard, request.group_id)
     if group is None:
         return HeartbeatResponse(0, ErrorCode.UNKNOWN_MEMBER_ID)
     if error := group.check_member(request.member_id, request.group_instance_id):
@@ -27,7 +27,19 @@ def heartbeat(shard: ShardState, request: HeartbeatRequest, call: Call) -> Heart
         return HeartbeatResponse(0, ErrorCode.ILLEGAL_GENERATION)
     if group.state is EMPTY:
         return HeartbeatResponse(0, ErrorCode.UNKNOWN_MEMBER_ID)
-    session.heard_from(shard, group, group.members[request.member_id], call.now)
+    group.members[request.member_id].session.heard()
     if group.state is PREPARING_REBALANCE:
         return HeartbeatResponse(0, ErrorCode.REBALANCE_IN_PROGRESS)
     return GO_ON
+
+
+def unavailable(shard: ShardState, request: HeartbeatRequest, call: Call, error: ErrorCode) -> HeartbeatResponse:  # noqa: ARG001
+    if not request.group_id:
+        return HeartbeatResponse(0, ErrorCode.INVALID_GROUP_ID)
+    if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        return GO_ON  # taken on trust, as by Kafka: the member keeps its partitions
+    return HeartbeatResponse(0, error)
+
+
+def failed(response: HeartbeatResponse, version: int, error: ErrorCode) -> HeartbeatResponse:  # noqa: ARG001
+    return HeartbeatResponse(0, error)

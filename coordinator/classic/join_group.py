@@ -7,22 +7,20 @@ with the id they got (KIP-394); v5 static members (KIP-345); v6 is flexible; v7 
 
 from __future__ import annotations
 
-from typing import Any
-
-from kohort.coordinator.classic import session
+from kohort.coordinator.classic.answers import join_error, join_response, refuse_join, refuse_sync
 from kohort.coordinator.classic.delayed_join import (
-    answer_sync,
-    join_error,
+    begin_session,
+    expect_pending_join,
     join_key,
-    join_response,
     prepare_rebalance,
     rebalance_or_go_on,
 )
-from kohort.coordinator.classic.group import ClassicGroup, empty_group_record
+from kohort.coordinator.classic.group import ClassicGroup, empty_group_record, find_classic
 from kohort.coordinator.classic.member import Member, Protocols
+from kohort.coordinator.classic.session import session_key
 from kohort.coordinator.classic.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
 from kohort.coordinator.classic.sync_group import is_too_large
-from kohort.coordinator.outcome import PARKED, Call, Outcome
+from kohort.coordinator.outcome import PARKED, AtomicRecords, Call, Outcome, Parked
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -32,34 +30,44 @@ MAX_ID_BYTES = 32_767  # more has no place in the log, nor in an answer
 FIRST_VERSION_WITH_SKIP_ASSIGNMENT = 9
 
 
-def join_group(shard: ShardState, request: JoinGroupRequest, call: Call) -> Any:
+def join_group(shard: ShardState, request: JoinGroupRequest, call: Call) -> JoinGroupResponse | Outcome | Parked:
     if refusal := refused(shard, request, call):
         return refusal
-    member_id = request.member_id
-    foreign = shard.foreign.get(request.group_id)
-    if foreign is not None and not foreign.can_be_replaced:
-        return join_error(call.version, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "")
-    group = shard.groups.get(request.group_id)
-    is_new_group = group is None
+    group = find_classic(shard, request.group_id)
     if group is None:
-        if member_id:
-            return join_error(call.version, ErrorCode.UNKNOWN_MEMBER_ID, member_id)
-        group = shard.groups[request.group_id] = ClassicGroup(request.group_id, call.now)
+        if request.member_id:
+            return join_error(call.version, ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
+        return _found_group(shard, request, call)
     out = Outcome()
     answer = _join(shard, group, request, call, out)
-    if is_new_group and not out.records:
-        # So that the group is known to exist. Nobody's answer waits for it.
-        out.at_once += out.replies
-        out.replies = []
-        if foreign is not None:
-            out.records += foreign.tombstones()
-        out.records.append(empty_group_record(group.group_id, call.now))
-        if answer is not None:
-            out.reply_at_once(call, answer)
-        return out
     if answer is not None:
         out.reply(call, answer)
     return out if out.replies or out.at_once or out.records else PARKED
+
+
+def _found_group(shard: ShardState, request: JoinGroupRequest, call: Call) -> Outcome:
+    """The first member of a new group. A record says that the group exists; nobody's answer waits for it.
+
+    An empty group of another kind makes room: its tombstones and the new group's record are one step.
+    """
+    before = shard.groups.get(request.group_id)
+    group = ClassicGroup(request.group_id, shard.clock.wall)
+    record = empty_group_record(group.group_id, shard.clock.wall)
+    out = Outcome([record if before is None else AtomicRecords([*before.tombstones(), record])])
+    shard.replace(group)
+    answer = _join(shard, group, request, call, out)
+    out.at_once, out.replies = out.replies, []
+    if answer is not None:
+        out.reply_at_once(call, answer)
+    return out
+
+
+def unavailable(shard: ShardState, request: JoinGroupRequest, call: Call, error: ErrorCode) -> JoinGroupResponse:
+    return refused(shard, request, call) or join_error(call.version, error, "")
+
+
+def failed(response: JoinGroupResponse, version: int, error: ErrorCode) -> JoinGroupResponse:  # noqa: ARG001
+    return join_error(version, error, "")
 
 
 def refused(shard: ShardState, request: JoinGroupRequest, call: Call) -> JoinGroupResponse | None:
@@ -81,7 +89,7 @@ def _join(
         member = group.members.get(request.member_id)
         if member is not None:
             group.remove(request.member_id)
-            session.stop_watching(shard, group, member)
+            member.session.stop()
         group.pending_joins.pop(request.member_id, None)
         return join_error(call.version, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
     if not group.supports(request.protocol_type, protocols):
@@ -117,7 +125,7 @@ def _join_as_new(
         return None
     if call.version >= FIRST_VERSION_WITH_REQUIRED_ID:
         group.pending_joins[member_id] = None
-        session.expect_pending_join(shard, group, member_id, call.now + request.session_timeout_ms)
+        expect_pending_join(shard, group, member_id, request.session_timeout_ms)
         return join_error(call.version, ErrorCode.MEMBER_ID_REQUIRED, member_id)
     _add_member(shard, group, member_id, request, protocols, call, out)
     return None
@@ -139,8 +147,8 @@ def _join_with_id(
     is_leader = member_id == group.leader_id
     match group.state:
         case state if state is PREPARING_REBALANCE:
-            _update(group, member, request, protocols, call)
-            rebalance_or_go_on(shard, group, call.now, "", "", out)
+            _update(shard, group, member, request, protocols, call)
+            rebalance_or_go_on(shard, group, "", "", out)
             return None
         case state if state is COMPLETING_REBALANCE:
             if unchanged:
@@ -152,8 +160,8 @@ def _join_with_id(
             cause = "leader rejoined" if unchanged else "metadata changed"
         case _:
             return join_error(call.version, ErrorCode.UNKNOWN_MEMBER_ID, member_id)
-    _update(group, member, request, protocols, call)
-    prepare_rebalance(shard, group, call.now, _with_reason(cause, request), member_id, out)
+    _update(shard, group, member, request, protocols, call)
+    prepare_rebalance(shard, group, _with_reason(cause, request), member_id, out)
     return None
 
 
@@ -161,13 +169,15 @@ def _with_reason(cause: str, request: JoinGroupRequest) -> str:
     return f"{cause}: {request.reason}" if request.reason else cause
 
 
-def _update(group: ClassicGroup, member: Member, request: JoinGroupRequest, protocols: Protocols, call: Call) -> None:
+def _update(
+    shard: ShardState, group: ClassicGroup, member: Member, request: JoinGroupRequest, protocols: Protocols, call: Call
+) -> None:
     """New metadata and timeouts; a JoinGroup of the same member that was parked before is never answered."""
     group.change_protocols(member, protocols)
     member.session_timeout_ms = request.session_timeout_ms
     member.rebalance_timeout_ms = _rebalance_timeout_ms(request, call)
     member.awaiting_join = call
-    member.joined_at = call.now
+    member.joined_at = shard.clock.now
 
 
 def _rebalance_timeout_ms(request: JoinGroupRequest, call: Call) -> int:
@@ -186,12 +196,12 @@ def _add_member(
     if group.state is PREPARING_REBALANCE and group.previous_state is EMPTY:
         group.new_member_added = True
     if member_id in group.pending_joins:
-        shard.purgatory.cancel(session.session_key(group, member_id))
+        shard.purgatory.cancel(session_key(group.group_id, member_id))
     group.add(member, request.protocol_type)
     member.awaiting_join = call
-    member.joined_at = call.now
-    session.expect_first_join(shard, group, member, call.now)
-    rebalance_or_go_on(shard, group, call.now, _with_reason("member joined", request), member_id, out)
+    member.joined_at = shard.clock.now
+    begin_session(shard, group, member).expect_first_join()
+    rebalance_or_go_on(shard, group, _with_reason("member joined", request), member_id, out)
 
 
 def _replace_static_member(
@@ -203,29 +213,25 @@ def _replace_static_member(
     old = group.members[group.static_members[request.group_instance_id]]
     _fence(old, out)
     leader_before = group.leader_id
-    member = _take_over(shard, group, old, member_id, request, protocols, call)
-    session.heard_from(shard, group, member, call.now)
+    member = _take_over(group, old, member_id, request, protocols, call)
+    begin_session(shard, group, member).heard()
     if group.state is STABLE and group.select_protocol() == group.protocol_name:
         record = group.to_record(None, group.state_timestamp, headers=False)
         if not is_too_large(record, shard.config.max_message_bytes):  # else SyncGroup will say so to all of them
             out.records.append(record)
             return _rejoin_without_rebalance(shard, group, member, leader_before, call)
     member.awaiting_join = call
-    member.joined_at = call.now
-    rebalance_or_go_on(shard, group, call.now, "static member replaced", member_id, out)
+    member.joined_at = shard.clock.now
+    rebalance_or_go_on(shard, group, "static member replaced", member_id, out)
     return None
 
 
 def _fence(old: Member, out: Outcome) -> None:
-    if old.awaiting_join is not None:
-        error = join_error(old.awaiting_join.version, ErrorCode.FENCED_INSTANCE_ID, old.member_id)
-        out.reply(old.awaiting_join, error)
-        old.awaiting_join = None
-    answer_sync(old, ErrorCode.FENCED_INSTANCE_ID, out)
+    refuse_join(old, ErrorCode.FENCED_INSTANCE_ID, out, old.member_id)
+    refuse_sync(old, ErrorCode.FENCED_INSTANCE_ID, out)
 
 
 def _take_over(
-    shard: ShardState,
     group: ClassicGroup,
     old: Member,
     member_id: str,
@@ -233,8 +239,8 @@ def _take_over(
     protocols: Protocols,
     call: Call,
 ) -> Member:
-    session.stop_watching(shard, group, old)
-    # Who it is, by client and host, stays what the first of that instance said (measured on Kafka 4.3.1).
+    old.session.stop()
+    # Client id and host stay those of the instance's first member (measured on Kafka 4.3.1).
     member = Member(
         member_id, request.group_instance_id, old.client_id, old.client_host, request.session_timeout_ms,
         _rebalance_timeout_ms(request, call), protocols,
@@ -251,7 +257,7 @@ def _rejoin_without_rebalance(
     if call.version >= FIRST_VERSION_WITH_SKIP_ASSIGNMENT:
         response.skip_assignment = member.member_id == group.leader_id
     else:
-        # So that a leader that came back does not believe that it has to assign: it is told the id it had.
+        # A leader that came back must not believe that it has to assign, so it is told the id that it had before.
         response.leader = leader_before or ""
         response.members = []
     assert not shard.purgatory.is_watched(join_key(group))

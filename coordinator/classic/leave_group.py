@@ -5,11 +5,9 @@ v1 adds the throttle time; v3 takes several, also by instance id (KIP-345); v4 i
 
 from __future__ import annotations
 
-from typing import Any
-
-from kohort.coordinator.classic import session
 from kohort.coordinator.classic.delayed_join import drop_member, rebalance_or_go_on
-from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.group import ClassicGroup, find_classic
+from kohort.coordinator.classic.session import session_key
 from kohort.coordinator.classic.state import EMPTY
 from kohort.coordinator.outcome import Call, Outcome
 from kohort.coordinator.shard_state import ShardState
@@ -17,11 +15,11 @@ from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 
 
-def leave_group(shard: ShardState, request: LeaveGroupRequest, call: Call) -> Any:
+def leave_group(shard: ShardState, request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse | Outcome:
     if not request.group_id:
         return LeaveGroupResponse(0, ErrorCode.INVALID_GROUP_ID)
     leaving = list(request.members) if call.version >= 3 else [MemberIdentity(request.member_id, None, None)]
-    group = shard.groups.get(request.group_id)
+    group = find_classic(shard, request.group_id)
     out = Outcome()
     if group is None:
         results = [
@@ -34,9 +32,17 @@ def leave_group(shard: ShardState, request: LeaveGroupRequest, call: Call) -> An
             reason = next((each.reason for each in leaving if each.reason), None)
             cause = f"member left: {reason}" if reason else "member left"
             names = ", ".join(result.member_id or result.group_instance_id or "" for result in gone)
-            rebalance_or_go_on(shard, group, call.now, cause, names, out)
+            rebalance_or_go_on(shard, group, cause, names, out)
     out.reply(call, _response(results, call.version))
     return out
+
+
+def unavailable(shard: ShardState, request: LeaveGroupRequest, call: Call, error: ErrorCode) -> LeaveGroupResponse:  # noqa: ARG001
+    return LeaveGroupResponse(0, error if request.group_id else ErrorCode.INVALID_GROUP_ID)
+
+
+def failed(response: LeaveGroupResponse, version: int, error: ErrorCode) -> LeaveGroupResponse:  # noqa: ARG001
+    return LeaveGroupResponse(0, error)
 
 
 def _response(results: list[MemberResponse], version: int) -> LeaveGroupResponse:
@@ -53,12 +59,12 @@ def _leave(shard: ShardState, group: ClassicGroup, leaving: MemberIdentity, out:
         if known is None:
             result.error_code = ErrorCode.UNKNOWN_MEMBER_ID
         else:
-            drop_member(shard, group, group.members[known], out)
+            drop_member(group, group.members[known], out)
     elif member_id in group.pending_joins:
         del group.pending_joins[member_id]
-        shard.purgatory.cancel(session.session_key(group, member_id))
+        shard.purgatory.cancel(session_key(group.group_id, member_id))
     elif error := group.check_member(member_id, instance_id):
         result.error_code = error
     else:
-        drop_member(shard, group, group.members[member_id], out)
+        drop_member(group, group.members[member_id], out)
     return result

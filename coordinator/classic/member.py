@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kohort.coordinator.classic.session import Session
     from kohort.coordinator.outcome import Call
 
+CONSUMER_PROTOCOL = "consumer"  # the protocol type of consumers; Connect and others have their own
 Protocols = Sequence[tuple[str, bytes]]  # (name, metadata), in the member's order of preference
 
 
 class Member:
     __slots__ = (
+        "_session",
         "assignment",
         "awaiting_join",
         "awaiting_sync",
@@ -24,9 +27,7 @@ class Member:
         "member_id",
         "protocols",
         "rebalance_timeout_ms",
-        "session_deadline",
         "session_timeout_ms",
-        "watched_until",
     )
 
     def __init__(
@@ -48,16 +49,28 @@ class Member:
         self.protocols = tuple(protocols)
         self.assignment = b""
         # soft state: gone after a restart
+        self._session: Session | None = None  # from when the member is in a group that is served
         self.awaiting_join: Call | None = None
         self.awaiting_sync: Call | None = None
         self.is_new = False  # has not been through a whole join phase yet
-        self.joined_at = 0  # when its JoinGroup of this round came
-        self.session_deadline = 0
-        self.watched_until = 0  # when the session's watcher looks again; 0: nobody watches
+        self.joined_at = 0  # when its JoinGroup of this round came, in shard time
+
+    @property
+    def session(self) -> Session:
+        assert self._session is not None, self
+        return self._session
+
+    @session.setter
+    def session(self, session: Session) -> None:
+        self._session = session
 
     @property
     def is_static(self) -> bool:
         return self.instance_id is not None
+
+    @property
+    def waits_for_answer(self) -> bool:
+        return self.awaiting_join is not None or self.awaiting_sync is not None
 
     def metadata(self, protocol: str | None) -> bytes:
         for name, metadata in self.protocols:

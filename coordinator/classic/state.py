@@ -1,4 +1,7 @@
-"""The five states of a classic group, and from where each may be entered."""
+"""The five states of a classic group, and from where each may be entered.
+
+A group that is loaded from a log begins in the state that its last record says, Empty or Stable.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,8 @@ class ClassicGroupState(Enum):
     EMPTY = "Empty"  # no members; offsets may remain, and ids may have been handed out
     PREPARING_REBALANCE = "PreparingRebalance"  # JoinGroup waits; heartbeats say so
     COMPLETING_REBALANCE = "CompletingRebalance"  # the leader is assigning; SyncGroup waits
-    STABLE = "Stable"  # everyone knows its partitions
-    DEAD = "Dead"  # unloaded from this broker
+    STABLE = "Stable"  # every member knows its partitions
+    DEAD = "Dead"  # its shard no longer holds this object: the group was deleted, replaced, or is loaded anew
 
 
 EMPTY = ClassicGroupState.EMPTY

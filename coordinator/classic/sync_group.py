@@ -5,27 +5,26 @@ v1 adds the throttle time; v3 static members; v4 is flexible; v5 carries protoco
 
 from __future__ import annotations
 
-from typing import Any
-
-from kohort.coordinator.classic import session
-from kohort.coordinator.classic.delayed_join import answer_sync, prepare_rebalance, sync_key
+from kohort.coordinator.classic.answers import refuse_sync
+from kohort.coordinator.classic.delayed_join import prepare_rebalance, sync_key
 from kohort.coordinator.classic.events import rebalanced
-from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.group import ClassicGroup, find_classic
 from kohort.coordinator.classic.member import Member
 from kohort.coordinator.classic.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
-from kohort.coordinator.outcome import PARKED, Call, Outcome, Record
+from kohort.coordinator.outcome import PARKED, Call, Outcome, Parked, Record
 from kohort.coordinator.record_codec import batch_bytes
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.log_group_metadata import GroupMetadataValue
 from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 USUAL_MEMBER_BYTES = 1000  # more than its other fields take
 
 
-def sync_group(shard: ShardState, request: SyncGroupRequest, call: Call) -> Any:
+def sync_group(shard: ShardState, request: SyncGroupRequest, call: Call) -> SyncGroupResponse | Outcome | Parked:
     if refusal := refused(request, call):
         return refusal
-    group = shard.groups.get(request.group_id)
+    group = find_classic(shard, request.group_id)
     if group is None or group.state is EMPTY:
         return SyncGroupResponse(0, ErrorCode.UNKNOWN_MEMBER_ID)
     if error := _problem(group, request):
@@ -42,7 +41,7 @@ def sync_group(shard: ShardState, request: SyncGroupRequest, call: Call) -> Any:
     member.awaiting_sync = call  # one that was parked before is never answered
     if member.member_id != group.leader_id:
         return PARKED
-    return _assign(shard, group, request, call)
+    return _assign(shard, group, request)
 
 
 def refused(request: SyncGroupRequest, call: Call) -> SyncGroupResponse | None:
@@ -50,6 +49,14 @@ def refused(request: SyncGroupRequest, call: Call) -> SyncGroupResponse | None:
     if call.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
         return SyncGroupResponse(0, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     return None if request.group_id else SyncGroupResponse(0, ErrorCode.INVALID_GROUP_ID)
+
+
+def unavailable(shard: ShardState, request: SyncGroupRequest, call: Call, error: ErrorCode) -> SyncGroupResponse:  # noqa: ARG001
+    return refused(request, call) or SyncGroupResponse(0, error)
+
+
+def failed(response: SyncGroupResponse, version: int, error: ErrorCode) -> SyncGroupResponse:  # noqa: ARG001
+    return SyncGroupResponse(0, error)
 
 
 def _problem(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode | None:
@@ -64,27 +71,27 @@ def _problem(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode | None
     return None
 
 
-def _assign(shard: ShardState, group: ClassicGroup, request: SyncGroupRequest, call: Call) -> Outcome:
-    """The leader's word: one record, and an answer to everyone who waits for it."""
+def _assign(shard: ShardState, group: ClassicGroup, request: SyncGroupRequest) -> Outcome:
+    """The leader has assigned: one record, and an answer to every member that waits for it."""
     assignments = {each.member_id: each.assignment for each in request.assignments}
     record = group.to_record(assignments, group.state_timestamp, shard.config.audit_headers)
     if is_too_large(record, shard.config.max_message_bytes):
-        return _cannot_be_kept(shard, group, call)
+        return _cannot_be_kept(shard, group)
     out = Outcome([record])
-    out.events.append(rebalanced(group, assignments, call.now))
+    out.events.append(rebalanced(group, assignments, shard.clock.now))
     for member in group.members.values():
         if member.awaiting_sync is not None:
             assignment = assignments.get(member.member_id, b"")
             answer = SyncGroupResponse(0, 0, group.protocol_type, group.protocol_name, assignment)
             out.reply(member.awaiting_sync, answer)
             member.awaiting_sync = None
-            session.heard_from(shard, group, member, call.now)
+            member.session.heard()
     return out
 
 
 def is_too_large(record: Record, max_bytes: int) -> bool:
-    """Nearly no record is anywhere near it: only those are packed to know."""
-    assert record.value is not None
+    """Hardly any record comes near the limit; only those that might are packed to measure them."""
+    assert isinstance(record.value, GroupMetadataValue)
     members = record.value.members
     at_most = sum(
         len(m.subscription) + len(m.assignment) + 3 * (len(m.member_id) + len(m.client_id)) + USUAL_MEMBER_BYTES
@@ -93,14 +100,14 @@ def is_too_large(record: Record, max_bytes: int) -> bool:
     return at_most > max_bytes // 4 and batch_bytes(record) > max_bytes
 
 
-def _cannot_be_kept(shard: ShardState, group: ClassicGroup, call: Call) -> Outcome:
-    """A record that no log takes: members are told so, and have to agree on something smaller."""
+def _cannot_be_kept(shard: ShardState, group: ClassicGroup) -> Outcome:
+    """No log takes the record: tell the members, and let them agree on something smaller."""
     out = Outcome()
     for member in group.members.values():
         if member.awaiting_sync is not None:
-            answer_sync(member, ErrorCode.UNKNOWN_SERVER_ERROR, out)
-            session.heard_from(shard, group, member, call.now)
-    prepare_rebalance(shard, group, call.now, "assignment too large for the log", group.leader_id or "", out)
+            refuse_sync(member, ErrorCode.UNKNOWN_SERVER_ERROR, out)
+            member.session.heard()
+    prepare_rebalance(shard, group, "assignment too large for the log", group.leader_id or "", out)
     return out
 
 

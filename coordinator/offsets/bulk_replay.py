@@ -10,7 +10,7 @@ replaced the maps that are remembered here.
 
 from __future__ import annotations
 
-from kohort.coordinator.offsets.store import NO_EXPIRY, ByPartition, CommittedOffset, OffsetStore
+from kohort.coordinator.offset_store import NO_EXPIRY, ByPartition, CommittedOffset, OffsetStore
 from kohort.protocol.commit_record import (
     EMPTY_METADATA,
     PARTITION_BYTES,

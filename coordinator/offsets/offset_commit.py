@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from kohort.coordinator.classic import session
-from kohort.coordinator.classic.state import COMPLETING_REBALANCE, EMPTY
+from kohort.coordinator.api import GroupApi
 from kohort.coordinator.config import MAX_REMEMBERED_ID
 from kohort.coordinator.offsets.answers import merged
 from kohort.coordinator.outcome import Call, CommitRecords, Headers, Outcome, Record
@@ -59,11 +58,11 @@ class LookedUp:
     asked: list[Asked]
 
 
-def offset_commit(shard: ShardState, request: OffsetCommitRequest, call: Call) -> Any:
+def offset_commit(shard: ShardState, request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse | Outcome:
     found = look_up(shard, request, call.version)
     if not found.asked:
         return respond(found, 0)
-    if error := verdict(shard, request, call):
+    if error := check_commit(shard, request, call.version):
         return respond(found, error)
     headers = headers_of(shard, request)
     out = Outcome()
@@ -83,6 +82,26 @@ def offset_commit(shard: ShardState, request: OffsetCommitRequest, call: Call) -
             out.records.append(CommitRecords(group_id, asked.name, asked.topic_id, rows, is_plain, call.now, packed))
     out.reply(call, OffsetCommitResponse(0, merged(found.refused, answers)))
     return out
+
+
+def unavailable(shard: ShardState, request: OffsetCommitRequest, call: Call, error: ErrorCode) -> OffsetCommitResponse:
+    return respond(look_up(shard, request, call.version), error)
+
+
+def failed(response: OffsetCommitResponse, version: int, error: ErrorCode) -> OffsetCommitResponse:  # noqa: ARG001
+    """Partitions that were refused keep their own error."""
+    topics = [
+        OffsetCommitResponseTopic(
+            topic.name,
+            topic.topic_id,
+            [OffsetCommitResponsePartition(row.partition_index, row.error_code or error) for row in topic.partitions],
+        )
+        for topic in response.topics
+    ]
+    return OffsetCommitResponse(0, topics)
+
+
+OFFSET_COMMIT_API = GroupApi(offset_commit, unavailable, failed)
 
 
 def look_up(shard: ShardState, request: OffsetCommitRequest, version: int) -> LookedUp:
@@ -150,29 +169,16 @@ def _with_metadata(
     return kept, (asked.key, OffsetCommitResponseTopic(asked.topic.name, asked.topic.topic_id, partitions))
 
 
-def verdict(shard: ShardState, request: OffsetCommitRequest, call: Call) -> ErrorCode | None:
-    generation = request.generation_id_or_member_epoch
+def check_commit(shard: ShardState, request: OffsetCommitRequest, version: int) -> ErrorCode | None:
+    """Whether the group takes the commit: one verdict for all partitions."""
     group = shard.groups.get(request.group_id)
-    if group is None:
-        if foreign := shard.foreign.get(request.group_id):
-            return foreign.commit_problem(generation)
-        if generation < 0:
-            return None  # its first offset makes a simple group
-        if call.version >= FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND:
-            return ErrorCode.GROUP_ID_NOT_FOUND
-        return ErrorCode.ILLEGAL_GENERATION
-    if generation < 0 and group.state is EMPTY:
-        return None
-    if generation < 0 and not request.member_id and request.group_instance_id is None:
-        return ErrorCode.UNKNOWN_MEMBER_ID  # nobody in particular, while the group has members
-    if error := group.check_member(request.member_id, request.group_instance_id):
-        return error
-    if generation != group.generation:
-        return ErrorCode.ILLEGAL_GENERATION
-    if group.state is COMPLETING_REBALANCE:
-        return ErrorCode.REBALANCE_IN_PROGRESS
-    session.heard_from(shard, group, group.members[request.member_id], call.now)
-    return None
+    if group is not None:
+        return group.check_commit(shard, request)
+    if request.generation_id_or_member_epoch < 0:
+        return None  # its first offset makes a simple group
+    if version >= FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    return ErrorCode.ILLEGAL_GENERATION
 
 
 def metadata_length(metadata: str | None) -> int:

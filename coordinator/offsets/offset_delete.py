@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from kohort.coordinator.classic.group import CONSUMER, ClassicGroup
-from kohort.coordinator.classic.state import EMPTY
-from kohort.coordinator.foreign import SHARE
+from kohort.coordinator.api import GroupApi
+from kohort.coordinator.offset_store import offset_tombstone
 from kohort.coordinator.offsets.answers import merged
-from kohort.coordinator.offsets.expiration import offset_tombstone
 from kohort.coordinator.outcome import Call, Outcome
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode
@@ -21,14 +17,14 @@ from kohort.protocol.messages.offset_delete import (
 )
 
 
-def offset_delete(shard: ShardState, request: OffsetDeleteRequest, call: Call) -> Any:
+def offset_delete(shard: ShardState, request: OffsetDeleteRequest, call: Call) -> OffsetDeleteResponse | Outcome:
     if refusal := refused(request):
         return refusal
-    group, foreign = shard.groups.get(request.group_id), shard.foreign.get(request.group_id)
-    if group is None and (foreign is None or foreign.type == SHARE):
+    group = shard.groups.get(request.group_id)
+    if group is None:
         return OffsetDeleteResponse(ErrorCode.GROUP_ID_NOT_FOUND)
-    if group is not None and group.state is not EMPTY and group.protocol_type != CONSUMER:
-        return OffsetDeleteResponse(ErrorCode.NON_EMPTY_GROUP)
+    if problem := group.check_offset_delete():
+        return OffsetDeleteResponse(problem)
     out = Outcome()
     unknown: dict[str, OffsetDeleteResponseTopic] = {}
     asked: list[tuple[str, OffsetDeleteResponseTopic]] = []
@@ -40,12 +36,11 @@ def offset_delete(shard: ShardState, request: OffsetDeleteRequest, call: Call) -
                 OffsetDeleteResponsePartition(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for index in missing
             )
         if known:
-            in_use = _is_subscribed(group, topic.name) if group else foreign is not None and foreign.has_members
-            answers = _delete(shard, request.group_id, topic.name, known, in_use, out)
+            answers = _delete(shard, request.group_id, topic.name, known, group.is_subscribed_to(topic.name), out)
             asked.append((topic.name, OffsetDeleteResponseTopic(topic.name, answers)))
     answer = OffsetDeleteResponse(0, 0, merged(unknown, asked))
     if not out.records:
-        return answer  # what is gone already may be so by a tombstone that is not durable yet: then it waits
+        return answer
     out.reply(call, answer)
     return out
 
@@ -55,15 +50,24 @@ def refused(request: OffsetDeleteRequest) -> OffsetDeleteResponse | None:
     return None if request.group_id else OffsetDeleteResponse(ErrorCode.INVALID_GROUP_ID)
 
 
+def unavailable(
+    shard: ShardState,  # noqa: ARG001
+    request: OffsetDeleteRequest,
+    call: Call,  # noqa: ARG001
+    error: ErrorCode,
+) -> OffsetDeleteResponse:
+    return refused(request) or OffsetDeleteResponse(error)
+
+
+def failed(response: OffsetDeleteResponse, version: int, error: ErrorCode) -> OffsetDeleteResponse:  # noqa: ARG001
+    return OffsetDeleteResponse(error)
+
+
 def _split(shard: ShardState, topic: OffsetDeleteRequestTopic) -> tuple[list[int], list[int]]:
     """Partitions that do not exist, and those that do."""
     count = shard.topics.partition_count(topic.name)
     indexes = [partition.partition_index for partition in topic.partitions]
     return [i for i in indexes if not 0 <= i < count], [i for i in indexes if 0 <= i < count]
-
-
-def _is_subscribed(group: ClassicGroup, topic: str) -> bool:
-    return group.state is not EMPTY and group.is_subscribed_to(topic)
 
 
 def _delete(
@@ -76,3 +80,6 @@ def _delete(
         if offsets.get(group_id, topic, index) or offsets.has_pending(group_id, topic, index):
             out.records.append(offset_tombstone(group_id, topic, index))
     return [OffsetDeleteResponsePartition(index, 0) for index in indexes]
+
+
+OFFSET_DELETE = GroupApi(offset_delete, unavailable, failed)

@@ -4,30 +4,112 @@ v2 asks for all topics with null, and has a top-level error; v3 adds the throttl
 flexible; v7 can wait for transactions (KIP-447); v8 takes several groups (KIP-709); v9 knows member epochs (KIP-848);
 v10 names topics by id.
 
-One group at a time is answered here; the host asks each group's shard and puts the answers together. Unknown groups,
-topics and partitions are no errors: their offset is -1.
+The runtime asks each group's shard and puts the answers together. Unknown groups, topics and partitions are no errors:
+their offset is -1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kohort.coordinator.offsets.store import ByPartition, CommittedOffset
+from kohort.coordinator.api import GroupApi, SeveralGroups
+from kohort.coordinator.offset_store import CommittedOffset
+from kohort.coordinator.offsets.plain_fetch import FIRST_VERSION_WITH_TOPIC_IDS, EncodedFetchResponse, plain_answer
+from kohort.coordinator.outcome import Call
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
+    OffsetFetchResponse,
     OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
     OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
 from kohort.protocol.wire import NO_UUID
 
-FIRST_VERSION_WITH_TOPIC_IDS = 10
+FIRST_VERSION_WITH_ERROR = 2
+FIRST_VERSION_WITH_SEVERAL_GROUPS = 8
 
 
-def offset_fetch(
+def offset_fetch(shard: ShardState, request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
+    if call.version < FIRST_VERSION_WITH_SEVERAL_GROUPS:
+        return _fetch_without_groups(shard, request, call.version)
+    groups = [fetch_group(shard, group, request.require_stable, call.version) for group in request.groups]
+    return OffsetFetchResponse(groups=groups)
+
+
+def offset_fetch_of_one(shard: ShardState, request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
+    """The usual request, with one group."""
+    plain = plain_answer(shard, request.groups[0], request.require_stable, call.version)
+    return plain or offset_fetch(shard, request, call)
+
+
+def _fetch_without_groups(shard: ShardState, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
+    """v1-7: one group, without a group around its topics."""
+    topics = None
+    if request.topics is not None:
+        topics = [OffsetFetchRequestTopics(t.name, partition_indexes=t.partition_indexes) for t in request.topics]
+    asked = OffsetFetchRequestGroup(request.group_id, None, -1, topics)
+    answer = fetch_group(shard, asked, request.require_stable, version)
+    return OffsetFetchResponse(
+        0,
+        [
+            OffsetFetchResponseTopic(
+                topic.name,
+                [
+                    OffsetFetchResponsePartition(
+                        p.partition_index, p.committed_offset, p.committed_leader_epoch, p.metadata, p.error_code
+                    )
+                    for p in topic.partitions
+                ],
+            )
+            for topic in answer.topics
+        ],
+        answer.error_code,
+    )
+
+
+def unavailable(
+    shard: ShardState,  # noqa: ARG001
+    request: OffsetFetchRequest,
+    call: Call,
+    error: ErrorCode,
+) -> OffsetFetchResponse:
+    if call.version >= FIRST_VERSION_WITH_SEVERAL_GROUPS:
+        return OffsetFetchResponse(
+            groups=[OffsetFetchResponseGroup(each.group_id, (), error) for each in request.groups]
+        )
+    if call.version >= FIRST_VERSION_WITH_ERROR:
+        return OffsetFetchResponse(0, (), error)
+    asked = [(topic.name, topic.partition_indexes) for topic in request.topics or ()]
+    return OffsetFetchResponse(0, _refused_partitions(asked, error), error)
+
+
+def failed(response: OffsetFetchResponse, version: int, error: ErrorCode) -> OffsetFetchResponse:
+    if isinstance(response, EncodedFetchResponse):
+        return OffsetFetchResponse(groups=[OffsetFetchResponseGroup(response.group_id, (), error)])
+    if version >= FIRST_VERSION_WITH_SEVERAL_GROUPS:
+        groups = [OffsetFetchResponseGroup(each.group_id, (), error) for each in response.groups]
+        return OffsetFetchResponse(groups=groups)
+    if version >= FIRST_VERSION_WITH_ERROR:
+        return OffsetFetchResponse(0, (), error)
+    asked = [(topic.name, [p.partition_index for p in topic.partitions]) for topic in response.topics]
+    return OffsetFetchResponse(0, _refused_partitions(asked, error), error)
+
+
+def _refused_partitions(asked: Iterable[tuple[str, Iterable[int]]], error: ErrorCode) -> list[OffsetFetchResponseTopic]:
+    """v1 has no place for an error but the partitions."""
+    return [
+        OffsetFetchResponseTopic(name, [OffsetFetchResponsePartition(index, -1, -1, "", error) for index in indexes])
+        for name, indexes in asked
+    ]
+
+
+def fetch_group(
     shard: ShardState, group: OffsetFetchRequestGroup, require_stable: bool, version: int
 ) -> OffsetFetchResponseGroup:
     by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
@@ -43,15 +125,9 @@ def offset_fetch(
     return OffsetFetchResponseGroup(group_id, topics, 0)
 
 
-def offsets_of(shard: ShardState, group_id: str) -> dict[str, ByPartition]:
-    """A log can hold offsets of a group that it says is gone; Kafka does not show them."""
-    is_known = group_id in shard.groups or group_id in shard.foreign
-    return shard.offsets.topics(group_id) if is_known else {}
-
-
 def _all_topics(shard: ShardState, group_id: str, require_stable: bool, by_id: bool) -> list[OffsetFetchResponseTopics]:
     topics = []
-    for name, partitions in offsets_of(shard, group_id).items():
+    for name, partitions in shard.offsets_of(group_id).items():
         topic_id = shard.topics.topic_id(name)
         if by_id and topic_id is None:
             continue  # a topic that is gone has no id to name it by
@@ -74,7 +150,7 @@ def _one_topic(
         if name is None:
             return OffsetFetchResponseTopics("", topic.topic_id, _unknown_topic(topic.partition_indexes))
     assert name is not None
-    partitions = offsets_of(shard, group_id).get(name, {})
+    partitions = shard.offsets_of(group_id).get(name, {})
     if by_id or (require_stable and shard.offsets.has_open_transactions):
         answers = []
         for index in topic.partition_indexes:
@@ -104,3 +180,14 @@ def _answer(
     if committed is None:
         return OffsetFetchResponsePartitions(index, -1, -1, "", 0)
     return OffsetFetchResponsePartitions(index, committed.offset, committed.leader_epoch, committed.metadata, 0)
+
+
+OFFSET_FETCH = SeveralGroups(
+    of_one=GroupApi(offset_fetch_of_one, unavailable, failed),
+    api=GroupApi(offset_fetch, unavailable, failed),
+    entries=lambda request: request.groups,
+    group_id=lambda group: group.group_id,
+    part=lambda request, groups: OffsetFetchRequest(groups=groups, require_stable=request.require_stable),
+    rows=lambda response: response.groups,
+    whole=lambda groups: OffsetFetchResponse(groups=groups),
+)

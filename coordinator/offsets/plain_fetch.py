@@ -1,16 +1,15 @@
 """The answer to the usual OffsetFetch, as bytes at once: offsets of one group, without metadata, nothing pending.
 
-`coordinator.offsets.offset_fetch` decides; here is only what it decides when nothing is special, without an object per
-partition. A test compares both byte by byte.
+offset_fetch.py decides. This is what it decides when nothing is special, made without an object per partition. A test
+compares both byte by byte.
 """
 
 from __future__ import annotations
 
 from struct import Struct
 
-from kohort.coordinator.offsets.offset_fetch import FIRST_VERSION_WITH_TOPIC_IDS, offsets_of
 from kohort.coordinator.shard_state import ShardState
-from kohort.protocol.messages.offset_fetch import OffsetFetchRequestGroup
+from kohort.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponse
 from kohort.protocol.wire import NO_UUID, uvarint
 
 _row = Struct(">iqiBhx").pack  # partition, offset, leader epoch, empty metadata, error code, no tags
@@ -18,12 +17,27 @@ _START = b"\0\0\0\0\x02"  # no throttling, one group
 _END = b"\0\0\0\0"  # no error, no tags of the group, none of the answer
 
 
-def plain_answer(shard: ShardState, group: OffsetFetchRequestGroup, require_stable: bool, version: int) -> bytes | None:
+FIRST_VERSION_WITH_TOPIC_IDS = 10
+
+
+class EncodedFetchResponse(OffsetFetchResponse):
+    """An answer for one group, of which only the bytes exist."""
+
+    __slots__ = ("encoded", "group_id")
+
+    def __init__(self, group_id: str, encoded: bytes) -> None:
+        self.group_id = group_id
+        self.encoded = encoded
+
+
+def plain_answer(
+    shard: ShardState, group: OffsetFetchRequestGroup, require_stable: bool, version: int
+) -> EncodedFetchResponse | None:
     """For v8 and later; None if anything is special."""
     if group.topics is None or (require_stable and shard.offsets.has_open_transactions):
         return None
     by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
-    offsets = offsets_of(shard, group.group_id)
+    offsets = shard.offsets_of(group.group_id)
     group_id = group.group_id.encode()
     parts = [_START, uvarint(len(group_id) + 1), group_id, uvarint(len(group.topics) + 1)]
     for topic in group.topics:
@@ -45,4 +59,4 @@ def plain_answer(shard: ShardState, group: OffsetFetchRequestGroup, require_stab
                 parts.append(_row(index, committed[0], committed[1], 1, 0))
         parts.append(b"\0")
     parts.append(_END)
-    return b"".join(parts)
+    return EncodedFetchResponse(group.group_id, b"".join(parts))

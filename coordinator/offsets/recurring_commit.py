@@ -7,24 +7,27 @@ partition that does not exist or a refusal, goes the usual way. Tests compare bo
 
 from __future__ import annotations
 
-from typing import Any
-
-from kohort.coordinator.classic.session import Pulse, find_pulse
+from kohort.coordinator.api import GroupApi
 from kohort.coordinator.commit_template import CommitTemplate
+from kohort.coordinator.group import Pulse
 from kohort.coordinator.offsets.offset_commit import (
     NO_RETENTION,
     Asked,
+    check_commit,
+    failed,
     headers_of,
     look_up,
     metadata_length,
     offset_commit,
     respond,
-    verdict,
+    unavailable,
 )
-from kohort.coordinator.outcome import Call, CommitColumns, PlannedCommit
+from kohort.coordinator.outcome import Call, CommitColumns, Outcome, PlannedCommit, Reply
 from kohort.coordinator.shard_state import ShardState
-from kohort.protocol.messages.offset_commit import OffsetCommitRequest, encode_response
+from kohort.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse, encode_response
 from kohort.protocol.record_batch import BATCH_HEADER_BYTES
+
+_new = tuple.__new__
 
 MAX_TEMPLATE_BYTES = 32_768  # each record repeats the ids of group and member, and ids can be long
 
@@ -51,6 +54,16 @@ class RecurringCommit(OffsetCommitRequest):
             row.committed_offset = offset
 
 
+class EncodedCommitResponse(OffsetCommitResponse):
+    """The answer of a plan: it is the same each time, and so are its bytes."""
+
+    __slots__ = ("encoded",)
+
+    def __init__(self, response: OffsetCommitResponse, version: int) -> None:
+        super().__init__(response.throttle_time_ms, response.topics)
+        self.encoded = bytes(encode_response[version](response))
+
+
 class CommitPlan:
     __slots__ = ("answer", "columns", "group_id", "template", "topics_version")
 
@@ -59,28 +72,31 @@ class CommitPlan:
         self.topics_version = topics_version
         self.columns: list[CommitColumns] = []
         self.template: CommitTemplate | None = None  # None: no plan can be made while the topics are as they are
-        self.answer = b""
+        self.answer: OffsetCommitResponse
 
 
-def commit_again(shard: ShardState, request: RecurringCommit, call: Call) -> Any:
+def commit_again(shard: ShardState, request: RecurringCommit, call: Call) -> OffsetCommitResponse | Outcome:
     plan = request.plan
     if plan is None or (plan.topics_version != shard.topics.version and not _still_holds(plan, shard, request, call)):
         plan = request.plan = make_plan(shard, request, call.version)
-    if plan.template is not None and _is_allowed(shard, request, call):
-        return PlannedCommit(plan, request.offsets, call)
+    template = plan.template
+    if template is not None and _is_allowed(shard, request, call):
+        commit = PlannedCommit(plan.group_id, plan.columns, template, request.offsets, call.now)
+        return Outcome([commit], [_new(Reply, (call, plan.answer))])
     request.spread()
     return offset_commit(shard, request, call)
 
 
 def _is_allowed(shard: ShardState, request: RecurringCommit, call: Call) -> bool:
-    """The group's verdict. A member of a stable group may commit, and is alive."""
-    if request.pulse is not None and request.pulse.beats(call.now):
+    """Whether the group takes the commit. A member of a stable group may commit, and is alive."""
+    if request.pulse is not None and request.pulse.beats(call.steady_ms):
         return True
-    if verdict(shard, request, call) is not None:
+    if check_commit(shard, request, call.version) is not None:
         return False
-    request.pulse = find_pulse(
-        shard, request.group_id, request.member_id, request.group_instance_id, request.generation_id_or_member_epoch
-    )
+    group = shard.groups.get(request.group_id)
+    generation = request.generation_id_or_member_epoch
+    if group is not None:
+        request.pulse = group.pulse(shard, request.member_id, request.group_instance_id, generation)
     return True
 
 
@@ -109,7 +125,7 @@ def make_plan(shard: ShardState, request: RecurringCommit, version: int) -> Comm
     template = CommitTemplate(request.group_id, plan.columns, headers_of(shard, request).packed)
     if template.size_bytes <= min(MAX_TEMPLATE_BYTES, shard.config.max_message_bytes - BATCH_HEADER_BYTES):
         plan.template = template
-        plan.answer = bytes(encode_response[version](respond(found, 0)))
+        plan.answer = EncodedCommitResponse(respond(found, 0), version)
     return plan
 
 
@@ -121,3 +137,6 @@ def _columns(asked: Asked) -> CommitColumns:
         tuple(row.committed_leader_epoch for row in asked.rows),
         tuple(row.committed_metadata or "" for row in asked.rows),
     )
+
+
+RECURRING_COMMIT = GroupApi(commit_again, unavailable, failed)

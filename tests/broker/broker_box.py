@@ -11,6 +11,7 @@ from typing import Any
 
 from kohort.broker.broker import Broker
 from kohort.broker.call import NO_ANSWER, PARKED, Call
+from kohort.broker.clock import Clock
 from kohort.broker.config import load_config
 from kohort.broker.flusher import Flusher
 from kohort.broker.sending import read_parts
@@ -59,7 +60,7 @@ class FakeConnection:
 
 
 def through_the_wire(route: Any, response: Any) -> Any:
-    body = response if type(response) is bytes else route.encode(response)
+    body = response.encoded or route.encode(response)
     data = read_parts(body) if isinstance(body, list) else body
     return response_decoder(route.api_key, route.version)(data, 0)
 
@@ -69,6 +70,7 @@ class BrokerBox:
         settings = [f"{name.replace('_', '.')}={value}" for name, value in overrides.items()]
         self.disk = disk or RealDisk()
         self.now = START_MS
+        self.clock = Clock(lambda: self.now * 1_000_000, lambda: (self.now - START_MS + 5_000) * 1_000_000)
         self._timers: list[tuple[int, int, Timer]] = []
         self._numbers = count()
         self._posted: SimpleQueue[Callable[[], object]] = SimpleQueue()
@@ -120,7 +122,7 @@ class BrokerBox:
         body = request_encoder(api_key, version)(request)
         decoded = route.decode(b"".join(body) if isinstance(body, list) else body, 0)
         call = Call(client or FakeConnection(), route, client_id)  # type: ignore[arg-type]
-        call.correlation_id, call.now = 1, self.now
+        call.correlation_id, call.now, call.steady_ms = 1, self.clock.now_ms(), self.clock.steady_ms()
         response = route.handler(self.broker, decoded, call)
         return response if response in (PARKED, NO_ANSWER) else through_the_wire(route, response)
 

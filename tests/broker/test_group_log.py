@@ -30,7 +30,7 @@ def log(box: BrokerBox) -> GroupLog:
 def append(log: GroupLog, epoch: int, base_offset: int, partition: int = 7) -> Exception | None:
     told: list[Exception | None] = []
     batch = build_batch([(b"key", b"value")], timestamp=1, base_offset=base_offset)
-    log.append(partition, epoch, base_offset, [batch], told.append)
+    log.append(partition, epoch, [batch], 1, told.append)
     (problem,) = told
     return problem
 
@@ -72,7 +72,7 @@ def test_an_append_that_does_not_continue_the_log_is_refused(log: GroupLog) -> N
 def test_with_a_sync_before_the_reply_an_append_is_done_when_the_disk_has_it(box: BrokerBox) -> None:
     log = LocalGroupLog(box.broker, CLOCK, sync_before_reply=True)
     told: list[Exception | None] = []
-    log.append(7, log.own(7).epoch, 0, [build_batch([(b"key", b"value")], timestamp=1)], told.append)
+    log.append(7, log.own(7).epoch, [build_batch([(b"key", b"value")], timestamp=1)], 1, told.append)
     assert told == []
     while not told:
         box.run_posted()

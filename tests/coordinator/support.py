@@ -18,12 +18,13 @@ from typing import Any, cast
 from kohort.broker import groups
 from kohort.broker.api_table import RECURRING, ApiTable
 from kohort.broker.recurring import MAX_BYTES, Recurring, remember
+from kohort.coordinator.api import Asked, EveryShard, GroupApi, Request, Response, Row, SeveralGroups
+from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.heartbeat import GO_ON
-from kohort.coordinator.classic.session import Pulse
 from kohort.coordinator.config import GroupConfig
-from kohort.coordinator.offsets.expiration import expire_offsets
-from kohort.coordinator.outcome import PARKED, Outcome
-from kohort.coordinator.runtime import Handler, Runtime, Write
+from kohort.coordinator.group import Pulse
+from kohort.coordinator.outcome import PARKED, Parked
+from kohort.coordinator.runtime import Runtime, Write
 from kohort.coordinator.shard import Shard, Status
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.api_keys import APIS, ApiKey
@@ -65,13 +66,15 @@ class Call:
         self.client_id = client_id
         self.client_host = "/10.0.0.7"
         self.now = host.now
+        self.steady_ms = host.steady_ms
+        self.api: GroupApi[Any, Any]
         self.answered_at: int | None = None
         self._answer: Any = None
 
     def reply(self, response: Any) -> None:
         assert self.answered_at is None, f"a second answer: {response!r}, after {self._answer!r}"
         self.answered_at = self.host.now
-        raw: Any = response if type(response) is bytes else response_encoder(self.api_key, self.version)(response)
+        raw: Any = response.encoded or response_encoder(self.api_key, self.version)(response)
         self._answer = response_decoder(self.api_key, self.version)(raw if type(raw) is bytes else b"".join(raw))
         if self.host.on_reply is not None:
             self.host.on_reply(self)
@@ -154,7 +157,8 @@ class Host:
         self.knows_again = knows_again
         self._recurring: dict[tuple[int, int], Recurring] = {}
         self._pulses: dict[tuple[Any, ...], Pulse] = {}
-        self.now = START
+        self.steady_ms = 5_000_000  # far from wall time: a time of the wrong kind shows
+        self._wall_offset_ms = START - self.steady_ms
         self.disk = Disk()
         self.topics = topics or FakeTopics(orders=12, payments=4)
         self.config = GroupConfig(**settings)
@@ -171,6 +175,15 @@ class Host:
     def coordinator(self) -> Host:
         """What broker.groups asks a broker for: this object is all of the broker that it needs."""
         return self
+
+    @property
+    def now(self) -> int:
+        """Wall time."""
+        return self.steady_ms + self._wall_offset_ms
+
+    @now.setter
+    def now(self, wall_ms: int) -> None:
+        self._wall_offset_ms = wall_ms - self.steady_ms
 
     def _new_runtime(self) -> Runtime:
         return Runtime(self.config, self.topics, self.random, self.partition_count)
@@ -195,7 +208,7 @@ class Host:
         if type(request) is not HeartbeatRequest or not self.knows_again:
             return None
         pulse = self._pulses.get(tuple(getattr(request, field) for field in HeartbeatRequest.__slots__))
-        return GO_ON if pulse is not None and pulse.beats(self.now) else None
+        return GO_ON if pulse is not None and pulse.beats(self.steady_ms) else None
 
     def _serve(self, request: Any, call: Call) -> Any:
         broker: Any = self
@@ -221,16 +234,22 @@ class Host:
     def ask(self, request: Any, version: int | None = None) -> Any:
         return self.send(request, version).answer
 
-    # The three calls of broker.groups.
+    # The calls of broker.groups.
 
-    def submit(self, group_id: str, handler: Handler, request: Any, call: Any) -> Any:
-        return self.runtime.submit(group_id, handler, request, call)
+    def submit(
+        self, group_id: str, api: GroupApi[Request, Response], request: Request, call: Call
+    ) -> Response | Parked:
+        return self.runtime.submit(group_id, api, request, call)
 
-    def commit(self, shard: Shard, out: Outcome) -> None:
-        self.runtime.commit(shard, out)
+    def submit_several(
+        self, several: SeveralGroups[Request, Response, Asked, Row], request: Request, call: Call
+    ) -> Response | Parked:
+        return self.runtime.submit_several(several, request, call)
 
-    def answer_after_writes(self, shard: Shard, call: Any, response: Any) -> None:
-        assert self.runtime.answer_after_writes(shard, call, response) is PARKED
+    def submit_everywhere(
+        self, everywhere: EveryShard[Request, Response], request: Request, call: Call
+    ) -> Response | Parked:
+        return self.runtime.submit_everywhere(everywhere, request, call)
 
     # --- the disk
 
@@ -238,15 +257,18 @@ class Host:
         """Until nothing moves any more: replies leave, and a disk that is not slow writes at once."""
         while True:
             for call, response in self.runtime.take_replies():
-                call.reply(response)  # type: ignore[attr-defined]
+                call.reply(response)
             if not self.runtime.dirty or self.disk.is_busy:
                 break
-            self.disk.on_the_way += self.runtime.take_writes(self.now)
+            self.disk.on_the_way += self.take_writes()
             if not self.disk.is_slow:
                 self._write_all()
         events, self.runtime.events = self.runtime.events, []
         self.events += events
         self.open_calls = [call for call in self.open_calls if not call.is_answered]
+
+    def take_writes(self) -> list[Write]:
+        return self.runtime.take_writes(self.steady_ms, self.now)
 
     def _write_all(self) -> None:
         while self.disk.on_the_way:
@@ -255,7 +277,7 @@ class Host:
     def write_one(self) -> None:
         write = self.disk.on_the_way.pop(0)
         self.disk.keep(write)
-        self.runtime.written(write)
+        self.runtime.written(write, self.steady_ms)
 
     def disk_catches_up(self) -> None:
         self.disk.is_slow = self.disk.is_busy = False
@@ -283,7 +305,7 @@ class Host:
     def load_shard(self, shard: Shard) -> None:
         for batch in self.disk.batches.get(shard.partition, []):
             shard.load_chunk(batch, len(batch))
-        self.runtime.commit(shard, shard.loaded(self.now))
+        self.runtime.loaded(shard, self.steady_ms, self.now)
 
     def crash(self, *, load: bool = True) -> None:
         """kill -9: what was on the way is lost, and so is every connection."""
@@ -298,21 +320,20 @@ class Host:
     # --- time
 
     def advance(self, ms: int) -> None:
-        target = self.now + ms
-        while (deadline := self.runtime.next_deadline()) is not None and deadline <= target:
-            self.now = max(self.now, deadline)
-            self.runtime.expire(self.now)
+        target = self.steady_ms + ms
+        while (deadline := self.runtime.next_deadline(self.steady_ms)) is not None and deadline <= target:
+            self.steady_ms = max(self.steady_ms, deadline)
+            self.runtime.expire(self.steady_ms, self.now)
             self.settle()
-        self.now = target
+        self.steady_ms = target
 
     def set_clock(self, by_ms: int) -> None:
-        """Somebody sets the machine's clock: no time has passed."""
-        self.now += by_ms
-        self.runtime.clock_moved(by_ms)
+        """Somebody sets the machine's wall clock: no time has passed."""
+        self._wall_offset_ms += by_ms
 
     def expire_offsets(self) -> None:
         for shard in self.runtime.shards:
-            self.runtime.commit(shard, expire_offsets(shard.state, self.now))
+            self.runtime.expire_offsets(shard, self.steady_ms, self.now)
         self.settle()
 
     def delete_topic(self, name: str) -> None:
@@ -326,6 +347,11 @@ class Host:
 
     def state_of(self, group_id: str) -> ShardState:
         return self.shard_of(group_id).state
+
+    def classic(self, group_id: str) -> ClassicGroup:
+        group = self.state_of(group_id).groups[group_id]
+        assert isinstance(group, ClassicGroup)
+        return group
 
     def describe(self, group_id: str, version: int | None = None) -> DescribedGroup:
         described: DescribedGroup = self.ask(DescribeGroupsRequest([group_id]), version).groups[0]

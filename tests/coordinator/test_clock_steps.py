@@ -47,11 +47,11 @@ def test_an_id_that_was_handed_out_lasts_as_long_as_it_did(step_ms: int) -> None
     member.ask_to_join()
     host.advance(5_000)
     host.set_clock(step_ms)
-    (pending,) = host.state_of("g").groups["g"].pending_joins
+    (pending,) = host.classic("g").pending_joins
     host.advance(4_999)
-    assert pending in host.state_of("g").groups["g"].pending_joins
+    assert pending in host.classic("g").pending_joins
     host.advance(1)
-    assert pending not in host.state_of("g").groups["g"].pending_joins
+    assert pending not in host.classic("g").pending_joins
 
 
 @both_ways

@@ -76,7 +76,7 @@ def test_if_that_time_is_unknown_each_commit_counts(host: Host) -> None:
     (a,) = stable(host, "a")
     a.commit({ORDERS: 1})
     a.leave()
-    host.state_of("g").groups["g"].state_timestamp = -1  # as a value of version 0 or 1 leaves it
+    host.classic("g").state_timestamp = -1  # as a value of version 0 or 1 leaves it
     host.advance(RETENTION_MS)
     host.expire_offsets()
     assert host.list_groups() == []

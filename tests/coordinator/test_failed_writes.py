@@ -117,7 +117,7 @@ def test_a_write_that_made_it_after_an_earlier_one_failed_answers_nobody_again()
     one, other = host.disk.on_the_way
     host.disk.on_the_way = []
     host.runtime.write_failed(one, FAILED)
-    host.runtime.written(other)
+    host.runtime.written(other, host.steady_ms)
     host.runtime.write_failed(other, FAILED)
     host.settle()
     assert set(errors_of(first).values()) == set(errors_of(second).values()) == {FAILED}
@@ -219,8 +219,8 @@ def test_other_shards_do_not_wait_for_that() -> None:
     host.disk.is_slow = True
     a.send_commit({("orders", 0): 1})
     host.advance(60_000)
-    assert not host.runtime.shard_of("other").state.groups["other"].members
-    assert host.runtime.shard_of("g").state.groups["g"].members
+    assert not host.classic("other").members
+    assert host.classic("g").members
 
 
 def test_a_write_that_takes_less_than_a_second_holds_nobody_up() -> None:
@@ -233,4 +233,4 @@ def test_a_write_that_takes_less_than_a_second_holds_nobody_up() -> None:
     commit(host, neighbour, {("orders", 0): 1})
     assert shard.in_flight
     host.advance(500)
-    assert shard.state.groups["g"].members == {}
+    assert host.classic("g").members == {}

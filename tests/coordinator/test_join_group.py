@@ -96,14 +96,14 @@ def test_version_0_uses_the_session_timeout_for_the_rebalance() -> None:
     member = Member(host, session_timeout_ms=7_000, rebalance_timeout_ms=60_000, version=0)
     member.join()
     host.advance(3_000)
-    (known,) = host.state_of("g").groups["g"].members.values()
+    (known,) = host.classic("g").members.values()
     assert known.rebalance_timeout_ms == 7_000
 
 
 def test_version_1_brings_a_rebalance_timeout_of_its_own() -> None:
     host = Host()
     Member(host, session_timeout_ms=7_000, rebalance_timeout_ms=60_000, version=1).join()
-    (known,) = host.state_of("g").groups["g"].members.values()
+    (known,) = host.classic("g").members.values()
     assert known.rebalance_timeout_ms == 60_000
 
 
@@ -239,13 +239,13 @@ def test_a_member_that_finds_the_join_phase_full_is_removed() -> None:
     stable(host, "a", "b")
     host.config = host.runtime.config = type(host.config)(max_size=1)
     host.crash()  # a smaller limit: over capacity
-    members = list(host.state_of("g").groups["g"].members)
+    members = list(host.classic("g").members)
     a, b = (Member(host, name=name) for name in "ab")
     a.member_id, b.member_id = members
     assert not b.ask_to_join().is_answered
     refused = a.ask_to_join()
     assert refused.answer == error_answer(9, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
-    assert list(host.state_of("g").groups["g"].members) == [b.member_id]
+    assert list(host.classic("g").members) == [b.member_id]
 
 
 # --- members that come back
@@ -374,7 +374,7 @@ def test_whether_somebody_can_join_is_known_without_a_look_at_every_member() -> 
     """Else thousands who come at once keep the broker busy for the square of their number."""
     host = Host()
     joined(host, "a", "b")
-    for member in host.state_of("g").groups["g"].members.values():
+    for member in host.classic("g").members.values():
         member.protocols = NotLookedAt(member.protocols)
     assert Member(host).ask_to_join().error is ErrorCode.MEMBER_ID_REQUIRED
     assert Member(host, protocols=protocols("other")).ask_to_join().error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL

@@ -87,7 +87,7 @@ def test_members_and_assignments_are_those_that_kafkas_tool_showed(archive: str,
 def test_members_of_kafka_carry_on_with_us(tmp_path: Path) -> None:
     host, _, _ = load(ARCHIVES[0], tmp_path)
     for group_id in ("classic-static", "classic-coop"):
-        group = host.state_of(group_id).groups[group_id]
+        group = host.classic(group_id)
         for member_id, known in list(group.members.items()):
             member = Member(host, group_id, instance_id=known.instance_id)
             member.member_id, member.generation = member_id, group.generation

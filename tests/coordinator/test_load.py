@@ -187,7 +187,7 @@ def test_loaded_members_know_only_the_chosen_protocol() -> None:
 @pytest.mark.parametrize("version", range(5))
 def test_every_version_of_the_group_value_is_read(version: int) -> None:
     host = host_with(group_record(a_value(a_member(rebalance_timeout=40_000 if version else -1)), version))
-    group = host.state_of("g").groups["g"]
+    group = host.classic("g")
     (member,) = group.members.values()
     assert (group.generation, group.leader_id, host.state("g")) == (4, "m1", "Stable")
     assert member.rebalance_timeout_ms == (40_000 if version else member.session_timeout_ms)
@@ -196,7 +196,7 @@ def test_every_version_of_the_group_value_is_read(version: int) -> None:
 
 def test_an_empty_protocol_type_means_none() -> None:
     host = host_with(group_record(GroupMetadataValue("", 0, None, None, START, [])))
-    assert host.state_of("g").groups["g"].protocol_type is None
+    assert host.classic("g").protocol_type is None
 
 
 def test_an_offset_of_an_unknown_group_makes_a_simple_group() -> None:

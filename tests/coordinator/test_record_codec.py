@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from kohort.coordinator.outcome import CommitRecords, Headers, Record
+from kohort.coordinator.outcome import AtomicRecords, CommitRecords, Headers, Record
 from kohort.coordinator.record_codec import MAX_BATCH_BYTES, batches
 from kohort.protocol.log_records import GROUP_METADATA
 from kohort.protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue
@@ -83,3 +83,33 @@ def test_what_does_not_fit_into_one_batch_goes_on_in_the_next() -> None:
     offsets = [record.offset for batch in made for record in read_records(batch)]
     assert offsets == list(range(100, 100 + sum(len(commit.rows) for commit in commits)))
     assert parse_header(made[1]).base_offset == 100 + parse_header(made[0]).record_count
+
+
+# --- records that must be replayed together
+
+
+def groups(count: int, name: str = "other") -> list[Record]:
+    value = GroupMetadataValue("", 1, None, None, NOW, [])
+    return [Record(GROUP_METADATA, GroupMetadataKey(f"{name}{number}"), value) for number in range(count)]
+
+
+def keys(batch: bytes) -> list[bytes | None]:
+    return [record.key for record in read_records(batch)]
+
+
+@pytest.mark.parametrize("before", range(0, 40, 3))
+def test_atomic_records_stand_in_one_batch_wherever_the_limit_falls(before: int) -> None:
+    atomic = groups(10, "atomic")
+    made = batches([*groups(before), AtomicRecords(atomic), *groups(5)], 7, NOW, max_bytes=1_000)
+    (wanted,) = batches([AtomicRecords(atomic)], 0, NOW)
+    assert any(set(keys(wanted)) <= set(keys(batch)) for batch in made)
+    assert sum(len(keys(batch)) for batch in made) == before + 10 + 5
+    expected = 7
+    for batch in made:
+        assert parse_header(batch).base_offset == expected
+        expected = parse_header(batch).next_offset
+
+
+def test_atomic_records_are_larger_than_a_batch_should_be_rather_than_in_two() -> None:
+    (batch,) = batches([AtomicRecords(groups(100))], 0, NOW, max_bytes=100)
+    assert len(keys(batch)) == 100

@@ -3,7 +3,7 @@
 import pytest
 
 from kohort.coordinator.classic.group import empty_group_record
-from kohort.coordinator.offsets.offset_commit import offset_commit
+from kohort.coordinator.offsets.offset_commit import OFFSET_COMMIT_API
 from kohort.coordinator.outcome import Outcome, Record
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.log_records import GROUP_METADATA, OFFSET_COMMIT, decode_value, encode_key, encode_value
@@ -62,8 +62,8 @@ def test_a_commit_is_the_batch_that_kafka_wrote() -> None:
     host.now = COMMITTED_AT
     partition = OffsetCommitRequestPartition(0, 5, -1, "")
     request = OffsetCommitRequest("orders", topics=[OffsetCommitRequestTopic("t3", partitions=[partition])])
-    host.submit("orders", offset_commit, request, Call(host, ApiKey.OFFSET_COMMIT, 9, "client"))
-    (write,) = host.runtime.take_writes(WRITTEN_AT)
+    host.submit("orders", OFFSET_COMMIT_API, request, Call(host, ApiKey.OFFSET_COMMIT, 9, "client"))
+    (write,) = host.runtime.take_writes(host.steady_ms, WRITTEN_AT)
     (batch,) = write.batches
     assert (shard.partition, write.first_offset) == (31, 8)
     assert batch[:12] + GOLDEN_BATCH[12:16] + batch[16:] == GOLDEN_BATCH
@@ -117,8 +117,9 @@ def test_group_values_of_kafka_are_read_and_written_alike(raw: bytes) -> None:
     record = Record(GROUP_METADATA, GroupMetadataKey("g"), value)
     host = Host()
     shard = host.shard_of("g")
-    shard.commit(Outcome([record]))
-    assert (host.state("g"), shard.state.groups["g"].generation) == ("Empty", value.generation)
+    host.runtime.apply(shard, Outcome([record]))
+    host.settle()
+    assert (host.state("g"), host.classic("g").generation) == ("Empty", value.generation)
 
 
 def test_offset_values_of_kafka_are_read_and_written_alike() -> None:

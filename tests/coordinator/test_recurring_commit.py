@@ -9,8 +9,8 @@ import pytest
 
 from kohort.broker.api_table import ApiTable
 from kohort.broker.recurring import Recurring, remember
+from kohort.coordinator.offset_store import MAX_RECENT
 from kohort.coordinator.offsets.recurring_commit import RecurringCommit
-from kohort.coordinator.offsets.store import MAX_RECENT
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.codec import request_encoder
 from kohort.protocol.error_codes import ErrorCode

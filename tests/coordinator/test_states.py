@@ -1,7 +1,11 @@
 """The five states, and which may follow which."""
 
+import re
+from pathlib import Path
+
 import pytest
 
+from kohort.coordinator import classic
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.state import (
     ALLOWED_FROM,
@@ -12,7 +16,9 @@ from kohort.coordinator.classic.state import (
     STABLE,
     ClassicGroupState,
 )
-from tests.coordinator.members import Member, joined, stable
+from kohort.coordinator.outcome import Outcome
+from kohort.protocol.error_codes import ErrorCode
+from tests.coordinator.members import Member, joined, leave, stable
 from tests.coordinator.support import Host
 
 LEGAL = {
@@ -60,7 +66,7 @@ def test_the_generation_grows_each_time_a_join_phase_completes_also_into_empty()
     (member,) = stable(host, "a")
     assert member.generation == 1
     member.leave()
-    assert host.state_of("g").groups["g"].generation == 2
+    assert host.classic("g").generation == 2
     (again,) = joined(host, "b")
     assert again.generation == 3
 
@@ -71,7 +77,7 @@ def test_an_emptied_group_keeps_its_protocol_type_and_forgets_the_protocol() -> 
     member.leave()
     described = host.describe("g")
     assert (described.protocol_type, described.protocol_data) == ("consumer", "")
-    group = host.state_of("g").groups["g"]
+    group = host.classic("g")
     assert (group.protocol_name, group.leader_id) == (None, None)
 
 
@@ -101,3 +107,34 @@ def test_a_member_id_is_the_client_id_and_a_random_uuid() -> None:
     static.join()
     host.advance(3_000)
     assert static.learn().member_id.startswith("desk-7-")
+
+
+# --- a group object that its shard no longer holds
+
+
+@pytest.mark.parametrize("wait", ["join", "sync", "session", "pending"])
+def test_a_deadline_of_an_object_that_is_no_longer_the_group_does_nothing(wait: str) -> None:
+    host = Host()
+    if wait == "pending":
+        Member(host).ask_to_join()
+    elif wait == "join":
+        (a,) = stable(host, "a")
+        leave(host, "g", (a.member_id, None))
+        Member(host, version=3).ask_to_join()
+    else:
+        (joined if wait == "sync" else stable)(host, "a")
+    before = host.classic("g")
+    before.abandon(ErrorCode.NOT_COORDINATOR, Outcome())
+    now = host.state_of("g").groups["g"] = ClassicGroup("g")
+    assert before.state_name == "Dead"
+    written = len(host.log_of("g"))
+    host.advance(600_000)
+    assert (before.state_name, now.state_name, now.generation) == ("Dead", "Empty", 0)
+    assert len(host.log_of("g")) == written
+
+
+def test_every_state_is_entered_through_the_table() -> None:
+    """In the code `state` is assigned in two places: where a group begins, and in transition_to."""
+    sources = Path(classic.__path__[0]).rglob("*.py")
+    assigned = [line for path in sources for line in path.read_text().splitlines() if re.search(r"\.state = ", line)]
+    assert [line.strip() for line in assigned] == ["self.state = state", "self.state = target"]

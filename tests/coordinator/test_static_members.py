@@ -108,7 +108,7 @@ def test_the_new_id_inherits_the_leadership() -> None:
     host = Host()
     leader, _ = static_members(host, "one", "two")
     new, _ = comes_back(host, leader)
-    assert host.state_of("g").groups["g"].leader_id == new.member_id
+    assert host.classic("g").leader_id == new.member_id
 
 
 def test_client_id_and_host_stay_those_of_the_first() -> None:

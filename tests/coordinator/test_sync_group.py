@@ -245,7 +245,7 @@ def test_if_nobody_sends_it_the_group_becomes_empty() -> None:
     joined(host, "a", "b", session_timeout_ms=100_000)
     host.advance(30_000)
     assert host.state("g") == "Empty"
-    assert host.state_of("g").groups["g"].generation == 2
+    assert host.classic("g").generation == 2
 
 
 def test_once_everyone_has_sent_it_the_timer_is_off() -> None:

@@ -31,6 +31,7 @@ from kohort.coordinator.shard import Shard, Status
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.log_records import GROUP_METADATA, decode_key
+from kohort.protocol.messages.log_group_metadata import GroupMetadataKey
 from kohort.protocol.record_batch import read_records
 from kohort.protocol.subscription import read_assignment
 from tests.coordinator.members import fetched, subscription
@@ -102,7 +103,7 @@ class World:
         if self.host.disk.on_the_way and self.random.random() < 0.5:
             self.host.write_one()
         else:
-            self.host.disk.on_the_way += self.host.runtime.take_writes(self.host.now)
+            self.host.disk.on_the_way += self.host.take_writes()
         self.host.settle()
 
     def _disk_fails(self) -> None:
@@ -228,7 +229,7 @@ class World:
         ready = (
             each.key.group
             for each in shard.unwritten
-            if isinstance(each, Record) and each.type == GROUP_METADATA and each.value is None
+            if isinstance(each, Record) and isinstance(each.key, GroupMetadataKey) and each.value is None
         )
         writing = (group for write in shard.in_flight for batch in write.batches for group in deleted_groups(batch))
         return counts[group_id], group_id in ready or group_id in writing
@@ -238,6 +239,7 @@ class World:
     def _check(self) -> None:
         for shard in self.host.runtime.shards:
             for group in shard.state.groups.values():
+                assert isinstance(group, ClassicGroup)
                 check_group(shard, group)
 
     def _calm_down(self) -> None:
@@ -329,6 +331,7 @@ def hard_state(state: ShardState) -> Any:
             sorted((m.member_id, m.instance_id or "", m.assignment.hex()) for m in group.members.values()),
         )
         for group in state.groups.values()
+        if isinstance(group, ClassicGroup)
     }
     return sorted(groups.items()), sorted((place, offset.offset) for place, offset in state.offsets.all_offsets())
 

@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from kohort.coordinator.shard import Status
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.log_records import OFFSET_COMMIT
 from kohort.protocol.messages.consumer_protocol import ConsumerProtocolAssignment
@@ -149,8 +150,10 @@ class Scene:
         for name, what, call in waiting:
             self._hear(name, what, call, again=True)
         self._look_into_the_log()
-        state = self.host.describe(GROUP, 5).group_state
-        if state not in (self._state, ""):  # none while it loads
+        shard = self.host.shard_of(GROUP)
+        group = shard.state.groups.get(GROUP)  # not by DescribeGroups, which waits for the disk
+        state = group.state_name if group is not None else "Dead"
+        if state != self._state and shard.status is Status.ACTIVE:
             self._tell(f"group is {state}")
             self._state = state
 

@@ -13,10 +13,12 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from itertools import count as counting
 from itertools import repeat
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from kohort.coordinator.outcome import CommitColumns
+from kohort.coordinator.outcome import CommitColumns, Record
+from kohort.protocol.log_records import OFFSET_COMMIT
 from kohort.protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
+from kohort.protocol.messages.offset_commit import OffsetCommitRequestPartition
 from kohort.protocol.wire import NO_UUID
 
 NO_EXPIRY = -1
@@ -103,6 +105,13 @@ class OffsetStore:
         self._settle_all()
         return sum(len(p) for topics in self._groups.values() for p in topics.values())
 
+    def tombstones(self, group_id: str) -> list[Record]:
+        """What removes all offsets of the group, pending ones included."""
+        places = {(topic, index) for _, topic, index in self.pending_places(group_id)}
+        for topic, partitions in self.topics(group_id).items():
+            places |= {(topic, index) for index in partitions}
+        return [offset_tombstone(group_id, topic, index) for topic, index in sorted(places)]
+
     # --- replaying
 
     def replay(
@@ -116,7 +125,10 @@ class OffsetStore:
         else:
             self.partitions_of(key.group, key.topic)[key.partition] = _committed(value, log_offset)
 
-    def replay_rows(self, group_id: str, topic: str, topic_id: bytes, rows: Any, now: int, log_offset: int) -> int:
+    def replay_rows(
+        self, group_id: str, topic: str, topic_id: bytes, rows: Sequence[OffsetCommitRequestPartition], now: int,
+        log_offset: int,
+    ) -> int:  # fmt: skip
         """A whole commit (see coordinator.outcome.CommitRecords); the log offset behind it."""
         partitions = self.partitions_of(group_id, topic)
         for row in rows:  # the tuple is made without a call of CommittedOffset(...), which takes longer than the rest
@@ -191,6 +203,10 @@ class OffsetStore:
             pending.pop((key.group, key.topic, key.partition), None)
 
 
+def offset_tombstone(group_id: str, topic: str, partition: int) -> Record:
+    return Record(OFFSET_COMMIT, OffsetCommitKey(group_id, topic, partition), None)
+
+
 def _in_order_of_the_log(entry: tuple[CommitColumns, Recent]) -> int:
     return entry[1].log_offset
 
@@ -198,5 +214,6 @@ def _in_order_of_the_log(entry: tuple[CommitColumns, Recent]) -> int:
 def _committed(value: OffsetCommitValue, log_offset: int) -> CommittedOffset:
     return CommittedOffset(
         value.offset, value.leader_epoch, value.metadata, value.commit_timestamp, value.expire_timestamp,
-        value.topic_id if value.topic_id != NO_UUID else NO_UUID, log_offset,
+        value.topic_id if value.topic_id != NO_UUID else NO_UUID,  # interned: a million offsets share one object
+        log_offset,
     )  # fmt: skip

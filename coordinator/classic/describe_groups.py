@@ -1,0 +1,82 @@
+"""DescribeGroups (15), v0-6: state, members and assignments of classic groups.
+
+v1 adds the throttle time; v3 authorized operations (KIP-430); v4 instance ids; v5 is flexible; v6 says
+GROUP_ID_NOT_FOUND instead of showing an unknown group as Dead (KIP-1043).
+A group that is named twice is described twice, as by Kafka.
+"""
+
+from __future__ import annotations
+
+from kohort.coordinator.api import GroupApi, SeveralGroups
+from kohort.coordinator.classic.group import find_classic
+from kohort.coordinator.classic.state import STABLE
+from kohort.coordinator.outcome import Call
+from kohort.coordinator.shard_state import ShardState
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+
+NOT_ASKED = -2147483648
+READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS = 3, 6, 8, 10, 11  # Kafka's codes of operations
+ALL_OPERATIONS = 1 << READ | 1 << DELETE | 1 << DESCRIBE | 1 << DESCRIBE_CONFIGS | 1 << ALTER_CONFIGS
+FIRST_VERSION_WITH_NOT_FOUND = 6
+
+
+def describe_groups(shard: ShardState, request: DescribeGroupsRequest, call: Call) -> DescribeGroupsResponse:
+    described = [describe_group(shard, group_id, call.version) for group_id in request.groups]
+    if request.include_authorized_operations:
+        for group in described:
+            if not group.error_code:
+                group.authorized_operations = ALL_OPERATIONS  # there is no authorizer: everyone may do everything
+    return DescribeGroupsResponse(0, described)
+
+
+def describe_group(shard: ShardState, group_id: str, version: int) -> DescribedGroup:
+    group = find_classic(shard, group_id)
+    if group is None:
+        error, text = 0, None
+        if version >= FIRST_VERSION_WITH_NOT_FOUND:
+            error, text = ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found."
+        return DescribedGroup(error, text, group_id, "Dead", "", "", (), NOT_ASKED)
+    # Until a protocol is chosen, the metadata of members belongs to none.
+    is_stable = group.state is STABLE
+    protocol = group.protocol_name if is_stable else None
+    members = [
+        DescribedGroupMember(
+            member.member_id, member.instance_id, member.client_id, member.client_host,
+            member.metadata(protocol) if is_stable else b"", member.assignment,
+        )
+        for member in group.members.values()
+    ]  # fmt: skip
+    return DescribedGroup(
+        0, None, group_id, group.state.value, group.protocol_type or "", protocol or "", members, NOT_ASKED
+    )
+
+
+def unavailable(
+    shard: ShardState,  # noqa: ARG001
+    request: DescribeGroupsRequest,
+    call: Call,  # noqa: ARG001
+    error: ErrorCode,
+) -> DescribeGroupsResponse:
+    return DescribeGroupsResponse(0, [DescribedGroup(error, None, group_id) for group_id in request.groups])
+
+
+def failed(response: DescribeGroupsResponse, version: int, error: ErrorCode) -> DescribeGroupsResponse:  # noqa: ARG001
+    return DescribeGroupsResponse(0, [DescribedGroup(error, None, each.group_id) for each in response.groups])
+
+
+API = GroupApi(describe_groups, unavailable, failed)
+DESCRIBE_GROUPS = SeveralGroups(
+    of_one=API,
+    api=API,
+    entries=lambda request: request.groups,
+    group_id=str,
+    part=lambda request, group_ids: DescribeGroupsRequest(group_ids, request.include_authorized_operations),
+    rows=lambda response: response.groups,
+    whole=lambda rows: DescribeGroupsResponse(0, rows),
+)

@@ -1,0 +1,116 @@
+"""What every group is, whatever protocol its members speak: what a shard, offsets and administrators ask of it.
+
+A group object is in its shard's `groups` from the record that creates it to the one that ends it. When it leaves that
+dict, `abandon` tells it: whoever holds on to the object, a deadline or a fast path, must see that it is over.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Protocol
+
+from kohort.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from kohort.coordinator.outcome import Outcome, Record
+    from kohort.coordinator.shard_state import ShardState
+    from kohort.protocol.messages.offset_commit import OffsetCommitRequest
+
+CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"  # Kafka's names of the types
+
+
+class Pulse(Protocol):
+    """The fast path of a member that is heard from again and again, each time in the same words."""
+
+    def beats(self, steady_ms: int) -> bool:
+        """Start the member's session anew and return True. False: nothing was done, the normal handler must decide."""
+        ...
+
+
+class Group(ABC):
+    __slots__ = ("group_id",)
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+
+    # --- what it is
+
+    @property
+    @abstractmethod
+    def type(self) -> str:
+        """Kafka's name of its kind."""
+
+    @property
+    @abstractmethod
+    def state_name(self) -> str:
+        """As ListGroups shows it."""
+
+    @property
+    @abstractmethod
+    def protocol_type(self) -> str | None:
+        """As ListGroups shows it; None: nobody ever joined."""
+
+    @property
+    @abstractmethod
+    def member_count(self) -> int: ...
+
+    # --- what is allowed now: an error code, or None
+
+    @abstractmethod
+    def check_commit(self, shard: ShardState, request: OffsetCommitRequest) -> ErrorCode | None:
+        """Whether the sender may commit now. If so, that was a sign of life of the member."""
+
+    @abstractmethod
+    def check_delete(self) -> ErrorCode | None: ...
+
+    @abstractmethod
+    def check_offset_delete(self) -> ErrorCode | None: ...
+
+    @property
+    @abstractmethod
+    def can_be_replaced(self) -> bool:
+        """Whether a classic group of the same name may take its place when somebody joins with JoinGroup."""
+
+    # --- what its offsets depend on
+
+    @abstractmethod
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Whether a member consumes the topic, or may do so as far as we know."""
+
+    @abstractmethod
+    def may_expire(self, topic: str) -> bool:
+        """Whether offsets of this topic may expire now."""
+
+    @property
+    @abstractmethod
+    def offsets_unused_since(self) -> int | None:
+        """Wall time from which the retention of all its offsets counts. None: from each commit."""
+
+    @property
+    @abstractmethod
+    def ends_without_offsets(self) -> bool:
+        """Whether the group goes with its last offset."""
+
+    # --- its life
+
+    @abstractmethod
+    def tombstones(self) -> list[Record]:
+        """What ends it, without its offsets."""
+
+    @abstractmethod
+    def on_loaded(self, shard: ShardState, out: Outcome) -> None:
+        """Its log is replayed, and members may speak again."""
+
+    @abstractmethod
+    def abandon(self, error: ErrorCode, out: Outcome) -> None:
+        """This object is the group no longer. Everyone who waits for an answer of it gets `error`."""
+
+    def pulse(
+        self,
+        shard: ShardState,  # noqa: ARG002
+        member_id: str,  # noqa: ARG002
+        instance_id: str | None,  # noqa: ARG002
+        generation_or_epoch: int,  # noqa: ARG002
+    ) -> Pulse | None:
+        """Of a member that speaks as itself while nothing changes. None: there is no fast path for it now."""
+        return None
