@@ -15,11 +15,11 @@ from kohort.audit.tables import MAX_MS
 from kohort.times import parse_duration_ms, parse_time_ms
 
 NUMBER = re.compile(r"\d{9,}")
-FIRST_IN_MS = 10**11  # a number below is in seconds: as milliseconds it would be before Kafka
+FIRST_IN_MS = 10**11  # smaller numbers are seconds: in milliseconds they would be before 1973
 
 
 def parse_moment(text: str, now_ms: int) -> int:
-    """Milliseconds since 1970. Without a time zone UTC is meant, as in everything that the audit prints."""
+    """Milliseconds since 1970. A time without a zone is UTC, as in all output of the audit."""
     ms = _parse(text, now_ms)
     if not 0 <= ms <= MAX_MS:
         raise ValueError(f"{text} is out of all times")
@@ -55,7 +55,7 @@ def window_s(text: str) -> int:
 
 
 def in_words(moment_ms: int | datetime | None) -> str:
-    """As the audit prints it."""
+    """A time in the form in which the audit prints it."""
     if moment_ms is None:
         return "-"
     at = moment_ms if isinstance(moment_ms, datetime) else datetime.fromtimestamp(moment_ms / 1000, UTC)

@@ -1,4 +1,4 @@
-"""What is asked of an audit, and what comes of it."""
+"""The request for an audit, and its result."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class AuditError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked for."""
+    """What the user asks for."""
 
     paths: tuple[str, ...]
-    out: str | None = None  # where tables are kept; None: nowhere
+    out: str | None = None  # folder for the tables; None: they are temporary
     group: str | None = None
     since_ms: int | None = None
     until_ms: int | None = None
@@ -38,7 +38,7 @@ class Request:
         return None if self.until_ms is None else datetime.fromtimestamp(self.until_ms / 1000, UTC)
 
     def report_path(self) -> str:
-        """Beside the tables if they are on this machine."""
+        """In the folder of the tables, if that is on this machine."""
         if self.report:
             return self.report
         return str(Path(self.out) / "report.html") if self.out and "://" not in self.out else DEFAULT_REPORT
@@ -46,18 +46,18 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of it."""
+    """What the audit found."""
 
     run_id: str
-    findings: list[dict[str, Any]]  # rows of the table, worst first
+    findings: list[dict[str, Any]]  # rows of the table findings, worst first
     check_results: list[dict[str, Any]]
     folders: int
-    records: int  # new ones
+    records: int  # number of new records
     problems: list[str]  # what could not be read, a line each
     report: str
 
     def exit_code(self, fail_on: str) -> int:
-        """1: findings as severe; 2: none, but a part of what was asked for could not be read."""
+        """1: there are findings at or above `fail_on`; 2: there are none, but a part of the input could not be read."""
         bad = SEVERITIES[: SEVERITIES.index(fail_on) + 1]
         if any(finding["severity"] in bad for finding in self.findings):
             return 1

@@ -1,8 +1,8 @@
 """Every table of the audit: its columns, their types, what they mean.
 
-Base tables hold what the log said, a row per record (or batch, or member of a generation). They only grow: an audit into
-the same folder adds what is new, so that they remember what compaction has removed. Derived tables are worked out anew
-from the whole of the base tables in each run. Types are Spark's. Times are UTC.
+Base tables have the contents of the log: a row per record (or batch, or member of a generation). They only grow: an
+audit into the same folder adds what is new, so that they remember what compaction has removed from the log. Derived
+tables are computed again from all base tables in each run. Types are those of Spark. Times are UTC.
 
 A position in the log is `log_partition` and `log_offset`; a group's records are ordered by it. `offset` alone always
 means an offset that a consumer has committed.
@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-MAX_MS = 253_402_300_799_999  # the end of the year 9999: Python knows no later time
+MAX_MS = 253_402_300_799_999  # the end of the year 9999, the last time that Python can represent
 
 
 class Column(NamedTuple):
     name: str
-    type: str  # as in Spark's DDL
+    type: str  # as written in Spark's DDL
     about: str
 
 
@@ -42,28 +42,28 @@ def _columns(text: str) -> tuple[Column, ...]:
 
 LOG_BATCHES = Table(
     "log_batches",
-    "A row per record batch in the files, and per stretch of bytes that is none.",
+    "A row per record batch in the files, and per stretch of bytes that is no batch.",
     _columns("""
     log_partition    int        partition of __consumer_offsets
-    segment          bigint     base offset of the segment file, its name
+    segment          bigint     base offset of the segment file, which is the file's name
     position         bigint     where in the file the batch begins
-    size_bytes       bigint     of the batch; of the unreadable stretch if `problem` says so
-    log_offset       bigint     of its first record (null if unreadable)
-    last_log_offset  bigint     of its last record; compaction keeps it
-    record_count     int        records that are still in it
+    size_bytes       bigint     size of the batch, or of the stretch that is no batch
+    log_offset       bigint     offset of its first record; null if unreadable
+    last_log_offset  bigint     offset of its last record; compaction does not change it
+    record_count     int        number of records that compaction has left in it
     max_time         timestamp  greatest record time
     codec            string     none, gzip, snappy, lz4, zstd
     leader_epoch     int        partition leader epoch
     producer_id      bigint     -1 unless idempotent or transactional
-    producer_epoch   int        -1 likewise
+    producer_epoch   int        -1 unless idempotent or transactional
     transactional    boolean    written in a transaction
     marker           string     COMMIT or ABORT for a control batch (UNKNOWN: another kind), else null
-    coordinator_epoch int       of the transaction coordinator that wrote the marker, else null
-    base_sequence    int        sequence number of its first record, -1 without
-    time_type        string     create: its records have their own times; append: the time at which the broker took them
-    delete_horizon   timestamp  when compaction may drop its tombstones and markers; null before it saw them
-    crc              bigint     the checksum that it claims to have
-    problem          string     null, or: crc (sum does not match), torn (the file ends within it), garbage (no batch header), undecodable (its records cannot be read)
+    coordinator_epoch int       epoch of the transaction coordinator that wrote the marker, else null
+    base_sequence    int        sequence number of its first record, -1 if it has none
+    time_type        string     create: the clients set the record times; append: the broker set them when it received the batch
+    delete_horizon   timestamp  when compaction may remove its tombstones and markers; null if compaction has not seen them yet
+    crc              bigint     the checksum in its header
+    problem          string     null, or: crc (wrong checksum), torn (the file ends inside of the batch), garbage (no batch header), undecodable (its records cannot be decoded)
     detail           string     the problem in words
     """),
 )
@@ -73,20 +73,20 @@ OFFSET_COMMITS = Table(
     "A row per committed offset or its tombstone (key types 0 and 1).",
     _columns("""
     log_partition    int        partition of __consumer_offsets
-    log_offset       bigint     of the record
-    record_time      timestamp  of the record (1970 if it has none)
+    log_offset       bigint     offset of the record
+    record_time      timestamp  time of the record; 1970 if it has none
     group_id         string     the group
     topic            string     the topic
     partition        int        the topic's partition
     tombstone        boolean    the offset was deleted or has expired
     offset           bigint     the committed offset: what the group reads next (null in tombstones)
-    offset_epoch     int        leader epoch that came with it, -1 if none
-    metadata         string     the client's own words
-    commit_time      timestamp  when the coordinator took it
-    expire_time      timestamp  explicit expiry of old clients, else null
+    offset_epoch     int        leader epoch in the commit, -1 if none
+    metadata         string     text that the client attached to the commit
+    commit_time      timestamp  when the coordinator received the commit
+    expire_time      timestamp  expiry time that an old client asked for, else null
     topic_id         string     the topic's id as Kafka prints it (base64url), null if unknown
-    member_id        string     who committed, if the log says so (Kohort's record header), "" for a simple consumer
-    generation       int        the generation or member epoch that the committer named; null if the log does not say
+    member_id        string     the member that committed, from Kohort's record header; null if there is none, "" for a simple consumer
+    generation       int        the generation or member epoch in the request; null if the log does not say
     producer_id      bigint     -1, or the producer of a transactional commit
     transaction      string     none, committed, aborted, or open (no marker yet)
     key_version      int        type of the key: 0 or 1
@@ -99,23 +99,23 @@ GROUP_GENERATIONS = Table(
     "A row per record about a whole group: a classic generation (type 2), or an epoch of a consumer or share group.",
     _columns("""
     log_partition    int        partition of __consumer_offsets
-    log_offset       bigint     of the record
-    record_time      timestamp  of the record (1970 if it has none)
+    log_offset       bigint     offset of the record
+    record_time      timestamp  time of the record; 1970 if it has none
     group_id         string     the group
     group_type       string     classic, consumer, share
-    record_type      int        key type: 2 classic; 3, 6 consumer epoch and target epoch; 11, 12 share likewise
-    tombstone        boolean    the group is gone (2, 3, 11)
+    record_type      int        key type: 2 classic; 3, 6 consumer epoch and target epoch; 11, 12 the same for share groups
+    tombstone        boolean    the group was deleted (types 2, 3, 11)
     generation       int        generation or epoch
     protocol_type    string     "consumer" for consumers; classic only
     protocol         string     the assignor that was voted for; classic only
     leader           string     member id of the leader; classic only
-    state_time       timestamp  classic: when the state was entered (the end of the join phase); null if unknown
-    member_count     int        classic: members in the record
-    join_start       timestamp  when the join phase began (Kohort's header, else null)
-    cause            string     why there was a rebalance (Kohort's header, else null)
-    trigger          string     the member that caused it (Kohort's header, else null)
+    state_time       timestamp  classic: when the join phase ended; null if unknown
+    member_count     int        classic: number of members in the record
+    join_start       timestamp  when the join phase began, from Kohort's record header, else null
+    cause            string     why there was a rebalance, from Kohort's record header, else null
+    trigger          string     the member that caused it, from Kohort's record header, else null
     value_version    int        version of the value, null in tombstones
-    rest             string     fields of the value that no column holds, in JSON as kafka-dump-log names them; null if none
+    rest             string     fields of the value that have no column, as JSON with the names of kafka-dump-log; null if there are none
     """),
 )
 
@@ -124,46 +124,46 @@ MEMBER_ASSIGNMENTS = Table(
     "A row per member of a classic generation, and per record about a member of a consumer or share group.",
     _columns("""
     log_partition    int        partition of __consumer_offsets
-    log_offset       bigint     of the record
-    record_time      timestamp  of the record (1970 if it has none)
+    log_offset       bigint     offset of the record
+    record_time      timestamp  time of the record; 1970 if it has none
     group_id         string     the group
     group_type       string     classic, consumer, share
-    record_type      int        2 classic member; 5, 10 who it is; 7, 13 target assignment; 8, 14 current assignment
-    tombstone        boolean    the member, or its assignment, is gone
-    generation       int        classic: generation; 8, 14: member epoch; else null
-    previous_generation int     8, 14: the member epoch before; else null
+    record_type      int        2 member of a classic generation; 5, 10 metadata of a member; 7, 13 target assignment; 8, 14 current assignment
+    tombstone        boolean    the member or its assignment was deleted
+    generation       int        classic: the generation; types 8, 14: the member epoch; else null
+    previous_generation int     types 8, 14: the previous member epoch; else null
     member_id        string     the member
-    instance_id      string     of a static member
-    rack_id          string     5, 10
-    client_id        string     as the client says
-    client_host      string     where it connected from
-    rebalance_timeout_ms int    how long it may take to rejoin
-    session_timeout_ms int      how long it may be silent; classic only
-    subscribed_topics array<string> topics it wants; null if the subscription is not readable or not in the record
-    subscribed_regex string     5: the pattern, null if none
-    server_assignor  string     5: the assignor it asks for
-    owned            array<struct<topic:string,partition:int>> classic: what its subscription says it owned when it joined; null if it does not say
-    assigned         array<struct<topic:string,topic_id:string,partition:int>> its partitions; topic null where only an id is known, topic_id null where only a name is
-    revoking         array<struct<topic:string,topic_id:string,partition:int>> 8: still to be given up
-    state            int        8, 14: 0 stable, 1 unrevoked, 2 unreleased
-    readable         boolean    false: subscription or assignment bytes are not ConsumerProtocol's (another protocol type, or damaged)
+    instance_id      string     group.instance.id of a static member
+    rack_id          string     types 5, 10: the rack of the client
+    client_id        string     client.id of the client
+    client_host      string     address from which it connected
+    rebalance_timeout_ms int    how long the member may take to rejoin
+    session_timeout_ms int      how long the member may be silent; classic only
+    subscribed_topics array<string> topics it subscribes to; null if the subscription cannot be decoded or is not in the record
+    subscribed_regex string     type 5: the pattern of the subscription, null if none
+    server_assignor  string     type 5: the assignor that the member asks for
+    owned            array<struct<topic:string,partition:int>> classic: partitions that the member said it owned when it joined; null if it did not say
+    assigned         array<struct<topic:string,topic_id:string,partition:int>> its partitions; topic is null if only the id is known, topic_id is null if only the name is known
+    revoking         array<struct<topic:string,topic_id:string,partition:int>> type 8: partitions that it still has to revoke
+    state            int        types 8, 14: 0 stable, 1 unrevoked, 2 unreleased
+    readable         boolean    false: subscription or assignment cannot be decoded (another protocol type, or damaged)
     value_version    int        version of the value, null in tombstones
-    rest             string     fields of the value that no column holds, in JSON as kafka-dump-log names them; null if none
+    rest             string     fields of the value that have no column, as JSON with the names of kafka-dump-log; null if there are none
     """),
 )
 
 OTHER_RECORDS = Table(
     "other_records",
-    "A row per record that fits no table above: partition metadata, regular expressions, share state, unknown types, undecodable ones.",
+    "A row per record that fits no table above: partition metadata, regular expressions, share state, unknown types, records that cannot be decoded.",
     _columns("""
     log_partition    int        partition of __consumer_offsets
-    log_offset       bigint     of the record
-    record_time      timestamp  of the record (1970 if it has none)
-    record_type      int        key type, null without a key
-    group_id         string     the group, if the key could be read
-    tombstone        boolean    null value
-    key              string     as kafka-dump-log shows it (JSON); hex if it cannot be read
-    value            string     likewise; null for a tombstone
+    log_offset       bigint     offset of the record
+    record_time      timestamp  time of the record; 1970 if it has none
+    record_type      int        type of the key; null if there is no key
+    group_id         string     the group, if the key could be decoded
+    tombstone        boolean    the record has no value
+    key              string     as kafka-dump-log shows it (JSON); hexadecimal if it cannot be decoded
+    value            string     in the same form; null for a tombstone
     problem          string     null, or: unknown (type of a newer Kafka), undecodable, no key
     detail           string     the problem in words
     """),
@@ -180,16 +180,16 @@ OWNERSHIP_INTERVALS = Table(
     topic            string     the topic
     partition        int        its partition
     member_id        string     the owner
-    instance_id      string     of a static member
-    client_id        string     as the client says
-    client_host      string     where it connected from
-    first_generation int        in which it began
-    last_generation  int        in which it was last confirmed
-    start_time       timestamp  record time of the first generation's record
-    end_time         timestamp  record time of the record that ended it; null: still owned where the log ends
+    instance_id      string     group.instance.id of a static member
+    client_id        string     client.id of the client
+    client_host      string     address from which it connected
+    first_generation int        generation in which the ownership began
+    last_generation  int        last generation in which the member had the partition
+    start_time       timestamp  time of the record that began it
+    end_time         timestamp  time of the record that ended it; null: still owned at the end of the log
     log_partition    int        partition of __consumer_offsets
-    start_log_offset bigint     of the record that began it
-    end_log_offset   bigint     of the record that ended it, null if none
+    start_log_offset bigint     offset of the record that began it
+    end_log_offset   bigint     offset of the record that ended it; null if still owned
     ended_by         string     moved, unassigned, left, emptied, deleted; null if still owned
     """),
 )
@@ -200,99 +200,99 @@ REBALANCES = Table(
     _columns("""
     group_id         string     the group
     group_type       string     classic, consumer
-    generation       int        generation or epoch that it led to
-    previous_generation int     the one before in the log; null for the first that is there
+    generation       int        the new generation or epoch
+    previous_generation int     the previous one in the log; null for the first in the log
     log_partition    int        partition of __consumer_offsets
-    log_offset       bigint     of the record
-    time             timestamp  of the record
+    log_offset       bigint     offset of the record
+    time             timestamp  time of the record
     protocol         string     the assignor
     leader           string     member id of the leader
-    cause            string     why, if the log says so
-    trigger          string     who, if the log says so
+    cause            string     why there was a rebalance, if the log says so
+    trigger          string     the member that caused it, if the log says so
     join_start       timestamp  when the join phase began, if the log says so
-    join_ms          bigint     how long members were waited for: join_start to state_time; null if unknown
-    sync_ms          bigint     how long the leader took to assign: state_time to the record; null if unknown
-    duration_ms      bigint     join_start to the record; null if unknown
+    join_ms          bigint     how long the coordinator waited for members: from join_start to state_time; null if unknown
+    sync_ms          bigint     how long the leader took to assign: from state_time to the record; null if unknown
+    duration_ms      bigint     from join_start to the record; null if unknown
     timeout_ms       int        greatest rebalance timeout among its members
-    member_count     int        members
-    joined           array<string> member ids that the generation before did not have
-    left             array<string> member ids that it had and this one has not
-    partition_count  int        partitions assigned
-    moved            int        partitions whose owner changed (had one before, and has another now)
-    forced_moves     int        of these, those whose owner had left or unsubscribed
-    avoidable_moves  int        the rest beyond what balance needed: see docs/audit.md
-    max_load         int        partitions of the member with most
-    min_load         int        partitions of the member with fewest
-    idle_members     int        members without a partition
+    member_count     int        number of members
+    joined           array<string> member ids that were not in the previous generation
+    left             array<string> member ids of the previous generation that are not in this one
+    partition_count  int        number of assigned partitions
+    moved            int        partitions that had an owner before and have another one now
+    forced_moves     int        moved partitions whose previous owner had left or unsubscribed
+    avoidable_moves  int        other moves that the balance did not need: see docs/audit.md
+    max_load         int        number of partitions of the member with most
+    min_load         int        number of partitions of the member with fewest
+    idle_members     int        number of members without a partition
     """),
 )
 
 WHAT_IF = Table(
     "what_if",
-    "What each assignor would have done at a classic rebalance, given the generation before.",
+    "What each assignor would have done at a rebalance of a classic group, with the same owners before it.",
     _columns("""
     group_id         string     the group
     generation       int        the generation
-    log_offset       bigint     of its record
+    log_offset       bigint     offset of its record
     assignor         string     range, roundrobin, sticky, cooperative-sticky
     moved            int        partitions whose owner would have changed
-    interrupted      int        partitions that members would have had to let go: all that they owned, or with cooperative-sticky those that move
-    max_load         int        partitions of the member with most
-    min_load         int        partitions of the member with fewest
-    actual           boolean    the group's own assignor
+    interrupted      int        partitions that members would have had to revoke: all that they owned, or with cooperative-sticky those that move
+    max_load         int        number of partitions of the member with most
+    min_load         int        number of partitions of the member with fewest
+    actual           boolean    whether the group used this assignor
     """),
 )
 
 COMMIT_STEPS = Table(
     "commit_steps",
-    "Each visible commit beside the one before it for the same group and partition, and who owned the partition then.",
+    "Each visible commit with the previous one for the same group and partition, and the owner of the partition.",
     _columns("""
     log_partition    int        partition of __consumer_offsets
-    log_offset       bigint     of the record
+    log_offset       bigint     offset of the record
     group_id         string     the group
     topic            string     the topic
     partition        int        its partition
-    time             timestamp  commit time (record time in tombstones)
+    time             timestamp  commit time; record time for a tombstone
     tombstone        boolean    the offset was deleted
     offset           bigint     the committed offset
-    previous_offset  bigint     committed before; null for the first, or after a tombstone
-    previous_time    timestamp  when
-    previous_topic_id string    with which topic id
-    topic_id         string     topic id
+    previous_offset  bigint     the offset committed before; null for the first commit, or after a tombstone
+    previous_time    timestamp  when the previous offset was committed
+    previous_topic_id string    topic id of the previous commit
+    topic_id         string     topic id of this commit
     step             bigint     offset - previous_offset
-    high             bigint     greatest offset committed before this one; null for the first
-    metadata         string     the client's own words
-    member_id        string     who committed; null if the log does not say
-    generation       int        with which generation; null if the log does not say
-    owner            string     member id that owned the partition at that place in the log, null if none
-    group_generation int        generation in force then, null if the log has none before it
-    group_type       string     classic, consumer, share; null if the group has no such record before it (a simple consumer)
+    high             bigint     greatest offset committed before; null for the first commit
+    metadata         string     text that the client attached to the commit
+    member_id        string     the member that committed; null if the log does not say
+    generation       int        the generation in the request; null if the log does not say
+    owner            string     member id of the owner at this log offset; null if there was none
+    group_generation int        the group's generation at this log offset; null if the log has none before it
+    group_type       string     classic, consumer, share; null if the log has no record of the group before it (a simple consumer)
     """),
 )
 
 PARTITION_FACTS = Table(
     "partition_facts",
-    "What can be said of each partition of a topic that a group has committed to or owned.",
+    "A row per group and partition that the group has committed to or owned.",
     _columns("""
     group_id         string     the group
     topic            string     the topic
     partition        int        its partition
-    topic_id         string     the last known id
+    topic_id         string     the last known topic id
     log_partition    int        partition of __consumer_offsets
-    commits          bigint     commits in the tables
-    tombstones       bigint     deletions
-    first_time       timestamp  of the first commit
-    last_time        timestamp  of the last commit
-    first_offset     bigint     committed first
-    last_offset      bigint     committed last; null if deleted since
-    max_offset       bigint     greatest ever committed
-    rewinds          bigint     commits below the one before
-    largest_rewind   bigint     in records
-    unregained       boolean    the last commit is below the greatest
-    median_step      bigint     of the forward steps
-    median_interval_ms bigint   between commits
-    owner            string     who owns it at the end of the log
-    owner_since      timestamp  since when
+    commits          bigint     number of commits in the tables
+    tombstones       bigint     number of deletions
+    first_time       timestamp  time of the first commit
+    last_time        timestamp  time of the last commit
+    first_offset     bigint     the first committed offset
+    last_offset      bigint     the last committed offset; null if it was deleted
+    max_offset       bigint     the greatest committed offset
+    rewinds          bigint     number of commits of a lower offset than the one before
+    largest_rewind   bigint     the largest rewind, in records
+    unregained       boolean    whether the last committed offset is lower than the greatest one
+    median_step      bigint     median of the steps forward
+    median_interval_ms bigint   median of the time between two commits
+    owner            string     member id of the owner at the end of the log
+    owner_since      timestamp  since when the owner has it
     """),
 )
 
@@ -300,18 +300,18 @@ FINDINGS = Table(
     "findings",
     "What the checks found, worst first.",
     _columns("""
-    check            string     the rule, named like its file in audit/checks
+    check            string     the check that found it
     severity         string     critical, error, warning, info
-    group_id         string     concerned group, if one
-    topic            string     concerned topic, if one
-    partition        int        its partition, if one
-    member_id        string     concerned member, if one
-    generation       int        concerned generation, if one
-    log_partition    int        where in the log
-    log_offset       bigint     where in the log
-    time             timestamp  when it began, or happened
-    until            timestamp  when it ended, if it lasted
-    value            double     the measured value that is compared with the threshold; null where there is none
+    group_id         string     the group, if it is about one
+    topic            string     the topic, if it is about one
+    partition        int        the partition of the topic, if it is about one
+    member_id        string     the member, if it is about one
+    generation       int        the generation, if it is about one
+    log_partition    int        partition of __consumer_offsets
+    log_offset       bigint     offset in the log
+    time             timestamp  when it happened or began
+    until            timestamp  when it ended, if it lasted for some time
+    value            double     the measured value that is compared with the threshold; null if there is none
     message          string     what was seen, in one sentence
     advice           string     what to do, in one sentence
     """),
@@ -319,14 +319,14 @@ FINDINGS = Table(
 
 CHECK_RESULTS = Table(
     "check_results",
-    "A row per check and what became of it; per group where history is missing for some only.",
+    "A row per check with its status, and a row per group for which the check is not evaluable.",
     _columns("""
-    check            string     the rule
+    check            string     the check
     status           string     clean, found, or not evaluable
-    severity         string     of its findings
-    findings         bigint     how many
-    threshold        string     in force, as text
-    group_id         string     null, or the group for which it is not evaluable
+    severity         string     severity of its findings
+    findings         bigint     number of its findings
+    threshold        string     the thresholds that were used, as text
+    group_id         string     the group for which it is not evaluable; null for the check as a whole
     reason           string     why it is not evaluable
     """),
 )
@@ -335,17 +335,17 @@ AUDIT_RUNS = Table(
     "audit_runs",
     "A row per run and log partition: what was read.",
     _columns("""
-    run_id           string     of the run
+    run_id           string     id of the run
     started          timestamp  when the run began
-    finished         timestamp  when it ended
-    path             string     folder that was read
+    finished         timestamp  when the run ended
+    path             string     the folder that was read
     log_partition    int        partition of __consumer_offsets
-    first_log_offset bigint     first offset that was there
-    from_log_offset  bigint     first offset that was new to this run
-    end_log_offset   bigint     offset after the last that was read
-    cleaned_to       bigint     offset below which compaction has run (cleaner checkpoint; 0 if it never ran; null if unknown)
-    records          bigint     new records
-    problem          string     why it could not be read, if so
+    first_log_offset bigint     the first offset in the log
+    from_log_offset  bigint     the first offset that this run has read
+    end_log_offset   bigint     one more than the last offset that was read
+    cleaned_to       bigint     the offset below which compaction has run, from the cleaner's checkpoint; 0 if it never ran; null if unknown
+    records          bigint     number of new records
+    problem          string     why it could not be read; null if it was read
     """),
 )
 

@@ -78,7 +78,7 @@ def _follow(
     from kohort.audit.follow.follower import Follower
 
     with spark_session(options) as spark:
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark's would cancel what is running, with noise
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark's own handler cancels jobs and prints errors
         follower = Follower(spark, options.path, tell, group=options.group, settings=settings, window_s=options.window)
         try:
             earlier = follower.look_back(folders)

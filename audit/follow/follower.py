@@ -1,8 +1,8 @@
 """`kohort audit follow`: findings about a running broker, as they happen.
 
-Spark streams the headers of new batches from the log; positions are log offsets. With each micro-batch the partitions
-of the log that it is about are read on, what follows from their recent history is worked out anew, and checked. What
-is news among the findings is told (news.py).
+Spark streams the headers of new batches with the data source "kohort_log". For each micro-batch, the log partitions
+that it names are read on. Their recent history (recent.py) goes through derive and check again, and new findings are
+told (news.py).
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 INTERVAL = "500 milliseconds"
-# These ask about the log as a whole, or about a state that only stands when nothing is being written.
+# These checks need the whole log, or a log to which nobody is writing.
 NOT_LIVE = {"hot_log_partition", "offset_overlap_or_gap", "torn_tail", "orphaned_offsets", "group_in_wrong_partition"}
 LIVE = tuple(name for name in ALL if name not in NOT_LIVE)
 
 
 class Follower:
-    """Watches log folders; `tell` gets each new finding."""
+    """Watches log folders, and calls `tell` with each new finding."""
 
     def __init__(
         self, spark: SparkSession, paths: list[str], tell: Callable[[Finding], None], *, group: str | None = None,
@@ -53,17 +53,17 @@ class Follower:
         self._scratch = tempfile.TemporaryDirectory(prefix="kohort-follow-")
 
     def look_back(self, folders: list[LogFolder]) -> int:
-        """Read what is there already, so that only what comes is told. How many findings that leaves unsaid."""
+        """Read what is in the log already, so that only later findings are told. Returns the number of earlier ones."""
         register(self._spark)
         for folder in folders:
             self._read(folder)
         return len(self._new_findings(list(self._recent)))
 
     def start(self) -> StreamingQuery:
-        """From where look_back ended, until `close`.
+        """Start the stream where look_back ended. It runs until `close`.
 
-        The stream begins one batch earlier, where there is one: the first micro-batch takes Spark seconds of getting
-        ready, which are better spent before anybody waits for a finding.
+        One log partition begins one offset earlier, so that there is a first micro-batch at once: Spark needs seconds
+        to get ready for it, and a user should not wait for a finding meanwhile.
         """
         offsets = {str(partition): recent.next_offset for partition, recent in self._recent.items()}
         for partition, recent in self._recent.items():
@@ -87,11 +87,11 @@ class Follower:
 
     def close(self) -> None:
         if self._query is not None:
-            self._query.stop()  # before its checkpoints go
+            self._query.stop()  # before the folder with its checkpoints is removed
         self._scratch.cleanup()
 
     def _take(self, batches: DataFrame, number: int) -> None:  # noqa: ARG002 - Spark's signature
-        """Only where there is something new is taken from here: offsets in a damaged header may be anything."""
+        """Use only the numbers of the log partitions: the offsets in a damaged batch header may be wrong."""
         numbers = set(batches.select("log_partition").toArrow()["log_partition"].to_pylist())
         changed = [folder for folder in find_logs(self._paths)[0] if folder.log_partition in numbers]
         for folder in changed:

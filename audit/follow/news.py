@@ -1,8 +1,8 @@
-"""Which findings of `kohort audit follow` are news: each is told once, and while it goes on again now and then.
+"""Decides which findings of `kohort audit follow` are told. Each is told once; one that goes on is told again later.
 
-A finding is known by its check and its place, not by its words, which change while it lasts. Its place may move on as
-well: the window forgets how a thing began, so one that lasts longer begins later each time. It is the same one if it
-begins while the one that was told went on.
+A finding is recognised by its check and its place, not by its message, which changes while the finding lasts. The place
+includes the time when it began. If a finding lasts longer than the window, its beginning is forgotten, and it seems to
+begin later each time. So a finding is also recognised if it begins within the time of the one that was told.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from typing import Any
 
 Finding = dict[str, Any]
 
-AGAIN = timedelta(seconds=30)  # how soon a finding that goes on is told again
+AGAIN = timedelta(seconds=30)  # a finding that goes on is told again after this time
 SUBJECT = ("check", "group_id", "topic", "partition", "member_id", "log_partition")
 PLACE = (*SUBJECT, "generation", "log_offset", "time")
 
 
 @dataclass(slots=True)
 class Known:
-    finding: Finding  # as it was seen last
+    finding: Finding  # in its latest form
     seen: datetime
     told: datetime
-    told_until: datetime | None  # how long it had lasted when it was told
+    told_until: datetime | None  # its end when it was told
 
 
 class News:
     def __init__(self, memory: timedelta) -> None:
-        """`memory`: how long a finding is remembered that is not seen any more."""
+        """`memory`: how long a finding is remembered after it was last seen."""
         self._memory = memory
         self._known: dict[tuple[Any, ...], Known] = {}
 
     def among(self, findings: Iterable[Finding], log_partitions: Collection[int], now: datetime) -> list[Finding]:
-        """Those to tell, of all that there are now in these log partitions."""
+        """The findings to tell. `findings` are all that there are now in these log partitions."""
         new = []
         for finding in findings:
             known = self._known.pop(_place(finding), None) or self._begun_earlier(finding)
@@ -47,7 +47,7 @@ class News:
         return new
 
     def _begun_earlier(self, finding: Finding) -> Known | None:
-        """The one that it was before the window moved on."""
+        """The known finding that this one continues, with a later beginning since the window moved on."""
         for place, known in self._known.items():
             before = known.finding
             if (
@@ -59,7 +59,7 @@ class News:
         return None
 
     def _forget(self, log_partitions: Collection[int], before: datetime) -> None:
-        """What lies in other log partitions was not looked for, and may still be there."""
+        """Forget old findings of these log partitions. The others were not checked, so theirs may still be there."""
         self._known = {
             place: known
             for place, known in self._known.items()

@@ -1,8 +1,8 @@
-"""What `kohort audit follow` remembers of one partition of the log: the last hour, and how things stood before it.
+"""What `kohort audit follow` remembers of one partition of the log: the last hour, and the last state before it.
 
-Tables in Arrow, on the driver. What is older than the window goes, except the last record of its kind: the offset that
-stood, the generation that was in force, a member's assignment. So the first thing inside the window still has
-something to be compared with, and memory does not grow with the life of the broker.
+The base tables are kept in memory, in Arrow. Rows older than the window are removed, except for the last one of each
+kind: the last committed offset of a partition, the last generation of a group, the last assignment of a member. So the
+first row inside the window can still be compared with the one before it, and memory does not grow with time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CLASSIC = 2
 
 
 class Recent:
-    """Of one log partition."""
+    """The recent rows of one log partition."""
 
     def __init__(self, folder: LogFolder, group: str | None) -> None:
         self.folder = folder
@@ -40,17 +40,19 @@ class Recent:
         self.tables: dict[str, pa.Table] = {table.name: schema(table.name).empty_table() for table in BASE_TABLES}
 
     def read(self, folder: LogFolder) -> None:
-        """Add what was appended since."""
+        """Add what was appended since the last call."""
         self.folder = folder
         wanted = Wanted(self._group, from_offset=self.next_offset, until_offset=folder.end_offset)
         new = pipeline.decode(folder, wanted)
         new[OFFSET_COMMITS.name] = self._visible(new[OFFSET_COMMITS.name], new[LOG_BATCHES.name])
         together = {name: pa.concat_tables([table, new[name]]) for name, table in self.tables.items()}
-        self.tables = {name: table.combine_chunks() for name, table in together.items()}  # of thousands all gets slow
+        self.tables = {
+            name: table.combine_chunks() for name, table in together.items()
+        }  # tables of thousands of chunks are slow
         self.next_offset = max(self.next_offset, folder.end_offset)
 
     def _visible(self, commits: pa.Table, batches: pa.Table) -> pa.Table:
-        """New commits, and those that a marker has committed now. In an open transaction they wait for theirs."""
+        """New commits outside of transactions, and commits whose transaction has been committed now. Others wait."""
         late, still_open = decided(self._open, markers_in(batches))
         is_open = pc.equal(commits["transaction"], OPEN)
         self._open = pa.concat_tables([still_open, commits.filter(is_open)])
@@ -58,7 +60,7 @@ class Recent:
         return found.filter(pc.not_equal(found["transaction"], ABORTED))
 
     def forget(self, before: pa.Scalar) -> None:
-        """Let go of what is older, except what still stands."""
+        """Remove rows older than `before`, except for those that describe the state at that time."""
         made = self.tables
         commits = _kept(made[OFFSET_COMMITS.name], before, ["group_id", "topic", "partition"])
         generations = _kept(made[GROUP_GENERATIONS.name], before, ["group_id", "record_type"])
@@ -76,7 +78,7 @@ class Recent:
         }
 
     def run_row(self) -> Mapping[str, object]:
-        """For the table audit_runs: what there is to look at."""
+        """A row of audit_runs, as if one run had read all that is remembered."""
         row: dict[str, object] = dict.fromkeys(column.name for column in AUDIT_RUNS.columns)
         return row | {
             "path": self.folder.path,
@@ -89,7 +91,7 @@ class Recent:
 
 
 def _kept(table: pa.Table, before: pa.Scalar, by: list[str]) -> pa.Table:
-    """Rows from `before` on, and of the older ones the last for each value of `by`."""
+    """Rows from `before` on, and the last older row for each value of `by`."""
     is_new = pc.greater_equal(table["record_time"], before)
     older = table.filter(pc.invert(is_new))
     last = older.group_by(by).aggregate([("log_offset", "max")])["log_offset_max"]

@@ -1,4 +1,4 @@
-"""One group's history for the time machine, without Spark: its folder is one of 50, and a JVM takes longer to start."""
+"""Reads the history of one group for the time machine. Without Spark: one folder is read before a JVM has started."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROWS = ["record_time", "log_offset", "generation"]
 
 
 def from_folders(paths: Sequence[str], group: str) -> tuple[TimeMachine, list[str]]:
-    """From the log as it is now, and a line for each path that cannot be read."""
+    """The history in the log as it is now, and a line for each path that cannot be read."""
     folders, problems = find_folders(paths, group)
     tables: dict[str, list[pa.Table]] = {}
     for folder in folders:
@@ -38,10 +38,10 @@ def from_folders(paths: Sequence[str], group: str) -> tuple[TimeMachine, list[st
 
 
 def from_store(out: str, group: str) -> TimeMachine:
-    """From the tables of earlier audits."""
+    """The history in the tables of earlier audits."""
     try:
         return _from_files(StoreFiles(out), group)
-    except (OSError, ValueError) as problem:  # pyarrow's, which say where, but not of whose folder
+    except (OSError, ValueError) as problem:  # of pyarrow; they do not name the folder
         raise AuditError(files.shown(f"{out}: {problem}")) from problem
 
 

@@ -1,10 +1,10 @@
-"""The time machine: who owned each partition of a group at a moment, since when, in which generation, and how far.
+"""The time machine: who owned each partition of a group at a moment, since when, in which generation, at which offset.
 
-A moment is a time of the broker that wrote the log: an assignment holds from the time of its record on, a commit from
-the time at which the coordinator took it. Between two records nothing changes.
+Times are those of the broker that wrote the log. An assignment holds from the time of its record on; a commit holds
+from the time when the coordinator received it. Between two records nothing changes.
 
-A partition that the group had owned before, but nobody owns at the moment, is told as well, with nobody as its owner
-since the last one lost it; unless the group was deleted.
+Partitions that had an owner before but have none at the moment are included, without an owner, unless the group was
+deleted.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ class Owner(NamedTuple):
     instance_id: str | None
     client_id: str | None
     client_host: str | None
-    since: datetime  # when this owner got it; or when the last one lost it
-    since_generation: int | None  # the generation that gave it
-    generation: int | None  # the one in force at the moment; in consumer groups the owner's own epoch
-    offset: int | None  # committed last before the moment, and not deleted since
-    committed: datetime | None  # when
+    since: datetime  # when this owner got it, or when the last owner lost it
+    since_generation: int | None  # the generation in which the owner got it
+    generation: int | None  # in force at the moment; in consumer groups the epoch of the owner
+    offset: int | None  # the last one committed by then; None: none, or deleted
+    committed: datetime | None  # when the offset was committed
 
 
 class TimeMachine:
-    """Answers for any moment of the history that it was made of."""
+    """Answers for any moment of one group's history."""
 
     def __init__(
         self, intervals: Iterable[Row], generations: Iterable[Row], epochs: Iterable[Row], commits: Iterable[Row]
@@ -75,7 +75,7 @@ class TimeMachine:
         )  # fmt: skip
 
     def _generation(self, owned: Row, at: datetime) -> int | None:
-        """In consumer groups every member has its own."""
+        """The generation in force; in consumer groups the epoch of the member."""
         if owned["group_type"] == CLASSIC:
             return self._group_generation(at)
         return _number(_last(self._epochs.get((owned["member_id"],), []), "record_time", at))
@@ -93,7 +93,7 @@ class TimeMachine:
 
 
 def _by_key(rows: Iterable[Row], key: tuple[str, ...]) -> dict[tuple[Any, ...], list[Row]]:
-    """In the order of the log."""
+    """Rows by the values of these columns, in the order of the log."""
     found: dict[tuple[Any, ...], list[Row]] = {}
     for row in sorted(rows, key=lambda row: row["log_offset"]):
         found.setdefault(tuple(row[name] for name in key), []).append(row)
@@ -101,7 +101,7 @@ def _by_key(rows: Iterable[Row], key: tuple[str, ...]) -> dict[tuple[Any, ...], 
 
 
 def _last(rows: list[Row], time: str, at: datetime) -> Row | None:
-    """The last in the log that was there at the moment."""
+    """The last row that was in the log at the moment."""
     return next((row for row in reversed(rows) if row[time] <= at), None)
 
 

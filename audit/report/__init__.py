@@ -1,14 +1,16 @@
-"""Tables -> one HTML file that needs nothing else: no network, no library, light and dark.
+"""Tables -> one HTML file that loads nothing from elsewhere, for light and dark screens.
 
+stored.py   the tables of a store, narrowed to what the user asked for
 source.py   scans of the tables
-gather.py   which scans, in which order
-shrink.py   what they bring -> the few rows that are shown
-ranking.py  which groups come first, which part of a long history is drawn
-payload.py  what was gathered -> the data of the page
-details.py  likewise, for the drawings of one group
-page.py     data + assets/ -> HTML
-assets/     the page's style and scripts, which draw everything from the data inside the file
-limits.py   how much of everything fits
+gather.py   which scans are done, in which order
+shrink.py   rows of the scans -> the few rows that are shown
+ranking.py  which groups come first, and which part of a long history is drawn
+rows.py     the rows that were gathered
+payload.py  these rows -> the data of the page
+details.py  these rows -> the data of the drawings of one group
+page.py     the data and assets/ -> HTML
+assets/     style and scripts of the page; the scripts draw everything from the data inside the file
+limits.py   how much data goes into the page
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ __all__ = ["write"]
 
 
 def write(source: Source, path: str, about: Mapping[str, Any]) -> None:
-    """`about`: what a reader should know of this run, label by label; `title` names the report."""
+    """Write the report. `about`: label -> text about this run; the label `title` is the title of the report."""
     from kohort.audit.checks import ALL
 
     gathered = gather(source, {name: check.about for name, check in ALL.items()})

@@ -1,4 +1,4 @@
-"""The data of one group's drawings, packed small: it is unpacked when a reader opens the group."""
+"""The data for the drawings of one group, in a compact form. The page unpacks it when a reader opens the group."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def finding_row(row: Row) -> list[Any]:
 
 
 class Details:
-    """Gathered rows, sorted by group once for all groups."""
+    """The gathered rows by group."""
 
     def __init__(self, gathered: Gathered) -> None:
         self._groups = {row["group_id"]: row for row in gathered.groups}
@@ -86,7 +86,7 @@ class Details:
 
 
 def _end(drawn: Sequence[Row], intervals: Sequence[Row], facts: Sequence[Row]) -> int:
-    """Where the time axis ends: with the last thing that is known of what is drawn."""
+    """The end of the time axis: the latest time in what is drawn."""
     times = [row["time"] for row in drawn] + [row["last_time"] for row in facts if row["last_time"] is not None]
     ends = [row["end_time"] for row in intervals if row["end_time"] is not None]
     return max(times + (ends if facts or not drawn else []), default=0)
@@ -96,7 +96,7 @@ def _end(drawn: Sequence[Row], intervals: Sequence[Row], facts: Sequence[Row]) -
 
 
 def _strip(intervals: Sequence[Row], drawn: Sequence[Row]) -> dict[str, Any]:
-    """A bar goes from the generation in force when the ownership began to the first one that did not have it."""
+    """Bars of ownership. A bar reaches from the generation in which it began to the first one without it."""
     places = sorted({(row["topic"], row["partition"]) for row in intervals})
     rows = {place: index for index, place in enumerate(places[:PARTITIONS])}
     members: dict[str, int] = {}
@@ -132,14 +132,14 @@ def _named(row: Row) -> Row:
 
 
 def _shortened(name: str) -> str:
-    """Member ids end in a UUID, whose first digits tell members apart."""
+    """A member id with only the first digits of the UUID at its end; they are enough to tell members apart."""
     if uuid := _UUID.search(name):
         name = f"{name[: uuid.start()]}{uuid[0][:8]}"
     return name if len(name) <= 48 else f"{name[:30]}…{name[-12:]}"
 
 
 def _marks(findings: Sequence[Row], drawn: Sequence[Row]) -> list[Row]:
-    """Findings that have a place among the generations that are drawn."""
+    """Marks for findings that lie in the generations that are drawn."""
     numbers = {row["generation"]: index for index, row in enumerate(drawn)}
     if not drawn:
         return []
@@ -177,7 +177,7 @@ def _what_if(totals: Sequence[Row], rows: Sequence[Row], drawn: Sequence[Row]) -
 
 
 def offset_lines(facts: Iterable[Row]) -> list[Row]:
-    """The partitions whose offsets are drawn: most rewinds, then most commits."""
+    """The partitions whose offsets are drawn: those with most rewinds, then those with most commits."""
     committed = [row for row in facts if row["commits"]]
     return sorted(committed, key=lambda row: (-row["rewinds"], -row["commits"], row["topic"], row["partition"]))[
         :OFFSET_LINES

@@ -1,4 +1,4 @@
-"""What is shown, brought together: scans side by side, wide columns only for the groups that get drawings."""
+"""Gathers the rows for the page. Scans run in parallel; wide columns are read only for groups that get drawings."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ Scan = Callable[[], pa.Table]
 
 
 def gather(source: Source, about_checks: Mapping[str, str]) -> Gathered:
-    """`about_checks`: what each check looks for."""
+    """`about_checks`: check -> what it looks for."""
     gathered = Gathered(about_checks=dict(about_checks))
     with ThreadPoolExecutor(4) as pool:
         facts = _overview(source, gathered, pool)
@@ -64,7 +64,7 @@ def _read(pool: ThreadPoolExecutor, scans: Mapping[str, Scan]) -> dict[str, pa.T
 
 
 def _overview(source: Source, gathered: Gathered, pool: ThreadPoolExecutor) -> pa.Table:
-    """All groups, findings and log partitions in few columns. Gives back the facts about partitions."""
+    """Gather all groups, findings and log partitions, in few columns. Returns the facts about partitions."""
     summary = ("group_id", "group_type", "log_offset", "member_count", "duration_ms")
     read = _read(pool, {
         "segments": source.segments,
@@ -98,7 +98,7 @@ def _place_in_log(row: Row) -> tuple[int, int, int]:
 
 
 def _histories(source: Source, gathered: Gathered, facts: pa.Table, pool: ThreadPoolExecutor) -> None:
-    """What is drawn of the worst groups."""
+    """Gather what is drawn for the worst groups."""
     gathered.facts = shrink.rows(facts)
     lines = [line for rows in by_group(gathered.facts).values() for line in offset_lines(rows)]
     one_in = max(1, round(sum(line["commits"] for line in lines) / STEPS))

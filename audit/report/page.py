@@ -1,4 +1,4 @@
-"""The HTML file: the data, the style and the scripts in one."""
+"""Makes the HTML file from the data, the style and the scripts."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def _asset(name: str) -> str:
 
 
 def _inside_script(text: str) -> str:
-    """JSON that cannot end the script element it stands in, whatever a group is called."""
+    """Escape JSON so that it cannot end its script element, whatever the name of a group is."""
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 def lead(data: Mapping[str, Any]) -> str:
-    """The summary in two sentences; all that is seen where scripts do not run."""
+    """The summary in two sentences. It is all that is shown if scripts do not run."""
     counts, totals = data["findings"]["counts"], data["totals"]
     found = [f"{counts[name]:,} {_severity_word(name, counts[name])}" for name in SEVERITIES if counts[name]]
     groups, commits, rebalances, parts = (

@@ -1,4 +1,4 @@
-"""What was gathered, put together as the data of the page. The scripts in assets/ say how it is drawn."""
+"""Makes the data of the page from the gathered rows. The scripts in assets/ draw it."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _histogram(gathered: Gathered) -> dict[str, Any] | None:
 
 
 def _checks(gathered: Gathered) -> list[Row]:
-    """A row per check: what it found, else whether it could be judged at all."""
+    """A row per check: what it found, or else whether it could be evaluated."""
     about = gathered.about_checks
     checks: dict[str, Row] = {}
     for row in gathered.check_results:
@@ -115,7 +115,7 @@ def _checks(gathered: Gathered) -> list[Row]:
 
 
 def _not_evaluable(results: Sequence[Row]) -> list[Row]:
-    """Groups with the same reason, but for a number in it, are told together; each has its own on its page."""
+    """Groups whose reasons differ only in a number are listed together. The page of a group has its own reason."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for row in results:
         if row["status"] == "not evaluable":

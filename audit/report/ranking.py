@@ -9,7 +9,7 @@ from kohort.audit.report.rows import SEVERITIES, Row, severity_rank
 
 
 def found_by_group(counts: Iterable[Row]) -> dict[str, list[int]]:
-    """Findings of each group, by severity."""
+    """Group -> number of its findings of each severity."""
     found: dict[str, list[int]] = {}
     for row in counts:
         rank = severity_rank(row)
@@ -19,7 +19,7 @@ def found_by_group(counts: Iterable[Row]) -> dict[str, list[int]]:
 
 
 def ranked(groups: Sequence[Row], found: Mapping[str, Sequence[int]]) -> list[Row]:
-    """Worst first; among equals the busiest."""
+    """Groups with the worst findings first; among equals, the one with most commits first."""
     nothing = [0] * len(SEVERITIES)
 
     def rank(group: Row) -> tuple[list[int], int, int, str]:
@@ -34,7 +34,7 @@ def detailed(groups: Sequence[Row]) -> list[str]:
 
 
 def window(rebalances: Sequence[Row], findings: Sequence[Row]) -> tuple[int, int] | None:
-    """First and last log offset of what is drawn of a group: the latest, or what is around its worst finding."""
+    """First and last log offset that are drawn: the end of the history, or the time around the worst finding."""
     if not rebalances:
         return None
     start = max(0, len(rebalances) - GENERATIONS)

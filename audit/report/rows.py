@@ -1,4 +1,4 @@
-"""What the scans bring, as plain rows: the seam between Spark and the page. Times are milliseconds since 1970."""
+"""The gathered rows: what the scans find, and what the page is made from. Times are milliseconds since 1970."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SEVERITIES = ("critical", "error", "warning", "info")
 
 @dataclass(slots=True)
 class Gathered:
-    """Rows are named like the columns of the tables that they come from, counts as said here."""
+    """Rows have the column names of their tables. Columns that are counted or computed are named here."""
 
     finding_counts: list[Row] = field(default_factory=list)  # check, severity, group_id, found
     findings: list[Row] = field(default_factory=list)  # the worst of each rule

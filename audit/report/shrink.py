@@ -1,4 +1,4 @@
-"""Arrow tables of any length -> the few rows that are shown."""
+"""Reduces Arrow tables of any length to the few rows that are shown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kohort.audit.report.rows import SEVERITIES, Row
 
 
 def ms(table: pa.Table, *names: str) -> pa.Table:
-    """With these times as milliseconds since 1970."""
+    """The table with these time columns as milliseconds since 1970."""
     for name in names:
         times = table[name].cast(pa.timestamp("ms", tz="UTC"), safe=False).cast(pa.int64())
         table = table.set_column(table.column_names.index(name), name, times)
@@ -27,7 +27,7 @@ def rows(table: pa.Table) -> list[Row]:
 
 
 def codes(column: pa.ChunkedArray) -> Any:
-    """A number per distinct text."""
+    """A number for each distinct text."""
     return pc.fill_null(column, "").combine_chunks().dictionary_encode().indices.to_numpy()
 
 
@@ -55,7 +55,7 @@ def finding_counts(findings: pa.Table) -> list[Row]:
 
 
 def histogram(findings: pa.Table) -> tuple[list[Row], tuple[int, int] | None]:
-    """Findings by stretch of time and severity. `time` is in ms."""
+    """The number of findings by interval of time and severity. `time` is in ms."""
     placed = findings.filter(findings["time"].is_valid())
     if not len(placed):
         return [], None
@@ -94,7 +94,7 @@ def groups(facts: pa.Table, rebalances: pa.Table) -> list[Row]:
 
 
 def what_if_totals(what_if: pa.Table, rebalances: pa.Table) -> list[Row]:
-    """Sums over the whole history: a row per assignor, and one without an assignor for what there really was."""
+    """Sums over the whole history: a row per assignor, and a row without an assignor for what really happened."""
     sums = [("moved", "sum"), ("interrupted", "sum"), ("gap", "max"), ("own", "max"), ([], "count_all")]
     names = ["group_id", "assignor", "moved", "interrupted", "gap", "own", "rebalances"]
     if_so = _with_gap(what_if).append_column("own", what_if["actual"].cast(pa.int8()))
@@ -111,7 +111,7 @@ def _with_gap(table: pa.Table) -> pa.Table:
 
 
 def within(table: pa.Table, windows: Mapping[str, tuple[int, int]]) -> list[Row]:
-    """Rows at a log offset that is drawn of their group."""
+    """The rows whose log offset is in the window of their group."""
     inside = []
     for row in rows(table):
         first, last = windows.get(row["group_id"], (0, -1))
@@ -121,7 +121,7 @@ def within(table: pa.Table, windows: Mapping[str, tuple[int, int]]) -> list[Row]
 
 
 def latest_intervals(intervals: pa.Table) -> list[Row]:
-    """Each with `of`, the number that there are of its group."""
+    """The latest intervals of each group. `of`: the number of all intervals of the group."""
     counts = dict(zip(*_counted(intervals["group_id"]), strict=True))
     latest = first_of_each(intervals.sort_by([("start_log_offset", "descending")]), "group_id", INTERVALS)
     return [{**row, "of": counts[row["group_id"]]} for row in rows(latest)]
@@ -160,7 +160,7 @@ def log_partitions(segments: pa.Table) -> list[Row]:
 
 
 def offset_points(steps: pa.Table, lines: Sequence[Row], points: int) -> list[Row]:
-    """Each line with its points and its longest ways back. `time` is in ms."""
+    """Each line with its points and its largest rewinds. `time` is in ms."""
     steps = steps.sort_by([("group_id", "ascending"), ("topic", "ascending"), ("partition", "ascending"),
                            ("log_offset", "ascending")])  # fmt: skip
     names = [steps[name].to_pylist() for name in ("group_id", "topic", "partition")]
@@ -192,7 +192,7 @@ def _spans(keys: Sequence[tuple[str, str, int]]) -> dict[tuple[str, str, int], t
 
 
 def _thinned(times: Any, offsets: Any, line: Row, points: int) -> list[list[int]]:
-    """The last commit of each stretch of time, and the very last one, which a sample may have missed."""
+    """The last commit of each interval of time, and the last commit of all, which may be missing from the sample."""
     width = max(1, -(-int(times[-1] - times[0] + 1) // min(points, POINTS_OF_LINE)))
     stretch = (times - times[0]) // width
     last = np.flatnonzero(np.append(stretch[1:] != stretch[:-1], True))

@@ -1,4 +1,4 @@
-"""Where the rows of a report come from: scans of the tables by Arrow, which takes a tenth of Spark's time for them."""
+"""Scans the tables for the report, with Arrow: it takes a tenth of the time that Spark takes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SEGMENT = ["log_partition", "segment", "codec"]
 
 
 class Source:
-    """Tables by name."""
+    """The tables, by name."""
 
     def __init__(self, datasets: Mapping[str, ds.Dataset]) -> None:
         self._datasets = datasets
@@ -32,7 +32,7 @@ class Source:
         return self._datasets[name].to_table(columns=list(columns), filter=wanted)
 
     def intervals(self, columns: Sequence[str], windows: Windows) -> pa.Table:
-        """Ownerships that overlap the stretch of the log that is drawn of their group."""
+        """Ownership intervals that overlap the window of their group, the part of the log that is drawn."""
         table = self.table("ownership_intervals", columns, list(windows))
         which = pc.index_in(table["group_id"], pa.array(list(windows), pa.string()))
         first, last = (pa.array([bounds[end] for bounds in windows.values()], pa.int64()).take(which) for end in (0, 1))
@@ -41,9 +41,9 @@ class Source:
         return table.filter(pc.and_(began, goes_on))
 
     def steps(self, columns: Sequence[str], places: Sequence[Place], one_in: int) -> pa.Table:
-        """Commits for these partitions: all steps back, and of the others about one in so many.
+        """Commits for these partitions: all rewinds, and about one in `one_in` of the others.
 
-        A batch at a time: there may be very many.
+        The table is read batch by batch, because it may be very large.
         """
         dataset = self._datasets["commit_steps"]
         wanted = pa.array([SEPARATOR.join(map(str, place)) for place in places], pa.string())
@@ -73,7 +73,7 @@ def _of_places(batch: pa.RecordBatch, wanted: pa.Array) -> Any:
 
 
 def _sampled(batch: pa.RecordBatch, one_in: int) -> Any:
-    """By a hash of the place in the log: every so-manieth record may always be of the same partition."""
+    """A sample by a hash of the log offset. Every n-th commit may always be for the same partition."""
     back = pc.fill_null(pc.less(batch["step"], 0), False).to_numpy(zero_copy_only=False)
     mixed = (batch["log_offset"].to_numpy().astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)
     return back | (mixed % np.uint64(one_in) == 0)

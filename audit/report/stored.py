@@ -1,4 +1,4 @@
-"""The tables of a store as Arrow datasets, narrowed to what is asked for: what the report is made from."""
+"""Opens the tables of a store as Arrow datasets for the report, narrowed to what the user asked for."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ TIMES = {
     REBALANCES.name: pc.field("time"),
 }
 
-OF_THE_LOG_TOO = (FINDINGS.name, CHECK_RESULTS.name)  # rows without a group are about the log
+OF_THE_LOG_TOO = (FINDINGS.name, CHECK_RESULTS.name)  # rows without a group are about the log and are kept, too
 
 
 def report_source(files: StoreFiles, runs: Sequence[str], told: Mapping[str, pa.Table], request: Request) -> Source:
-    """`runs`: whose base tables count; the last one has the derived tables. `told`: tables that are not from there."""
+    """`runs`: whose base tables are read; the last has the derived tables. `told`: tables that are in memory."""
     datasets = {name: ds.dataset(told[name]) if name in told else _dataset(files, name, runs) for name in TABLES}
     return Source({name: _narrowed(dataset, name, request) for name, dataset in datasets.items()})
 
 
 def _narrowed(dataset: ds.Dataset, name: str, request: Request) -> ds.Dataset:
-    """One group's rows, if one was asked for, and nothing that was over before the time from which on was asked."""
+    """Only rows of the group, if the user named one, and no rows from before --since."""
     if request.group is not None and "group_id" in dataset.schema.names:
         mine = pc.field("group_id") == request.group
         dataset = dataset.filter(mine | pc.field("group_id").is_null() if name in OF_THE_LOG_TOO else mine)

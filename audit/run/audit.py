@@ -1,8 +1,8 @@
-"""An audit from the paths to the report: find the logs, read what is new, work out what follows, check it, tell it.
+"""An audit, from the paths to the report: find the logs, read what is new, derive the tables, check them, report.
 
-The base tables go into a store: the folder given as --out, which remembers what earlier audits have read, or a
-temporary one. Everything else is worked out anew from the whole of it. A store gets everything, whatever was asked for:
---group, --since and --until only narrow what is looked at.
+The base tables go to a store: the folder given as --out, which remembers what earlier audits have read, or a temporary
+one. All other tables are derived again from all base tables. The store always gets all records of the logs; --group,
+--since and --until only narrow what is checked and reported.
 """
 
 from __future__ import annotations
@@ -42,12 +42,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Rows = list[dict[str, Any]]
-ABOUT_GROUPS = (PARTITION_FACTS.name, GROUP_GENERATIONS.name, OTHER_RECORDS.name)  # one has a row of each group
+ABOUT_GROUPS = (
+    PARTITION_FACTS.name,
+    GROUP_GENERATIONS.name,
+    OTHER_RECORDS.name,
+)  # every group has a row in one of them
 Judged = tuple[pa.Table, pa.Table]  # findings and check_results
 
 
 def run_audit(spark: SparkSession, request: Request, progress: Progress) -> Result:
-    """All of it. AuditError if it cannot be done."""
+    """Do the whole audit. AuditError if that is not possible."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -66,13 +70,13 @@ def run_audit(spark: SparkSession, request: Request, progress: Progress) -> Resu
 
 
 def _in_words(problem: OSError, out: str | None) -> str:
-    """Of pyarrow's problems the file is not known, but they are about tables."""
+    """A message for users. Errors of pyarrow do not name the file, but they are always about the tables in `out`."""
     where, words = problem.filename or out, problem.strerror or str(problem)
     return files.shown(f"{where}: {words}" if where and str(where) not in words else words)
 
 
 def _last_words(text: str) -> str:
-    """Of a failure inside Spark: the last line of Python's traceback if there is one, else Spark's first."""
+    """A message for a failure inside Spark: the last line of Python's traceback, or else the first of Spark's text."""
     lines = [line for line in text.splitlines() if line.strip()] or ["Spark failed"]
     words = [line for line in lines if line[:1].isalpha() and ": " in line]
     return words[-1] if words and "Traceback" in text else lines[0]
@@ -107,13 +111,13 @@ class _Audit:
     ) -> None:  # fmt: skip
         self._spark, self._request, self._settings, self._files = spark, request, settings, stored
         self._progress, self._run, self._started = progress, run, started
-        self._runs = run.runs  # of which the tables are looked at
+        self._runs = run.runs  # the runs whose tables are checked and reported
 
     def run(self) -> Result:
         request = self._request
         _check_report(request.report_path())
         before = None
-        if request.baseline and request.until is None:  # a broker knows of now, not of then
+        if request.baseline and request.until is None:  # a broker knows only the present state
             before = baseline.ask(request.baseline, group=request.group)
         folders, problems = find_folders(request.paths, request.group if request.out is None else None)
         size = sum(folder.size_bytes for folder in folders)
@@ -140,7 +144,7 @@ class _Audit:
         return result
 
     def _read(self, folders: Sequence[LogFolder], *, may_judge: bool) -> tuple[list[Ingested], Judged | None]:
-        """The base tables; and, if nothing stands against it, all the rest in the same pass."""
+        """Read the base tables. If one pass is possible, derive and check in the same pass."""
         if len(self._runs) > 1 or self._request.until is not None or not may_judge:
             return self._run.ingest(self._spark, folders), None
         ingested, judged = one_pass(
@@ -175,13 +179,13 @@ def _arrow(judged: tuple[Rows, Rows]) -> Judged:
 
 
 def _check_report(path: str) -> None:
-    """That there is a place for it: to find out after an hour of work is too late."""
+    """Check that the folder of the report exists now, and not after an hour of work."""
     if not Path(path).absolute().parent.is_dir():
         raise AuditError(f"{path}: No such file or directory")
 
 
 def _later_than(runs: pa.Table) -> datetime:
-    """Now, also by the clock of a machine that is slow: the order in which runs have finished goes by this."""
+    """Now, but always later than the runs before, even if a clock is slow: runs are ordered by this time."""
     latest = pc.max(runs["finished"]).as_py()
     now = datetime.now(UTC)
     return now if latest is None or now > latest else latest + timedelta(microseconds=1)
@@ -190,7 +194,7 @@ def _later_than(runs: pa.Table) -> datetime:
 def _run_rows(
     run_id: str, started: datetime, finished: datetime, folders: Sequence[LogFolder], read: Sequence[Ingested]
 ) -> pa.Table:
-    """For the table audit_runs."""
+    """Rows of the table audit_runs."""
     by_number = {folder.log_partition: folder for folder in folders}
     rows = [
         {
@@ -212,7 +216,7 @@ def _run_rows(
 
 
 def _about(request: Request, result: Result, started: datetime) -> Mapping[str, Any]:
-    """What a reader of the report should know."""
+    """What the report says about this run."""
     return {
         "run": f"{result.run_id}, {in_words(started)}",
         "log folders": [files.shown(path) for path in request.paths],

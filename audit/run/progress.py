@@ -1,4 +1,4 @@
-"""What the audit is doing, in one line that rewrites itself; on a terminal only."""
+"""Shows what the audit is doing, in one line that is rewritten; only on a terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CLEAR_LINE = "\r\x1b[K"
 
 
 class Progress:
-    """For `with`; `step` says what comes now."""
+    """Shows the line during a `with` block. `step` sets its text."""
 
     def __init__(self, spark: SparkSession | None = None) -> None:
         self._spark = spark
@@ -26,7 +26,7 @@ class Progress:
         self._thread = threading.Thread(target=self._show, daemon=True) if sys.stderr.isatty() else None
 
     def watch(self, spark: SparkSession) -> None:
-        """From now on the tasks of this session are counted, too."""
+        """From now on, show how many tasks of this session are done."""
         self._spark = spark
 
     def step(self, text: str) -> None:
@@ -59,7 +59,7 @@ class Progress:
         try:
             tracker = self._spark.sparkContext.statusTracker()
             stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-        except Exception:  # Spark is being stopped: nothing to show
+        except Exception:  # Spark is stopping; there is nothing to show
             return ""
         wanted = sum(stage.numTasks for stage in stages if stage)
         return f": {sum(stage.numCompletedTasks for stage in stages if stage)} of {wanted} tasks" if wanted else ""

@@ -1,7 +1,7 @@
-"""`make audit`: a broker and clients of its own, incidents planted with them, and the audit of what that left behind.
+"""`make audit`: starts a broker and clients, makes incidents happen with them, and audits the log that they leave.
 
 broker.py      a `kohort serve` process on a free port of loopback
-member.py      a consumer process that does as it is told, for good or ill
-incidents.py   what is made to happen, group by group
-__main__.py    all of it, then `kohort audit`
+member.py      a consumer process that follows orders, also harmful ones
+incidents.py   the incidents, group by group
+__main__.py    runs all of it, then `kohort audit`
 """

@@ -19,7 +19,7 @@ TABLES = "tables"
 
 
 def make_sample(folder: Path) -> Path:
-    """The data folder that the incidents left behind."""
+    """Make the incidents happen. Returns the data folder of the broker."""
     with BrokerProcess(folder) as broker:
         print(f"A broker on {broker.address}, and clients for:")
         for incident in INCIDENTS:
@@ -32,7 +32,7 @@ def make_sample(folder: Path) -> Path:
 
 
 def clear(folder: Path) -> None:
-    """What an earlier sample has left; nothing else, as the folder may be anybody's."""
+    """Remove what an earlier sample has left, and nothing else: the folder may have other files of the user."""
     for name in ("data", TABLES):
         shutil.rmtree(folder / name, ignore_errors=True)
 
@@ -47,7 +47,7 @@ def main() -> int:
     command += ["--set", "idle_members.seconds=0"]  # a minute is too long for a sample
     print("\n$", "kohort", *command[1:], flush=True)
     status = subprocess.run([*command, "--report", str(folder / "report.html")]).returncode
-    return COULD_NOT_RUN if status == COULD_NOT_RUN else 0  # findings are what it was made for
+    return COULD_NOT_RUN if status == COULD_NOT_RUN else 0  # findings are expected here
 
 
 if __name__ == "__main__":

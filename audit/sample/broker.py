@@ -13,12 +13,12 @@ STOP_TIMEOUT_S = 30
 SETTINGS = {
     "listeners": "PLAINTEXT://127.0.0.1:0",
     "group.initial.rebalance.delay.ms": "100",
-    "group.min.session.timeout.ms": "500",  # so that a crash is noticed while one waits
+    "group.min.session.timeout.ms": "500",  # so that the sample need not wait long for a crash to be noticed
 }
 
 
 class BrokerProcess:
-    """For `with`. `address` is where it listens."""
+    """Runs during a `with` block and listens on `address`."""
 
     def __init__(self, folder: Path) -> None:
         self.data = folder / "data"

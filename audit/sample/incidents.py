@@ -1,4 +1,4 @@
-"""What is made to happen, group by group, with real clients on a real broker. The audit has to find it by itself."""
+"""The incidents of the sample, group by group, with real clients on a real broker. The audit has to find them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Sample:
         self._producer = KafkaProducer(bootstrap_servers=address)
 
     def produce(self, topic: str, each: int) -> None:
-        """So many records to each partition."""
+        """Produce `each` records to each partition."""
         for partition in range(TOPICS[topic]):
             for number in range(each):
                 self._producer.send(topic, b"%d" % number, partition=partition)
@@ -42,7 +42,7 @@ class Sample:
 
     @contextmanager
     def members(self) -> Iterator[Callable[..., Member]]:
-        """A way to start members, who leave at the end if they are still there."""
+        """A function that starts members. At the end, members that are still running leave the group."""
         started: list[Member] = []
 
         def start(group: str, topic: str, name: str, **settings: Any) -> Member:
@@ -121,7 +121,7 @@ def restarts_of_a_static_member(sample: Sample) -> None:
         sample.produce("clicks", 20)
         for _ in range(STORM_ROUNDS):
             lea = start("press", "clicks", "lea", instance="lea-1", session_ms=20_000)
-            lea.wait_until_assigned()  # maybe nothing: what it is given is what the one before had when it was killed
+            lea.wait_until_assigned()  # perhaps no partitions: it gets what the killed member had
             lea.crash()
 
 
@@ -142,13 +142,13 @@ def quiet_commits(sample: Sample) -> None:
 
 
 def run_all(sample: Sample) -> None:
-    """At the same time: they are different groups."""
+    """Run all incidents at the same time; they concern different groups."""
     failed: list[BaseException] = []
 
     def guarded(incident: Callable[[Sample], None]) -> None:
         try:
             incident(sample)
-        except Exception as problem:  # shown by whoever waits for the threads
+        except Exception as problem:  # raised again below, after the threads have ended
             failed.append(problem)
 
     threads = [Thread(target=guarded, args=[incident]) for incident in (*INCIDENTS, quiet_commits)]
@@ -161,7 +161,7 @@ def run_all(sample: Sample) -> None:
 
 
 def damage(data: Path) -> None:
-    """As a failing disk does: a byte of the third batch of `attic` flips, and the last batch is cut short."""
+    """Damage the log like a failing disk: change a byte in the third batch of `attic`, and cut off its last batch."""
     file = next((data / f"__consumer_offsets-{partition_of(ATTIC, LOG_PARTITIONS)}").glob(f"*{LOG}"))
     content = bytearray(file.read_bytes())
     batch = len(content) // 5

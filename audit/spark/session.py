@@ -1,4 +1,4 @@
-"""The Spark session of an audit: everything on loopback, no web pages, UTC, quiet."""
+"""The Spark session of an audit: on loopback only, without web pages, with times in UTC, without log output."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from kohort.audit.spark.jvm_cache import JvmCache
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Spark only hands out the work; Python and Arrow do it. So the JVM is run for a short life: C2 would compile for half
-# of the audit what is never hot, and G1 would keep threads for a heap that stays small.
+# Python and Arrow do the work, and Spark only distributes it. So the options are for a JVM with a short life: the C2
+# compiler would be busy for half of the audit with code that is never hot, and G1 needs threads for a small heap.
 SHORT_LIFE = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 SETTINGS = {
@@ -26,7 +26,7 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.shuffle.partitions": "4",
-    "spark.sql.adaptive.enabled": "false",  # what it could save, it costs in jobs: our results are small
+    "spark.sql.adaptive.enabled": "false",  # it starts more jobs, and our results are too small to gain from it
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.catalogImplementation": "in-memory",
     "spark.sql.streaming.ui.enabled": "false",
@@ -36,13 +36,13 @@ SETTINGS = {
 def start_session(
     settings: Mapping[str, str] | None = None, *, cores: int | None = None, jvm_cache: str | None = None
 ) -> SparkSession:
-    """A session on this machine; or the one that spark-submit has set up, if that started us."""
+    """Start a session on this machine, or get the session of spark-submit if that has started this process."""
     from py4j.protocol import Py4JJavaError
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
     wanted = SETTINGS | dict(settings or {})
-    if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit: master, hosts and memory are its business
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit sets master, hosts and memory
         return _builder(SparkSession, {k: v for k, v in wanted.items() if k.startswith("spark.sql.")}).getOrCreate()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if SparkContext._active_spark_context is None:
@@ -55,14 +55,14 @@ def start_session(
         gateway.cache = cache
         try:
             SparkContext(conf=SparkConf(_jvm=gateway.jvm).setAll(list(wanted.items())), gateway=gateway)
-        except Py4JJavaError as problem:  # a setting that Spark does not take
+        except Py4JJavaError as problem:  # Spark refuses a setting
             raise AuditError(f"Spark did not start: {problem.java_exception.toString()}") from problem
     return _builder(SparkSession, {}).getOrCreate()
 
 
 @contextmanager
 def session(settings: Mapping[str, str] | None = None, *, jvm_cache: str | None = None) -> Iterator[SparkSession]:
-    """A session that ends with the block, unless there was one before."""
+    """A session for a `with` block. It ends with the block, unless it was there before."""
     from pyspark import SparkContext
 
     is_ours = SparkContext._active_spark_context is None
@@ -75,12 +75,12 @@ def session(settings: Mapping[str, str] | None = None, *, jvm_cache: str | None 
 
 
 def stop_session(spark: SparkSession) -> None:
-    """Stop Spark and its JVM, so that nothing of it outlives us and the next session gets a JVM of its own."""
+    """Stop Spark and its JVM, so that no process is left and the next session gets a JVM of its own."""
     from pyspark import SparkContext
 
     spark.stop()
     gateway: Any = SparkContext._gateway
-    if gateway is None or getattr(gateway, "proc", None) is None:  # spark-submit's JVM is not ours to end
+    if gateway is None or getattr(gateway, "proc", None) is None:  # the JVM belongs to spark-submit
         return
     SparkContext._gateway = SparkContext._jvm = None
     gateway.shutdown()
@@ -103,6 +103,6 @@ def _builder(session: type[SparkSession], settings: Mapping[str, str]) -> SparkS
 
 
 def _memory_options() -> list[str]:
-    """SPARK_DRIVER_MEMORY as Spark knows it; else a quarter of the machine, which is Java's own choice."""
+    """The heap size of SPARK_DRIVER_MEMORY, as in Spark. Java's own default is a quarter of the machine's memory."""
     memory = os.environ.get("SPARK_DRIVER_MEMORY")
     return [f"-Xmx{memory}"] if memory else []

@@ -3,14 +3,22 @@
     register(spark)
     spark.read.format("kohort_log").option("table", "offset_commits").option("paths", json.dumps([folder])).load()
 
-Options: `table`, a base table of audit/tables.py; `paths`, a JSON list of folders or addresses, or `folders`, what
-find_logs gave for them (so that several tables show the same moment of a running broker); and, each optional, `group`,
-`since_ms` and `until_ms` (record times), `offsets` (JSON: log partition -> first offset to read), `partitions` (how
-many log partitions the topic has, if it cannot be told), `tasks` (into how many Spark partitions the folders are
-packed). What a query asks of `group_id` and `record_time` is used to read less, too.
+Options:
 
-A Spark partition reads some folders one after the other. Positions of a stream are log offsets, not bytes: compaction
-rewrites files, but never moves an offset.
+table               a base table of audit/tables.py
+paths               JSON list of folders or addresses
+folders             instead of `paths`: what find_logs returned for them. Several tables with the same `folders` show
+                    the same moment of a running broker
+group               optional: only this group
+since_ms, until_ms  optional: only records with times in [since, until)
+offsets             optional: JSON, log partition -> first offset to read
+partitions          optional: the number of log partitions, if the folders do not tell
+tasks               optional: into how many Spark partitions the folders are packed
+
+If a query filters by `group_id` or `record_time`, less is read.
+
+A Spark partition reads some folders one after the other. The position of a stream is a log offset in each log
+partition, not a position in a file: compaction rewrites files, but never changes offsets.
 """
 
 from __future__ import annotations
@@ -48,11 +56,11 @@ if TYPE_CHECKING:
 
 FORMAT = "kohort_log"
 
-Range: TypeAlias = tuple[LogFolder, int | None, int | None]  # first offset to read, and the one to stop before
+Range: TypeAlias = tuple[LogFolder, int | None, int | None]  # with the first offset to read, and the end offset
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format known to a session."""
+    """Register the data source with a session."""
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     spark.dataSource.register(KohortLog)
 
@@ -79,7 +87,7 @@ def read(
 
 @dataclass(frozen=True)
 class Query:
-    """What the options ask for."""
+    """The options, parsed."""
 
     table: str
     group: str | None
@@ -113,14 +121,14 @@ class Query:
 
 
 class Piece(InputPartition):
-    """What one task reads."""
+    """The folders that one task reads."""
 
     def __init__(self, ranges: Sequence[Range]) -> None:
         self.ranges = ranges
 
 
 class KohortLog(DataSource):
-    """See the top of this file."""
+    """The data source; the top of this file describes it."""
 
     @classmethod
     def name(cls) -> str:
@@ -137,14 +145,14 @@ class KohortLog(DataSource):
 
 
 class BatchReader(DataSourceReader):
-    """All that is there now."""
+    """Reads all records that are in the folders now."""
 
     def __init__(self, options: dict[str, str]) -> None:
         self.query = Query.of(options)
         self._options = options
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Takes hints to read less; Spark still filters, since a hint may be wider than what was asked."""
+        """Use filters to read less. Spark still applies all of them, because we may read more than a filter allows."""
         for one in filters:
             self.query = _narrowed(self.query, one)
         return filters
@@ -160,7 +168,7 @@ class BatchReader(DataSourceReader):
 
 
 class StreamReader(DataSourceStreamReader):
-    """What is appended, in micro-batches. A position is {log partition: next offset}."""
+    """Reads appended records in micro-batches. A position is {log partition: next offset}."""
 
     def __init__(self, options: dict[str, str]) -> None:
         self.query = Query.of(options)
@@ -171,14 +179,14 @@ class StreamReader(DataSourceStreamReader):
         return {str(partition): offset for partition, offset in self.query.offsets.items()}
 
     def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:  # noqa: N802, ARG002 - Spark's signature
-        """A folder that cannot be looked at just now, such as one being deleted, stays where it was."""
+        """A folder that cannot be read at the moment, such as one that is being deleted, keeps its position."""
         self._found = self.query.folders_of_group(_folders(self._options))
         return start | {str(folder.log_partition): folder.end_offset for folder in self._found}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         found = {str(folder.log_partition): folder for folder in self._found}
         if any(key not in found or found[key].end_offset < until for key, until in end.items()):
-            found = {str(folder.log_partition): folder for folder in _folders(self._options)}  # after a restart
+            found = {str(folder.log_partition): folder for folder in _folders(self._options)}  # the query was restarted
         ranges = [
             (found[key], start.get(key), until)
             for key, until in end.items()
@@ -219,7 +227,7 @@ def _narrowed(query: Query, asked: Filter) -> Query:
     value = asked.value
     match asked.attribute:
         case ("group_id",) if isinstance(asked, EqualTo) and isinstance(value, str):
-            return query if query.group else replace(query, group=value)  # of two groups Spark finds no row
+            return query if query.group else replace(query, group=value)  # another group: Spark filters out all rows
         case ("record_time",) if isinstance(value, datetime):
             ms = int(value.timestamp() * 1000)
             since = query.since_ms if isinstance(asked, (LessThan, LessThanOrEqual)) else _later(query.since_ms, ms - 1)

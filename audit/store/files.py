@@ -1,13 +1,16 @@
-"""The files of a store: Parquet by table, run and log partition. Also used where Spark's tasks run, so no Spark here.
+"""The files of a store: Parquet files by table, run and log partition. Spark tasks use it too, so no Spark here.
 
     OUT/<table>/run=<run id>/<log partition>.parquet
-    OUT/audit_runs/<run id>.parquet                         written last: without it the run's files do not count
+    OUT/audit_runs/<run id>.parquet                         written last: without it the files of the run do not count
 
-Commits in a transaction whose end is not in the log yet cannot be judged yet. They do not go to offset_commits but to
-`undecided_commits`, a table of the store's own. When a later run reads the marker, they move on, see settle(). Another
-of its own is `topic_names`: which topic has which id, by what commits say. And `log_tails`: damage behind the last
-sound batch of a log. A broker may still be writing there, or will cut it off at its next start, and the next run reads
-it again; so it counts in the run that has seen it, and does not go to log_batches.
+A store has three tables of its own:
+
+undecided_commits  Commits in transactions that have no marker in the log yet. They go to offset_commits when a later
+                   run has read the marker; see undecided.py.
+topic_names        The name of each topic id, from commits that have both.
+log_tails          Damage behind the last sound batch of a log. The broker may still be writing there, or it will cut
+                   the damage off at its next start. The next run reads that part again, so these rows count only for
+                   the run that has read them, and do not go to log_batches.
 """
 
 from __future__ import annotations
@@ -30,17 +33,17 @@ from kohort.audit.store import topic_names
 from kohort.audit.tables import AUDIT_RUNS, BASE, LOG_BATCHES, MEMBER_ASSIGNMENTS, OFFSET_COMMITS
 
 UNDECIDED, TOPIC_NAMES, TAILS = "undecided_commits", "topic_names", "log_tails"
-OWN = (UNDECIDED, TOPIC_NAMES, TAILS)  # tables that only the store knows
-SETTLED, STILL_OPEN = "settled", "open"  # names of files that hold several log partitions
+OWN = (UNDECIDED, TOPIC_NAMES, TAILS)  # tables of the store itself
+SETTLED, STILL_OPEN = "settled", "open"  # names of files with rows of several log partitions
 SUFFIX = ".parquet"
 
 
 class StoreBusy(OSError):
-    """Two runs at a time would take each other's files for those of one that was killed."""
+    """Another run is writing to the store. Two runs at the same time would remove each other's unfinished files."""
 
 
 class Lock:
-    """Held until it is released, or forgotten, or the process ends."""
+    """A lock on the store. It ends with `release`, with this object, or with the process."""
 
     def __init__(self, folder: str) -> None:
         self._file: int | None = os.open(os.path.join(folder, ".lock"), os.O_RDWR | os.O_CREAT, 0o644)
@@ -60,11 +63,11 @@ class Lock:
 
 @dataclass(frozen=True)
 class StoreFiles:
-    """Knows where everything lies. May be sent to tasks."""
+    """Finds, reads and writes the files. Spark tasks get a copy."""
 
     out: str  # a folder, or an address of pyarrow.fs
 
-    @lru_cache  # noqa: B019 - few of them, and to connect may take a question to the other side
+    @lru_cache  # noqa: B019 - there are few instances, and connecting may ask a server
     def connect(self) -> tuple[FileSystem, str]:
         if "://" in self.out:
             filesystem, path = FileSystem.from_uri(self.out)
@@ -72,7 +75,7 @@ class StoreFiles:
         return LocalFileSystem(), os.path.abspath(self.out)
 
     def lock(self) -> Lock | None:
-        """That nobody else writes. On other machines' file systems there is none."""
+        """Lock the store against other runs. None: the file system is not local and has no locks."""
         filesystem, root = self.connect()
         if not isinstance(filesystem, LocalFileSystem):
             return None
@@ -82,7 +85,7 @@ class StoreFiles:
     # --- runs
 
     def finished_runs(self) -> list[str]:
-        """In the order in which they were finished."""
+        """Run ids, in the order in which the runs finished."""
         runs = self.read_runs()
         order = runs.group_by("run_id").aggregate([("finished", "max")]).sort_by("finished_max")
         found: list[str] = order["run_id"].to_pylist()
@@ -93,7 +96,7 @@ class StoreFiles:
         return pa.concat_tables([schema(AUDIT_RUNS.name).empty_table(), *tables])
 
     def next_offsets(self) -> dict[int, int]:
-        """The first log offset that was not yet read, by log partition."""
+        """Log partition -> the first log offset that no run has read yet."""
         runs = self.read_runs()
         read = runs.filter(runs["end_log_offset"].is_valid())
         ends = read.group_by("log_partition").aggregate([("end_log_offset", "max")])
@@ -126,7 +129,7 @@ class StoreFiles:
         return sorted(info.base_name.removeprefix("run=") for info in found if info.type == FileType.Directory)
 
     def files_of(self, table: str, runs: Sequence[str]) -> list[str]:
-        """All files with rows of a table after these runs, the last of which has the derived ones."""
+        """All files with rows of a table. Base tables: of all these runs; derived tables: of the last one."""
         found = [
             info for run_id in (runs if table in BASE else runs[-1:]) for info in self.files_in(table, f"run={run_id}")
         ]
@@ -147,8 +150,9 @@ class StoreFiles:
     ) -> pa.Table:
         """One log partition's rows in these runs, with the columns of `of`.
 
-        Of base tables with all that the store knows by now: commits whose transaction ended later or is open at the end
-        of the last run, names of topics of which a record has only the id, and how the log ended in the last run.
+        Base tables are completed by what the store knows now: commits whose transaction ended later, or was open at the
+        end of the last run; names of topics for records with only a topic id; the damaged end of the log in the last
+        run.
         """
         rows = self.read_named(table, runs, [log_partition], of=of)
         if table == OFFSET_COMMITS.name:
@@ -162,7 +166,7 @@ class StoreFiles:
             return topic_names.named(rows, self._topic_names(tuple(runs)))
         return rows
 
-    @lru_cache(maxsize=1)  # noqa: B019 - all log partitions that a task reads need the same, from very many files
+    @lru_cache(maxsize=1)  # noqa: B019 - the same for all log partitions of a task, and read from very many files
     def _topic_names(self, runs: tuple[str, ...]) -> dict[str, str]:
         paths = [info.path for run_id in runs for info in self.files_in(TOPIC_NAMES, f"run={run_id}")]
         known = pa.concat_tables([topic_names.SCHEMA.empty_table(), *map(self.read, paths)])
@@ -192,7 +196,7 @@ class StoreFiles:
         return pq.ParquetWriter(f"{folder}/{name}{SUFFIX}", of, filesystem=filesystem, use_dictionary=texts)
 
     def write_run(self, rows: pa.Table, run_id: str) -> None:
-        """The run counts from here on: the file appears at once and whole."""
+        """Write audit_runs: from here on the run counts. The file is renamed into place, so it appears as a whole."""
         filesystem, root = self.connect()
         folder = f"{root}/{AUDIT_RUNS.name}"
         filesystem.create_dir(folder)
@@ -212,7 +216,7 @@ class StoreFiles:
 
 
 def _texts(path: str, kind: pa.DataType) -> Iterator[str]:
-    """Columns of text, which have a dictionary of few values; one of numbers is slow to write and saves nothing."""
+    """Paths of text columns. They are written with a dictionary; for numbers it takes time and saves no space."""
     if pa.types.is_string(kind):
         yield path
     elif pa.types.is_list(kind):

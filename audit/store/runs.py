@@ -1,20 +1,20 @@
-"""The tables of an audit as Parquet under one folder, which remembers what compaction has removed since.
+"""The tables of audits as Parquet files under one folder, which remember what compaction has removed since.
 
     store = Store(out)
-    run = store.begin(run_id)                          # sees what finished runs have left, and what it adds itself
+    run = store.begin(run_id)                          # sees the tables of finished runs, and its own
     read = run.ingest(spark, folders)                  # base tables: what is new in the logs
-    run.work_out(spark)                                # derived tables, from the whole of the base tables
-    run.finish(rows_of_audit_runs)                     # from here on it counts
+    run.work_out(spark)                                # derived tables, from all base tables
+    run.finish(rows_of_audit_runs)                     # from here on the run counts
 
-Base tables only grow: a run adds the records from the log offset on where the last one ended, per log partition. So a
-run must get all records of a log partition, not only those of a group or of a time, or later ones will never read the
-rest. Derived tables are those of the last finished run. Both count when the run's rows in audit_runs are there, which
-is one file that appears whole; files of a run that was killed are removed by the next one.
+Base tables only grow: a run reads each log partition from the log offset where the last run ended. So a run must read
+all records of a log partition, not only those of one group or time; later runs would never read the rest. Derived
+tables are those of the last finished run. A run counts when its file in audit_runs is there, which appears as a whole.
+The files of a run that was killed are removed by the next run.
 
-A commit in a transaction that was open is kept apart until a later run reads how it ended; see store_files.py.
+A commit in an open transaction is kept apart until a later run reads how the transaction ended; see undecided.py.
 
-Files are read and written where Spark's tasks run, in Arrow from end to end. On a cluster the folder must therefore be
-one that all machines see, or an address of pyarrow.fs.
+Spark tasks read and write the files, in Arrow from end to end. So on a cluster the folder must be one that all machines
+see, or an address that pyarrow.fs knows.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Store:
         self.files = StoreFiles(out)
 
     def begin(self, run_id: str) -> Run:
-        """A new run. What killed ones have left is removed. StoreBusy, if another is going on."""
+        """Begin a run, and remove what killed runs have left. StoreBusy if another run is going on."""
         lock = self.files.lock()
         finished = self.files.finished_runs()
         for table in (*BASE, *OWN, *DERIVED):
@@ -53,18 +53,18 @@ class Store:
 
 
 class Run:
-    """One audit's part of the store, which it has to itself until `finish` or `release`."""
+    """One audit into the store. No other may begin before `finish` or `release`."""
 
     def __init__(self, files: StoreFiles, finished: Sequence[str], run_id: str, lock: Lock | None) -> None:
         self.run_id = run_id
-        self.runs = [*finished, run_id]  # whose base tables count
+        self.runs = [*finished, run_id]  # the runs whose base tables are read
         self._lock = lock
         self._files = files
         self._is_settled = False
         self._cut_id: str | None = None
 
     def ingest(self, spark: SparkSession, folders: Sequence[LogFolder]) -> list[Ingested]:
-        """All base tables of these folders, from where the last run ended. A folder that fails adds nothing."""
+        """Read the base tables of these folders, from where the last run ended. A folder that fails adds nothing."""
         return ingest_folders(spark, self._files, self.run_id, folders, self._files.next_offsets())
 
     def _settle(self) -> None:
@@ -73,19 +73,19 @@ class Run:
             self._is_settled = True
 
     def work_out(self, spark: SparkSession) -> None:
-        """The derived tables, from the whole of the base tables."""
+        """Derive the other tables from all base tables."""
         self._settle()
         derive_files(spark, self._files, self.runs)
 
     def cut(self, spark: SparkSession, until: datetime) -> str:
-        """The tables as if the log had ended then, for the time of this run; the run id under which they are."""
+        """Write all tables as if the log had ended at `until`, for the time of this run. Returns their run id."""
         self._settle()
         self._cut_id = f"{self.run_id}-cut"
         cut_files(spark, self._files, self.runs, until, self._cut_id)
         return self._cut_id
 
     def finish(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """The run counts from here on; what was so only after runs before is no longer needed. `rows`: audit_runs."""
+        """From here on the run counts. Derived tables of earlier runs are removed. `rows`: for audit_runs."""
         assert rows, "a run that has read nothing is none"
         self._settle()
         self._files.write_run(pa.Table.from_pylist(list(rows), schema=schema(AUDIT_RUNS.name)), self.run_id)
@@ -96,7 +96,7 @@ class Run:
         self.release()
 
     def release(self) -> None:
-        """Let others begin; what was not finished will not count."""
+        """Let other runs begin. Without `finish`, this run does not count."""
         if self._cut_id is not None:
             for table in (*BASE, *DERIVED):
                 self._files.remove(table, self._cut_id)

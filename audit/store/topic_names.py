@@ -1,4 +1,4 @@
-"""Names of topics of which a record gives only the id (KIP-848), from commits of any group, anywhere in the log."""
+"""Names of topics for records with only a topic id (KIP-848), from commits of any group anywhere in the log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COLUMNS = ("assigned", "revoking")  # of member_assignments
 
 
 def names_in(commits: pa.RecordBatch) -> pa.Table:
-    """Each id once."""
+    """Topic ids and names in these commits, each pair once."""
     both = pa.table([commits[ID].cast(pa.string()), commits[NAME].cast(pa.string())], schema=SCHEMA)
     return both.filter(pc.is_valid(both[ID])).group_by([ID, NAME]).aggregate([])
 
@@ -23,7 +23,7 @@ def has_nameless(assignments: pa.Table) -> bool:
 
 
 def named(assignments: pa.Table, names: Mapping[str, str]) -> pa.Table:
-    """With the names that are known filled in."""
+    """The rows with the known names filled in."""
     for column in _there(assignments):
         place = assignments.schema.get_field_index(column)
         kind = assignments.schema.field(place)

@@ -1,4 +1,4 @@
-"""Commits in transactions that were still open when an audit read them; a later audit reads how they ended."""
+"""Keeps commits of transactions that were open when an audit read them, until a later audit reads how they ended."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from kohort.audit.tables import LOG_BATCHES, OFFSET_COMMITS
 
 ABORTED, COMMITTED, OPEN = "aborted", "committed", "open"
 
-Markers = dict[tuple[int, int], list[tuple[int, str]]]  # by log partition and producer: log offset and marker, in order
+Markers = dict[tuple[int, int], list[tuple[int, str]]]  # (log partition, producer) -> log offset and marker
 
 
 def settle(files: StoreFiles, finished: Sequence[str], run_id: str) -> None:
-    """Commits that earlier runs left undecided, and this one: those with a marker move on, the others are kept.
+    """Decide the commits that earlier runs and this run left undecided: those with a marker go to offset_commits.
 
-    Each run with anything undecided leaves one file with all that are open after it. So the rows of offset_commits and
-    those in the last such file are all commits, each once.
+    Each run leaves one file with all commits that are undecided after it. So the rows of offset_commits, together with
+    those in the last such file, are all commits, each of them once.
     """
     before = files.read_named(UNDECIDED, finished[-1:], [STILL_OPEN], of=schema(OFFSET_COMMITS.name))
     new_files = [info for info in files.files_in(UNDECIDED, f"run={run_id}") if info.base_name != STILL_OPEN + SUFFIX]
@@ -36,7 +36,7 @@ def settle(files: StoreFiles, finished: Sequence[str], run_id: str) -> None:
 
 
 def _markers(files: StoreFiles, run_id: str, log_partitions: Iterable[int]) -> Markers:
-    """Those that the run has read."""
+    """The markers that the run has read."""
     names = ["log_partition", "producer_id", "log_offset", "marker"]
     of = pa.schema([schema(LOG_BATCHES.name).field(name) for name in names])
     has_marker = pc.field("marker").is_valid()
@@ -44,7 +44,7 @@ def _markers(files: StoreFiles, run_id: str, log_partitions: Iterable[int]) -> M
 
 
 def markers_in(batches: pa.Table) -> Markers:
-    """From rows of log_batches."""
+    """The markers in rows of log_batches."""
     markers: Markers = {}
     found = batches.select(["log_partition", "producer_id", "log_offset", "marker"])
     for row in found.filter(found["marker"].is_valid()).sort_by("log_offset").to_pylist():
@@ -53,7 +53,7 @@ def markers_in(batches: pa.Table) -> Markers:
 
 
 def decided(rows: pa.Table, markers: Markers) -> tuple[pa.Table, pa.Table]:
-    """What the first marker after each says; and those for which there is none."""
+    """Commits that are decided by the next marker of their producer, and those without such a marker."""
     keys = zip(*(rows[name].to_pylist() for name in ("log_partition", "producer_id", "log_offset")), strict=True)
     states = [
         next((marker for offset, marker in markers.get((log_partition, producer), ()) if offset > log_offset), None)
