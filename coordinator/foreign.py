@@ -11,7 +11,7 @@ each, members first and the group last, because Kafka's loader accepts no other 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from kohort.coordinator.group import CONSUMER, SHARE, STREAMS, Group
 from kohort.coordinator.outcome import Outcome, Record
@@ -33,6 +33,7 @@ from kohort.protocol.log_records import (
 if TYPE_CHECKING:
     from kohort.coordinator.shard_state import ShardState
     from kohort.protocol.messages.offset_commit import OffsetCommitRequest
+    from kohort.protocol.wire import Message
 
 GROUP_EPOCHS = frozenset((CONSUMER_GROUP_METADATA, SHARE_GROUP_METADATA, STREAMS_GROUP_METADATA))
 MEMBERS = frozenset((CONSUMER_GROUP_MEMBER_METADATA, SHARE_GROUP_MEMBER_METADATA, STREAMS_GROUP_MEMBER_METADATA))
@@ -40,10 +41,22 @@ FOREIGN_TYPES = CONSUMER_GROUP_RECORDS | SHARE_GROUP_RECORDS | STREAMS_GROUP_REC
 STABLE_MEMBER = 0  # of the states of a KIP-848 member
 
 
+class ForeignKey(Protocol):
+    """The key of a record of such a group."""
+
+    __slots__: tuple[str, ...]
+    group_id: str
+
+
+def key_of(key: Message) -> ForeignKey:
+    assert hasattr(key, "group_id"), key
+    return cast("ForeignKey", key)
+
+
 class StreamsKey:
     """The key of a record of a streams group (KIP-1071): the group is all that is read of it."""
 
-    __slots__ = ("group_id", "raw")
+    __slots__: tuple[str, ...] = ("group_id", "raw")
 
     def __init__(self, raw: bytes) -> None:
         length = int.from_bytes(raw[2:4], "big")
@@ -61,7 +74,7 @@ class ForeignGroup(Group):
         self.type = group_type
         self._in_force: dict[tuple[Any, ...], tuple[Any, Any]] = {}  # by type and key: key and value
 
-    def replay(self, record_type: int, key: Any, value: Any) -> None:
+    def replay(self, record_type: int, key: ForeignKey, value: Message | bytes | None) -> None:
         place = (record_type, *(getattr(key, slot) for slot in key.__slots__))
         if value is None:
             self._in_force.pop(place, None)
@@ -148,7 +161,7 @@ class ForeignGroup(Group):
         """Nobody waits for an answer of it."""
 
 
-def replay(shard: ShardState, record_type: int, key: Any, value: Any) -> None:
+def replay(shard: ShardState, record_type: int, key: ForeignKey, value: Message | bytes | None) -> None:
     """The group is there from its first record until the tombstone of the group itself."""
     group = shard.groups.get(key.group_id)
     if isinstance(group, ForeignGroup):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from enum import Enum
-from typing import Any
+from typing import TypeVar
 
 from kohort.coordinator import foreign
 from kohort.coordinator.classic.group import ClassicGroup
@@ -16,17 +16,17 @@ from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.log_records import (
     GROUP_METADATA,
-    LEGACY_OFFSET_COMMIT,
     OFFSET_COMMIT,
     STREAMS_GROUP_RECORDS,
     UnknownRecord,
     decode_key,
     decode_value,
 )
-from kohort.protocol.messages.log_group_metadata import GroupMetadataValue
+from kohort.protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue
 from kohort.protocol.messages.log_legacy_offset_commit import LegacyOffsetCommitKey, LegacyOffsetCommitValue
 from kohort.protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
 from kohort.protocol.record_batch import CONTROL, TRANSACTIONAL, parse_marker, scan_records
+from kohort.protocol.wire import Message
 
 logger = logging.getLogger(__name__)
 
@@ -161,18 +161,24 @@ class Shard:
         else:
             self._bulk.forget()
 
-    def _replay(self, record_type: int, key: Any, value: Any, log_offset: int, producer_id: int) -> None:
-        state = self.state
-        if record_type == OFFSET_COMMIT:
-            state.offsets.replay(key, value, log_offset, producer_id)
-            if value is not None:
-                self._group_of_offsets(key.group)
-        elif record_type == LEGACY_OFFSET_COMMIT:
-            self._replay(OFFSET_COMMIT, *_as_offset_commit(key, value), log_offset, producer_id)
-        elif record_type == GROUP_METADATA:
-            self._replay_group(key.group, value)
-        elif record_type in foreign.FOREIGN_TYPES:
-            foreign.replay(state, record_type, key, value)
+    def _replay(self, record_type: int, key: Message, value: Message | None, log_offset: int, producer_id: int) -> None:
+        match key:
+            case OffsetCommitKey():
+                self._replay_offset(key, _value(OffsetCommitValue, value), log_offset, producer_id)
+            case LegacyOffsetCommitKey():
+                newer = _as_offset_commit(key, _value(LegacyOffsetCommitValue, value))
+                self._replay_offset(*newer, log_offset, producer_id)
+            case GroupMetadataKey():
+                self._replay_group(key.group, _value(GroupMetadataValue, value))
+            case _:
+                foreign.replay(self.state, record_type, foreign.key_of(key), value)
+
+    def _replay_offset(
+        self, key: OffsetCommitKey, value: OffsetCommitValue | None, log_offset: int, producer_id: int
+    ) -> None:
+        self.state.offsets.replay(key, value, log_offset, producer_id)
+        if value is not None:
+            self._group_of_offsets(key.group)
 
     def _replay_group(self, group_id: str, value: GroupMetadataValue | None) -> None:
         state = self.state
@@ -185,7 +191,7 @@ class Shard:
         else:
             state.replace(ClassicGroup.restored(group_id, value))
 
-    def _load_foreign(self, record_type: int, key: Any, value: Any) -> None:
+    def _load_foreign(self, record_type: int, key: foreign.ForeignKey, value: Message | bytes | None) -> None:
         """A record of a newer protocol. The group's offsets, if they came first, have made a simple group of it."""
         group = self.state.groups.get(key.group_id)
         if (
@@ -229,6 +235,14 @@ class Shard:
     def fail(self, problem: Exception) -> None:
         self.status = Status.FAILED
         logger.error("shard %d cannot be loaded, its groups are not served: %s", self.partition, problem)
+
+
+Value = TypeVar("Value", bound=Message)
+
+
+def _value(kind: type[Value], value: Message | None) -> Value | None:
+    assert value is None or isinstance(value, kind), value
+    return value
 
 
 def _as_offset_commit(
