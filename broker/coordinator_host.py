@@ -78,11 +78,14 @@ class CoordinatorHost:
         self._after()
 
     def _own(self, shard: Shard) -> Owned | None:
-        """Take over the shard's log. None: the log cannot be read, and the shard has failed.
+        """Take over the shard's log. None: another node owns it, or it cannot be read and the shard has failed.
 
         A shard whose log is unreadable must not be served as an empty one: its members would be told that nothing was
         ever committed, and would start over.
         """
+        if self.log.owner(shard.partition) != self._broker.config.node_id:
+            shard.status = Status.NOT_OWNED
+            return None
         try:
             owned = self.log.own(shard.partition)
         except (StorageError, OSError) as problem:
@@ -112,6 +115,10 @@ class CoordinatorHost:
         self._after()
 
     # --- requests
+
+    def owner_of(self, group_id: str) -> int | None:
+        """The node that coordinates the group; None: nobody does at the moment."""
+        return self.log.owner(self.runtime.shard_of(group_id).partition)
 
     def submit(
         self, group_id: str, api: GroupApi[Request, Response], request: Request, call: Call

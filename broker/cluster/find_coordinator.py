@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kohort.broker.call import Call
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
+NOT_AVAILABLE_TEXT = "The coordinator is not available."
 INVALID_REQUEST_TEXT = (
     "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
     "incompatible broker. See the broker logs for more details."
@@ -44,6 +45,8 @@ def _find(broker: Broker, key: str, key_type: int, call: Call) -> Coordinator:
         return Coordinator(key, -1, "", -1, ErrorCode.INVALID_REQUEST, "")
     if key_type == GROUP:
         broker.catalog.ensure_consumer_offsets()
+        if broker.coordinator.owner_of(key) != broker.config.node_id:
+            return Coordinator(key, -1, "", -1, ErrorCode.COORDINATOR_NOT_AVAILABLE, NOT_AVAILABLE_TEXT)
     listener = broker.advertised[call.listener_index]
     return Coordinator(key, broker.config.node_id, listener.host, listener.port, 0, "")
 

@@ -8,8 +8,14 @@ from pathlib import Path
 import pytest
 
 from kohort.broker.clock import CLOCK
+from kohort.broker.config import Listener
+from kohort.broker.coordinator_host import CoordinatorHost
 from kohort.broker.group_log import GroupLog, LocalGroupLog, NotOwned
 from kohort.broker.topics.catalog import CONSUMER_OFFSETS
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kohort.protocol.messages.heartbeat import HeartbeatRequest
 from kohort.protocol.record_batch import build_batch
 from kohort.storage.errors import InvalidAppend
 from tests.broker.broker_box import BrokerBox
@@ -25,6 +31,13 @@ def box(tmp_path: Path) -> Iterator[BrokerBox]:
 @pytest.fixture
 def log(box: BrokerBox) -> GroupLog:
     return LocalGroupLog(box.broker, CLOCK, sync_before_reply=False)
+
+
+class OneOfTwoNodes(LocalGroupLog):
+    """This node owns the even partitions; nobody owns the others."""
+
+    def owner(self, partition: int) -> int | None:
+        return super().owner(partition) if partition % 2 == 0 else None
 
 
 def append(log: GroupLog, epoch: int, base_offset: int, partition: int = 7) -> Exception | None:
@@ -80,3 +93,19 @@ def test_with_a_sync_before_the_reply_an_append_is_done_when_the_disk_has_it(box
     topic = box.broker.catalog.get(CONSUMER_OFFSETS)
     assert topic is not None
     assert topic.partitions[7].log.recovery_point == 1
+
+
+def test_groups_of_a_partition_that_is_not_ours_are_sent_elsewhere(box: BrokerBox) -> None:
+    log = OneOfTwoNodes(box.broker, box.clock, sync_before_reply=False)
+    coordinator = box.broker.coordinator = CoordinatorHost(box.broker, box.clock, log)
+    coordinator.start()
+    box.broker.advertised = [Listener("PLAINTEXT", "here", 9092)]
+    by_parity = {coordinator.runtime.shard_of(name).partition % 2: name for name in ("g", "h", "i", "j")}
+    ours, others = by_parity[0], by_parity[1]
+    found = box.send(ApiKey.FIND_COORDINATOR, FindCoordinatorRequest(key_type=0, coordinator_keys=[ours, others]), 4)
+    assert [(each.node_id, each.host, each.error_code) for each in found.coordinators] == [
+        (box.broker.config.node_id, "here", 0),
+        (-1, "", ErrorCode.COORDINATOR_NOT_AVAILABLE),
+    ]
+    beats = [box.send(ApiKey.HEARTBEAT, HeartbeatRequest(name, 1, "m"), 4).error_code for name in (ours, others)]
+    assert beats == [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NOT_COORDINATOR]
