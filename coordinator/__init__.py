@@ -8,14 +8,25 @@ durable state changes, live and at restart alike. A reply that rests on records 
 
     host                      runtime                 shard                   handler
     ----                      -------                 -----                   -------
-    request  -->  handle  -->  which shard?  -->  join_group(shard, request, call)
+    request  -->  submit  -->  which shard?  -->  join_group(shard, request, call)
                                                    <--  response | PARKED | Outcome
-                               replay records, put them into the shard's open batch
+                               apply: replay the records, put them into the shard's open batch
     take_writes  <--           one record batch per shard
     append, sync
     written  -->               replies that waited for the batch
     take_replies  <--          whatever is ready to leave
-    next_deadline, expire  --> purgatories: joins, syncs and sessions whose time has come
+    next_deadline, expire  --> purgatories: joins, syncs and sessions whose deadline has come
+
+Read in this order:
+
+    group.py         what every group is
+    outcome.py       what handlers give back; api.py: how an API is served
+    shard_state.py   what a shard knows; shard_clock.py: its time; purgatory.py: who waits until when
+    membership.py    JoinGroup and its like: the kind of the group decides who answers
+    classic/         classic groups; foreign.py: groups that are kept and not coordinated
+    offsets/  admin/ the APIs that concern every kind of group
+    shard.py         how the log becomes state; runtime.py: all shards, as the host sees them
+    assignors/       how partitions are shared out: pure functions
 
 Two kinds of state, never mixed. *Hard*: what the log says (generation, members, assignments, offsets). *Soft*: who
 waits, session deadlines, the join phase in progress; lost at a restart, and that is fine, because clients come back.
