@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
-from kohort.protocol.log_records import OFFSET_COMMIT, RECORD_TYPES, encode_key, encode_value
+from kohort.protocol.log_records import GROUP_METADATA, OFFSET_COMMIT, RECORD_TYPES, encode_key, encode_value
 from kohort.protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
 from kohort.protocol.record_batch import (
     Headers,
@@ -134,7 +134,7 @@ def damaged(rng: random.Random, raw: bytes) -> bytes:
 
 
 def any_kind(rng: random.Random) -> tuple[bytes, bytes | None]:
-    record_type, kind = rng.choice([*RECORD_TYPES.items(), *[(2, RECORD_TYPES[2])] * 6])
+    record_type, kind = rng.choice([*RECORD_TYPES.items(), *[(GROUP_METADATA, RECORD_TYPES[GROUP_METADATA])] * 6])
     key_kind, value_kind = KINDS[f"{kind.name}Key"], KINDS[f"{kind.name}Value"]
     key = encode_key(record_type, key_kind.build(random_values(key_kind, 0, rng)))
     if rng.random() < 0.1:

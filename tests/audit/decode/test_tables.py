@@ -10,7 +10,12 @@ import pytest
 from kohort.audit.decode import read_table
 from kohort.audit.decode.folders import LogFolder, find_logs
 from kohort.audit.decode.schemas import uuid_text
-from kohort.protocol.log_records import SHARE_GROUP_STATE_PARTITION_METADATA, encode_key, encode_value
+from kohort.protocol.log_records import (
+    CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT,
+    SHARE_GROUP_STATE_PARTITION_METADATA,
+    encode_key,
+    encode_value,
+)
 from kohort.protocol.messages import log_share_group_state_partition_metadata as share
 from kohort.protocol.record_batch import build_batch, read_records
 from tests.audit.logs import START, Logs, topic_id
@@ -59,7 +64,12 @@ def test_a_transaction_ends_with_its_producers_next_marker_in_whatever_file_that
 
 def assigned_names(folder: LogFolder, **wanted: Any) -> list[str | None]:
     found = rows(folder, "member_assignments", **wanted)
-    return [one["topic"] for row in found if row["record_type"] == 8 for one in row["assigned"]]
+    return [
+        one["topic"]
+        for row in found
+        if row["record_type"] == CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT
+        for one in row["assigned"]
+    ]
 
 
 def test_topics_are_named_by_commits_that_come_later_or_lie_before_what_is_read(tmp_path: Path) -> None:
@@ -73,7 +83,11 @@ def test_topics_are_named_by_commits_that_come_later_or_lie_before_what_is_read(
     folder = the_log(logs)
     assert assigned_names(folder) == ["clicks", None] * 2
     assert assigned_names(folder, from_offset=6) == ["clicks", None]
-    (row,) = (row for row in rows(folder, "member_assignments", from_offset=6) if row["record_type"] == 8)
+    (row,) = (
+        row
+        for row in rows(folder, "member_assignments", from_offset=6)
+        if row["record_type"] == CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT
+    )
     assert row["assigned"][1] == {"topic": None, "topic_id": uuid_text(topic_id("payments")), "partition": 3}
 
 

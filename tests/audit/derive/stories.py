@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kohort.audit.derive.records import GroupLog, GroupRecord, Member, MemberRecord, Place
+from kohort.audit.derive.records import (
+    CLASSIC_GENERATION,
+    CURRENT,
+    GROUP_EPOCH,
+    MEMBER,
+    TARGET,
+    TARGET_EPOCH,
+    GroupLog,
+    GroupRecord,
+    Member,
+    MemberRecord,
+    Place,
+)
 
 SECOND = 1000
 
@@ -34,42 +46,46 @@ class Story:
 
     def generation(self, *members: Member, number: int | None = None, **fields: Any) -> Story:
         self._number = self._number + 1 if number is None else number
-        self.log.append(GroupRecord(2, *self._next(), generation=self._number, members=members, **fields))
+        self.log.append(
+            GroupRecord(CLASSIC_GENERATION, *self._next(), generation=self._number, members=members, **fields)
+        )
         return self
 
     def generation_of(self, **assigned: str) -> Story:
         return self.generation(*[member(name, partitions) for name, partitions in assigned.items()])
 
     def classic_tombstone(self) -> Story:
-        self.log.append(GroupRecord(2, *self._next(), tombstone=True))
+        self.log.append(GroupRecord(CLASSIC_GENERATION, *self._next(), tombstone=True))
         return self
 
     # --- consumer groups
 
     def epoch(self, number: int, **fields: Any) -> Story:
-        self.log.append(GroupRecord(3, *self._next(), generation=number, **fields))
+        self.log.append(GroupRecord(GROUP_EPOCH, *self._next(), generation=number, **fields))
         return self
 
     def deleted(self) -> Story:
-        self.log.append(GroupRecord(3, *self._next(), tombstone=True))
+        self.log.append(GroupRecord(GROUP_EPOCH, *self._next(), tombstone=True))
         return self
 
     def known(self, who: Member, assignor: str | None = None) -> Story:
-        self.log.append(MemberRecord(5, *self._next(), who, server_assignor=assignor))
+        self.log.append(MemberRecord(MEMBER, *self._next(), who, server_assignor=assignor))
         return self
 
     def target(self, number: int, assigned: Mapping[str, str]) -> Story:
         for name, partitions in assigned.items():
-            self.log.append(MemberRecord(7, *self._next(), member(name, partitions)))
-        self.log.append(GroupRecord(6, *self._next(), generation=number))
+            self.log.append(MemberRecord(TARGET, *self._next(), member(name, partitions)))
+        self.log.append(GroupRecord(TARGET_EPOCH, *self._next(), generation=number))
         return self
 
     def current(self, name: str, epoch: int, assigned: str, revoking: str = "") -> Story:
-        record = MemberRecord(8, *self._next(), member(name, assigned), generation=epoch, revoking=places(revoking))
+        record = MemberRecord(
+            CURRENT, *self._next(), member(name, assigned), generation=epoch, revoking=places(revoking)
+        )
         self.log.append(record)
         return self
 
-    def gone(self, name: str, record_types: Iterable[int] = (8, 7, 5)) -> Story:
+    def gone(self, name: str, record_types: Iterable[int] = (CURRENT, TARGET, MEMBER)) -> Story:
         for record_type in record_types:
             self.log.append(MemberRecord(record_type, *self._next(), Member(name), tombstone=True))
         return self

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from kohort.audit.derive.history import walk
-from kohort.audit.derive.records import GroupRecord, Member
+from kohort.audit.derive.records import CLASSIC_GENERATION, GroupRecord, Member
 from kohort.audit.derive.what_if import WhatIf, what_if_rows
 from kohort.coordinator.assignors import ASSIGNORS, GroupSpec, Partition
 from kohort.coordinator.assignors.cooperative_sticky import settled
@@ -118,7 +118,7 @@ def _last_generation(group: GroupSpec, random: Random) -> GroupRecord:
         had = [partition for partition, owner in claimed.items() if owner == name]
         who = ("gone", None) if name == left else (name, group.instances.get(name))
         members.append(Member(*who, topics=frozenset(topics), assigned=had))
-    return GroupRecord(2, 0, 0, generation=1, members=members)
+    return GroupRecord(CLASSIC_GENERATION, 0, 0, generation=1, members=members)
 
 
 def _generation(group: GroupSpec) -> GroupRecord:
@@ -127,7 +127,7 @@ def _generation(group: GroupSpec) -> GroupRecord:
         Member(name, group.instances.get(name), topics=frozenset(topics), assigned=assigned[name])
         for name, topics in group.subscriptions.items()
     ]
-    return GroupRecord(2, 1, 1000, generation=2, protocol="range", members=members)
+    return GroupRecord(CLASSIC_GENERATION, 1, 1000, generation=2, protocol="range", members=members)
 
 
 def _expected(row: WhatIf, group: GroupSpec, before: GroupRecord) -> WhatIf:
