@@ -1,4 +1,4 @@
-"""Gives batches their place in a log: checks them, and writes offsets, epoch and time into their headers."""
+"""Prepares batches for a log: checks them, and writes offsets, leader epoch and time into their headers."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from kohort.storage.log_config import LogConfig
 
 
 class AppendInfo(NamedTuple):
-    """Where an append ended up."""
+    """The offsets that an append got."""
 
     first_offset: int
     last_offset: int
-    log_append_time_ms: int  # -1 if the records keep the time that their producer gave them
+    log_append_time_ms: int  # -1 if the records keep the times of their producer
 
 
 def split_batches(data: Buffer, config: LogConfig, *, verify: bool) -> list[BatchHeader]:
-    """The headers of the batches that `data` consists of; raises if it is not just whole batches."""
+    """The headers of the batches in `data`. Raises if `data` is anything else than whole batches."""
     size = len(data)
     headers = []
     position = 0
@@ -51,7 +51,7 @@ def split_batches(data: Buffer, config: LogConfig, *, verify: bool) -> list[Batc
 def place_batches(
     data: bytearray, headers: list[BatchHeader], offset: int, leader_epoch: int, append_time_ms: int | None
 ) -> list[BatchHeader]:
-    """Number the batches from `offset` on, in place; returns their new headers."""
+    """Write offsets from `offset` on into the batches, in place. Returns their new headers."""
     placed = []
     position = 0
     for header in headers:

@@ -1,4 +1,4 @@
-"""Walks over the batches of a log file: all of them with their bytes and checksums, or just their headers."""
+"""Walks over the batches of a log file: with their bytes and checksums, or only over their headers."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _read(file: File, position: int, size_bytes: int) -> bytes:
 
 
 def walk_headers(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of each batch in [position, end): cheap, and blind to damage below the headers."""
+    """(position, header) of each batch in [position, end). Cheap, but it does not see damage behind the headers."""
     chunk, start = b"", position
     while position < end:
         if position + BATCH_HEADER_BYTES > start + len(chunk):

@@ -1,7 +1,7 @@
 """The checkpoint files of the data folder: planned on the event loop, written by any thread, never out of order.
 
-Writing takes several syncs, so a host does it elsewhere. A plan that was overtaken by a newer one is not
-written: a truncation, say, has lowered a recovery point meanwhile, and the old one must not come back.
+Writing takes several syncs, so the host does it in another thread. A plan is not written if a newer one was made
+meanwhile. For instance, a truncation may have lowered a recovery point, and the old one must not come back.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Offsets = Mapping[TopicPartition, int]
 
 
 class CheckpointFiles:
-    """Reads and writes the files, and knows what they hold."""
+    """Reads and writes the files, and remembers their content."""
 
     def __init__(self, disk: Disk, folder: str) -> None:
         self._disk = disk
@@ -28,7 +28,7 @@ class CheckpointFiles:
         self.in_force = 0  # number of the newest plan that was written
 
     def read(self, name: str) -> dict[TopicPartition, int]:
-        """The offsets in a file; none if there is no file."""
+        """The offsets in a file; empty if there is no such file."""
         path = f"{self._folder}/{name}"
         try:
             self._on_disk[name] = self._disk.read_file(path)
@@ -37,28 +37,28 @@ class CheckpointFiles:
         return parse_offsets(self._on_disk[name], path)
 
     def keep(self, key: TopicPartition, checkpoints: Mapping[str, Offsets]) -> None:
-        """Repeat the lines of a partition that could not be opened in all that is written from now on."""
+        """A partition could not be opened: repeat its present lines in every file that is written from now on."""
         for name, offsets in checkpoints.items():
             if key in offsets:
                 self._kept.setdefault(name, {})[key] = offsets[key]
 
     def kept(self, name: str, key: TopicPartition) -> int | None:
-        """What a file says of a partition that could not be opened."""
+        """The offset in a file of a partition that could not be opened."""
         return self._kept.get(name, {}).get(key)
 
     def release(self, key: TopicPartition) -> None:
-        """The partition is open again and speaks for itself."""
+        """The partition is open again: its lines are no longer repeated."""
         for offsets in self._kept.values():
             offsets.pop(key, None)
 
     def plan(self, contents: Mapping[str, Offsets], recovery_points: Offsets) -> Checkpoint:
-        """What to write; later plans win over earlier ones."""
+        """Plan what to write. A later plan replaces an earlier one."""
         self._planned += 1
         files = {name: {**self._kept.get(name, {}), **offsets} for name, offsets in contents.items()}
         return Checkpoint(self, self._planned, files, recovery_points)
 
     def write(self, number: int, files: Mapping[str, Offsets]) -> None:
-        """Write what differs from what is on disk, one file after the other; each is replaced as a whole."""
+        """Write the files that have changed, one after the other. Each is replaced as a whole."""
         with self._lock:
             if number < self.in_force:
                 return
@@ -90,5 +90,5 @@ class Checkpoint:
 
     @property
     def is_in_force(self) -> bool:
-        """Whether this is what the files hold."""
+        """Whether the files have the content of this plan."""
         return self._writer.in_force == self._number

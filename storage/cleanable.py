@@ -1,10 +1,10 @@
 """Which part of a log compaction may rewrite, and whether that is worth a run now.
 
-Only rolled segments count, and only those that lie below the first open transaction (the last stable
-offset) and whose newest record is older than min.compaction.lag.ms. Of these, what lies below the cleaner's
-checkpoint is clean, the rest dirty. A run is due when the dirty share reaches min.cleanable.dirty.ratio, or
-when something has been dirty for longer than max.compaction.lag.ms. The host looks at its logs now and then
-(log.cleaner.backoff.ms) and compacts the one with the largest dirty share.
+A segment may be rewritten if it is rolled, if it lies below the first open transaction (the last stable offset), and if
+its newest record is older than min.compaction.lag.ms. The part below the cleaner's checkpoint is clean, the rest is
+dirty. A run is due when the dirty share reaches min.cleanable.dirty.ratio, or when a record has been dirty for longer
+than max.compaction.lag.ms. The host looks at its logs every log.cleaner.backoff.ms and compacts the one with the
+largest dirty share.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class CleanableRange(NamedTuple):
     """The part of a log that a run would rewrite, and how much of it is dirty."""
 
     segments: Sequence[Segment]  # from the log's start to `end_offset`
-    following: Sequence[Segment]  # what comes behind; only looked at to see how a transaction ended
+    following: Sequence[Segment]  # segments behind the range; read only to see how a transaction ended
     first_dirty_offset: int
     end_offset: int
     clean_bytes: int
@@ -40,9 +40,9 @@ def cleanable_range(
     config: LogConfig,
     now: int,
 ) -> CleanableRange | None:
-    """What a run could do now; None if there is nothing dirty.
+    """The range that a run could compact now; None if nothing is dirty.
 
-    `cleanable` are the rolled segments whose bytes are durable, `following` the rest with the active one.
+    `cleanable`: the rolled segments whose bytes are durable. `following`: all later segments, up to the active one.
     """
     count = 0
     for segment in cleanable:
@@ -55,7 +55,7 @@ def cleanable_range(
         return None
     first_dirty = max(cleaned_up_to, segments[0].base_offset)
     if first_dirty > (following or segments)[-1].next_offset:
-        first_dirty = segments[0].base_offset  # a checkpoint of some other log
+        first_dirty = segments[0].base_offset  # the checkpoint does not fit this log
     end = segments[-1].next_offset
     dirty_bytes = sum(segment.size_bytes for segment in segments if segment.next_offset > first_dirty)
     if dirty_bytes == 0:
@@ -81,7 +81,7 @@ def is_due(cleanable: CleanableRange, config: LogConfig, now: int) -> bool:
 
 
 def group_segments(segments: Iterable[Segment], segment_bytes: int) -> list[list[Segment]]:
-    """Neighbours that fit into one segment together."""
+    """Groups of neighbouring segments that fit into one segment."""
     groups: list[list[Segment]] = []
     size_bytes = 0
     for segment in segments:

@@ -1,4 +1,4 @@
-"""Log compaction: keeps the newest record of each key, and forgets the rest without moving an offset.
+"""Log compaction: keeps the newest record of each key and removes the others. Offsets do not change.
 
 A run over one log, Kafka's way (KIP-58, KIP-98, KIP-534):
 
@@ -10,19 +10,19 @@ A run over one log, Kafka's way (KIP-58, KIP-98, KIP-534):
    memory for the map is used up, the range ends there, and the next run goes on from that offset.
 3. The rewrite: segments from the log's start to the end of the range, in groups of up to segment.bytes, each
    group into one `.cleaned` segment. A record stays if the map knows no later one for its key. A tombstone
-   stays until its delete horizon: the first run that meets it writes into its batch when that will be (now +
-   delete.retention.ms), so that every reader has that long to see it. A transaction marker goes the same way
-   once no data of its transaction is left. Aborted data goes at once, records without a key too.
-4. The swap, per group: `.cleaned` is synced and becomes `.swap`; then the host lets the log take it in.
+   stays until its delete horizon. The first run that meets it writes this time into its batch (now +
+   delete.retention.ms), so that every reader has that long to see the tombstone. A transaction marker is removed in
+   the same way when no data of its transaction is left. Aborted data and records without a key are removed at once.
+4. The swap, per group: `.cleaned` is synced and renamed to `.swap`; then the host puts it into the log.
 
-Batches that lose nothing are copied byte by byte. The others are built anew around the same offsets, producer
-and epoch. The last batch of a group stays even if nothing is left in it: 61 bytes that say where it ends.
+Batches that lose no record are copied byte by byte. The others are built again with the same offsets, producer and
+epoch. The last batch of a group stays even if it has no records left: its 61 bytes say where the segment ends.
 
-Nothing here sleeps or starts threads. `Compaction.steps` is a generator that yields how many bytes it has
-just read and written; the host runs it in a thread and rests between the steps as an IoThrottle says. A run
-that dies, at any step, leaves files that recovery removes or finishes. A record is dropped only when a later
-one for its key is in a segment that stays, and groups are swapped from the log's start on, so a log with
-some groups swapped and others not is as good as the one before.
+Nothing here sleeps or starts threads. `Compaction.steps` is a generator that yields how many bytes it has just read
+and written. The host runs it in a thread and pauses between the steps for as long as an IoThrottle says. If a run is
+interrupted at any step, recovery removes or finishes its files. A record is removed only if a later one for its key is
+in a segment that stays, and groups are swapped from the log's start on. So a log in which some groups are swapped and
+others not is complete.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ from kohort.storage.log_config import LogConfig
 from kohort.storage.segment import Segment
 
 DEFAULT_MAX_MAP_BYTES: Final = 128 * 1024 * 1024  # Kafka's log.cleaner.dedupe.buffer.size
-MAP_ENTRY_BYTES: Final = 256  # a key of up to 64 bytes, its offset, and their place in a dict that grows
+MAP_ENTRY_BYTES: Final = 256  # a key of up to 64 bytes, its offset, and their entry in a growing dict
 MAX_PLAIN_KEY_BYTES: Final = 63
-DIGEST_BYTES: Final = 64  # one more than a plain key, so the two never meet
+DIGEST_BYTES: Final = 64  # one more than the longest plain key, so a digest is never equal to a plain key
 STEP_BYTES: Final = 32 * 1024  # about a millisecond of work, then the throttle may pause
 WRITE_BYTES: Final = 1024 * 1024
 
@@ -66,12 +66,12 @@ Swap = Callable[[Segment, Sequence[Segment]], None]
 
 @dataclass(slots=True)
 class Compaction:
-    """One run over one log: `steps()` does it, the other fields say what came of it."""
+    """One run over one log. `steps()` does the work; the other fields have its results."""
 
     cleanable: CleanableRange
     config: LogConfig
     now: int
-    prepare_swap: Callable[[Sequence[Segment]], None]  # PartitionLog's, called here
+    prepare_swap: Callable[[Sequence[Segment]], None]  # of the PartitionLog
     swap: Swap  # runs PartitionLog.swap_segments where the log lives, and returns when that is done
     max_map_bytes: int = DEFAULT_MAX_MAP_BYTES
     last_offsets: Mapping[int, int] = field(default_factory=dict)  # of active producers, by producer id
@@ -87,7 +87,7 @@ class Compaction:
         outcomes, offsets = _Outcomes(), self._new_map(self.cleanable.end_offset)
         segments = self.cleanable.segments
         yield from _fill(offsets, segments, self.cleanable.first_dirty_offset, None)
-        if offsets.met_transaction:  # most logs have none; this one has to be read again
+        if offsets.met_transaction:  # most logs have no transactions; this one must be read again
             yield from _find_aborted(self.cleanable, outcomes)
             segments = _below(segments, outcomes.undecided_from)
             if not segments or segments[-1].next_offset <= self.cleanable.first_dirty_offset:
@@ -111,7 +111,7 @@ class Compaction:
             yield from self._filter(group, kept, output)
             output.finish()
             self.prepare_swap([output])
-        except (Exception, GeneratorExit):  # no space, a bad sync, the broker stops: as if it had never begun
+        except (Exception, GeneratorExit):  # no space, a failed sync, or the broker stops: undo the run
             output.release_file()
             _remove_files(output)
             raise
@@ -146,7 +146,7 @@ class Compaction:
 
 
 def _below(segments: Sequence[Segment], offset: int | None) -> Sequence[Segment]:
-    """The segments that lie wholly below `offset`."""
+    """The segments that end at or before `offset`."""
     return [segment for segment in segments if offset is None or segment.next_offset <= offset]
 
 
@@ -161,7 +161,7 @@ def _remove_files(segment: Segment) -> None:
 
 
 class _Outcomes:
-    """How the transactions of the dirty part ended: only the aborted ones are written down."""
+    """How the transactions of the dirty part ended. Only aborted ones are kept."""
 
     def __init__(self) -> None:
         # By producer id: where its aborted transactions began, and where their markers are.
@@ -170,7 +170,7 @@ class _Outcomes:
         self.undecided_from: int | None = None
 
     def note(self, header: BatchHeader, chunk: bytes, at: int) -> None:
-        """Account for a batch of a transaction: data opens one, a marker ends it."""
+        """Note a batch of a transaction: data begins it, a marker ends it."""
         if not header.is_control:
             self.open.setdefault(header.producer_id, header.base_offset)
             return
@@ -194,7 +194,7 @@ class _Outcomes:
 
 
 def _find_aborted(cleanable: CleanableRange, outcomes: _Outcomes) -> Steps:
-    """Read the dirty part, and as much behind it as it takes to see how its transactions end."""
+    """Read the dirty part, and go on until the ends of all its transactions are known."""
     io_bytes = 0
     for segment in (*cleanable.segments, *cleanable.following):
         if segment.next_offset <= cleanable.first_dirty_offset or segment.size_bytes == 0:
@@ -225,11 +225,11 @@ class _OffsetMap:
     def __init__(self, max_entries: int, end_offset: int) -> None:
         self.offsets: dict[bytes, int] = {}
         self.max_entries = max_entries
-        self.end_offset = end_offset  # the map knows everything below
+        self.end_offset = end_offset  # the map has all keys of records below
         self.met_transaction = False
 
     def takes(self, header: BatchHeader) -> bool:
-        """Whether a batch would fit the empty map. If not, its keys stay unknown, and its tombstones for good."""
+        """Whether the batch fits into an empty map. If not, its keys are not in the map, and its tombstones stay."""
         return header.record_count <= self.max_entries
 
     def add(self, header: BatchHeader, chunk: bytes, at: int) -> None:
@@ -240,7 +240,7 @@ class _OffsetMap:
                 offsets[key if len(key) <= MAX_PLAIN_KEY_BYTES else _digest(key)] = offset
 
     def holds(self, record: Record) -> bool:
-        """Whether the map was made of this very record, and so of all of its batch."""
+        """Whether this record is in the map, and so all records of its batch."""
         key = record.key
         if key is None:
             return False
@@ -287,7 +287,7 @@ def _fill(offsets: _OffsetMap, segments: Sequence[Segment], first_dirty: int, ou
 
 
 class _Retention:
-    """Decides batch by batch, in the order of the log, what is left of each."""
+    """Decides which records of each batch stay. Batches come in the order of the log."""
 
     def __init__(
         self,
@@ -302,10 +302,10 @@ class _Retention:
         self.now = now
         self.new_horizon_ms = now + delete_retention_ms
         self.last_offsets = last_offsets
-        self.producers_with_data: set[int] = set()  # data of their transaction was met, its marker not yet
+        self.producers_with_data: set[int] = set()  # producers whose transaction has data so far, and no marker yet
 
     def filter(self, header: BatchHeader, chunk: bytes, at: int, *, is_last: bool) -> tuple[bytes, BatchHeader | None]:
-        """The batch as it goes into the new segment, and its header; None if it goes nowhere."""
+        """The batch for the new segment, and its header; the header is None if nothing of the batch stays."""
         if header.is_control:
             count, horizon_ms = self._judge_marker(header, chunk, at)
         else:
@@ -322,7 +322,7 @@ class _Retention:
         return batch, parse_header(batch)
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
-        """A producer's last batch holds its sequence number, by which the broker knows duplicates."""
+        """Whether it is its producer's last batch, with the sequence number by which duplicates are recognised."""
         return header.producer_id != NO_PRODUCER_ID and (
             self.last_offsets.get(header.producer_id) == header.last_offset
         )
@@ -330,8 +330,9 @@ class _Retention:
     def _judge_data(self, header: BatchHeader, chunk: bytes, at: int) -> tuple[int, int | None]:
         """(how many records stay, the delete horizon to set if any).
 
-        A tombstone's time begins in the run that removes what it deletes: the one whose map holds it. A batch that
-        did not fit into the map has tombstones for good, even if it has become smaller since, or the map larger.
+        The time of a tombstone begins in the run that removes the older records of its key. That is the run that has
+        the tombstone in its map. Tombstones in a batch that did not fit into the map stay for ever, even if the batch
+        has become smaller since, or the map larger.
         """
         if header.is_transactional:
             self.producers_with_data.add(header.producer_id)
@@ -346,7 +347,7 @@ class _Retention:
         return count, None
 
     def _kept(self, header: BatchHeader, chunk: bytes, at: int) -> Iterator[Record]:
-        """The records that stay. One at a time: a batch may inflate to millions of them."""
+        """The records that stay, one at a time: a compressed batch may have millions of records."""
         horizon_ms = header.delete_horizon_ms
         tombstones_stay = horizon_ms is None or self.now < horizon_ms or not self.offsets.takes(header)
         end_offset, is_newest = self.offsets.end_offset, self.offsets.is_newest
@@ -358,11 +359,11 @@ class _Retention:
                 yield Record(offset, timestamp, key, value, headers)
 
     def _judge_marker(self, header: BatchHeader, chunk: bytes, at: int) -> tuple[int, int | None]:
-        """The same for a control batch, whose record stays or goes."""
+        """The same for a control batch, which has one record."""
         markers = [parse_marker(r.key, r.value) for r in read_records(chunk, at, header=header)]
         count = len(markers)
         if None in markers:
-            return count, None  # some other control record; nobody knows when it stops to matter
+            return count, None  # another kind of control record: keep it, as we do not know when it is obsolete
         had_data = header.producer_id in self.producers_with_data
         self.producers_with_data.discard(header.producer_id)
         if had_data or header.base_offset >= self.offsets.end_offset:
@@ -373,7 +374,7 @@ class _Retention:
 
 
 class IoThrottle:
-    """Keeps the average of a run's reading and writing below a rate; the host asks how long to rest."""
+    """Keeps the average rate of reading and writing of a run below a limit."""
 
     def __init__(self, bytes_per_second: float, now_s: float) -> None:
         self.bytes_per_second = bytes_per_second

@@ -1,4 +1,4 @@
-"""The one door between Kohort and the file system, and the real disk behind it.
+"""All access to the file system goes through this file: the interface of a disk, and the real disk.
 
 Everything under `storage/` reaches files through a `Disk` and the `File`s it opens, never through `os`. So
 the same log engine runs on the real disk below and on the simulated one of the tests, which tears, loses,
@@ -6,11 +6,11 @@ fails and delays what it is told to write.
 
 What a disk promises, and what it does not:
 
-- `append` puts all of the bytes at the end of the file or raises OSError; then an unknown part may be there.
-  What was appended can be read at once, and is durable only after a `sync` that began later has returned.
-- `sync` may fail. After that nobody knows which bytes are on the medium, and the kernel may well say "all
-  fine" to a second try, so a failed sync is never retried: the file refuses, and the log above it stops.
-- A file that was created, renamed or removed is so durably only after `sync_folder` of its folder.
+- `append` writes all of the bytes at the end of the file, or raises OSError; then an unknown part of them may be
+  there. Appended bytes can be read at once. They are durable only after a `sync` that began later has returned.
+- `sync` may fail. Then it is unknown which bytes are on the medium, and the kernel may report success for a second
+  try. So a failed sync is never retried: the file refuses further syncs, and its log stops writing.
+- Creating, renaming or removing a file is durable only after `sync_folder` of its folder.
 - `rename` replaces its target atomically.
 
 Files are shared: the event loop appends while a worker thread syncs, or while the network sends a slice.
@@ -37,7 +37,7 @@ OUT_OF_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class SyncFailed(OSError):
-    """A sync of this file failed, now or earlier; what it holds on the medium is unknown."""
+    """A sync of this file failed, now or earlier. It is unknown which of its bytes are on the medium."""
 
 
 class FolderInUse(OSError):
@@ -70,7 +70,7 @@ class File(ABC):
 
     @abstractmethod
     def pread(self, size_bytes: int, position: int) -> bytes:
-        """Up to `size_bytes` from `position`; fewer only where the file ends."""
+        """`size_bytes` bytes from `position`; fewer only at the end of the file."""
 
     @abstractmethod
     def truncate(self, size_bytes: int) -> None:
@@ -90,10 +90,10 @@ class File(ABC):
 
     @abstractmethod
     def _close(self) -> None:
-        """Give the descriptor back; called once, by the last user."""
+        """Close the descriptor; called once, when the last user has closed the file."""
 
     def sync(self) -> None:
-        """Make everything appended so far durable. Fails for good: see the module's promises."""
+        """Make everything appended so far durable. After a failure every later call fails, too; the module says why."""
         if self.sync_error is not None:
             raise SyncFailed(self.sync_error.errno, f"an earlier sync of {self.path} failed: {self.sync_error}")
         self.retain()
@@ -117,7 +117,7 @@ class File(ABC):
             self._users += 1
 
     def close(self) -> None:
-        """One user less; the last one closes the file."""
+        """A user has finished with the file. The last one closes it."""
         with self._users_lock:
             if self._users == 0:
                 raise ValueError(f"{self.path} is closed already")
@@ -163,11 +163,11 @@ class Disk(ABC):
         """Take the exclusive lock file until released, or raise FolderInUse."""
 
     def sync_all(self, files: Sequence[File]) -> list[OSError | None]:
-        """Sync many files; per file None, or what went wrong with it. Never raises OSError."""
+        """Sync many files. Returns None or an error for each file; never raises OSError."""
         return [_sync_one(file) for file in files]
 
     def space(self, path: str) -> tuple[int, int]:  # noqa: ARG002
-        """(size, free bytes) of the disk that `path` lies on; -1 where nobody knows."""
+        """(size, free bytes) of the disk of `path`; -1 if unknown."""
         return -1, -1
 
     def read_file(self, path: str) -> bytes:
@@ -179,7 +179,7 @@ class Disk(ABC):
             file.close()
 
     def write_file(self, path: str, data: bytes, *, durable: bool = True) -> None:
-        """Replace the file's content: readers, and a crash, find the old or the new, nothing else."""
+        """Replace the content of the file at once: after a crash it has the old content or the new, never a mixture."""
         temporary = path + ".tmp"
         file = self.open(temporary, create=True, truncate=True)
         try:
@@ -202,11 +202,11 @@ def _sync_one(file: File) -> OSError | None:
 
 
 class FolderLock(ABC):
-    """A held lock."""
+    """A lock that is held."""
 
     @abstractmethod
     def release(self) -> None:
-        """Let the next one in."""
+        """Release the lock, so that another process can take it."""
 
 
 class RealFile(File):
@@ -221,7 +221,7 @@ class RealFile(File):
 
     @property
     def device(self) -> int:
-        """The number of the file system that this lies on."""
+        """The device number of the file system of this file."""
         if self._device is None:
             self._device = os.fstat(self._fd).st_dev
         return self._device
@@ -230,7 +230,9 @@ class RealFile(File):
         written = os.write(self._fd, data)
         if written != len(data):
             rest = memoryview(data)
-            while written < len(rest):  # a nearly full disk, a signal, or more than 2 GB at once
+            while written < len(
+                rest
+            ):  # a write may be short: the disk is nearly full, a signal came, or data is over 2 GB
                 written += os.write(self._fd, rest[written:])
 
     def pread(self, size_bytes: int, position: int) -> bytes:
@@ -254,7 +256,7 @@ class RealFile(File):
         return self._fd
 
     def _sync(self) -> None:
-        os.fdatasync(self._fd)  # also writes the new length; skips only the times, which nobody needs
+        os.fdatasync(self._fd)  # writes the new file size, too; leaves out only the times of the file
 
     def _close(self) -> None:
         fd, self._fd = self._fd, -1
@@ -262,7 +264,7 @@ class RealFile(File):
 
 
 class RealFolderLock(FolderLock):
-    """A `.lock` file held in both of the ways that other programs use: Java's (fcntl) and flock."""
+    """A `.lock` file, locked in two ways: with fcntl, as Java does, and with flock."""
 
     def __init__(self, fd: int, on_release: Callable[[], object]) -> None:
         self._fd = fd
@@ -276,7 +278,7 @@ class RealFolderLock(FolderLock):
 
 
 class RealDisk(Disk):
-    """The operating system's files; one serves any number of data folders."""
+    """The files of the operating system. One instance is enough for any number of data folders."""
 
     def __init__(self) -> None:
         self._chooser = SyncChooser()
@@ -333,9 +335,9 @@ class RealDisk(Disk):
         return self._chooser.sync_singly([partial(_sync_one, file) for file in files]) if files else []
 
     def _witness(self, files: Sequence[File]) -> int | None:
-        """The lock file of the device that all the files lie on.
+        """The descriptor of the lock file on the device of all these files; None if they are on several devices.
 
-        syncfs reports the errors since its descriptor was opened, and the lock was before all data files.
+        syncfs reports errors since its descriptor was opened, and the lock file is opened before all data files.
         """
         devices = {file.device if isinstance(file, RealFile) else -1 for file in files}
         return self._locks.get(devices.pop()) if len(devices) == 1 else None
@@ -345,7 +347,7 @@ class RealDisk(Disk):
             self._chooser.sync_whole(fd)
         except OSError as error:
             for file in files:
-                file.distrust(error)  # one of them, or a stranger's file: nobody can tell
+                file.distrust(error)  # syncfs does not say which file failed; it may even be another program's
             return [SyncFailed(error.errno, f"sync of the disk below {file.path}: {error}") for file in files]
         # A file that failed earlier stays failed, whatever the kernel says now.
         return [_sync_one(file) if file.sync_error is not None else None for file in files]

@@ -1,4 +1,4 @@
-"""What a log says when it cannot do what it was asked to."""
+"""The errors of the storage engine."""
 
 
 class StorageError(Exception):
@@ -6,7 +6,7 @@ class StorageError(Exception):
 
 
 class LogFailed(StorageError):
-    """The log takes no more writes, because the disk failed it; reads go on. Kafka's KAFKA_STORAGE_ERROR."""
+    """The disk has failed, so the log accepts no more writes; reads still work. KAFKA_STORAGE_ERROR in Kafka."""
 
 
 class LogCorrupt(StorageError):
@@ -14,7 +14,7 @@ class LogCorrupt(StorageError):
 
 
 class OffsetOutOfRange(StorageError):
-    """The log does not reach to this offset, or no longer does."""
+    """The offset is beyond the end of the log, or before its start."""
 
 
 class BatchTooLarge(StorageError):

@@ -2,7 +2,7 @@
 
     data folder/
       .lock                              held by the running broker
-      .kafka_cleanshutdown               there after a clean stop, gone while running
+      .kafka_cleanshutdown               exists after a clean stop, and not while the broker runs
       recovery-point-offset-checkpoint   per log: everything below this offset is known to be synced
       log-start-offset-checkpoint        per log: DeleteRecords and retention moved its start here
       replication-offset-checkpoint      per log: its high watermark
@@ -10,15 +10,15 @@
       orders-0/                          topic, dash, partition; topics may contain dashes themselves
         partition.metadata               the topic's id
         leader-epoch-checkpoint          which epoch started at which offset
-        kohort-sync-failed               there if a sync failed since the log was opened
+        kohort-sync-failed               exists if a sync failed since the log was opened
         00000000000000000000.log         batches back to back; named after the first offset
         00000000000000000000.index       offset index
         00000000000000000000.timeindex   time index
         00000000000000000000.txnindex    aborted transactions, if there are any
         00000000000000000042.snapshot    producers as of offset 42
 
-A name that ends in .deleted waits for its removal, .cleaned is compaction's output in the making, and .swap
-is finished output that is taking the place of what it was made from.
+Files that end in .deleted will be removed. Files that end in .cleaned are unfinished output of compaction. Files that
+end in .swap are finished output, which replaces the segments that it was made from.
 
 A checkpoint file is text: a line with version 0, a line with the count, and a line per entry.
 """
@@ -49,7 +49,7 @@ LOG_STARTS_FILE: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARKS_FILE: Final = "replication-offset-checkpoint"
 CLEANER_FILE: Final = "cleaner-offset-checkpoint"
 PARTITION_METADATA_FILE: Final = "partition.metadata"
-SYNC_FAILED_FILE: Final = "kohort-sync-failed"  # ours; Kafka ignores it
+SYNC_FAILED_FILE: Final = "kohort-sync-failed"  # of Kohort; Kafka ignores it
 LEADER_EPOCHS_FILE: Final = "leader-epoch-checkpoint"
 
 TopicPartition: TypeAlias = tuple[str, int]
@@ -82,7 +82,7 @@ def partition_folder(topic: str, partition: int) -> str:
 
 
 def parse_partition_folder(name: str) -> TopicPartition | None:
-    """Topic and partition of a folder; None if it is no partition's, such as one that waits for removal."""
+    """Topic and partition of a folder; None if it is no folder of a partition, or one that will be removed."""
     match = _PARTITION_FOLDER.fullmatch(name)
     return (match[1], int(match[2])) if match else None
 
@@ -130,7 +130,7 @@ def _format_checkpoint(lines: list[str]) -> bytes:
 
 def _parse_checkpoint(data: bytes, path: str, columns: tuple[str, ...]) -> list[tuple[str, ...]]:
     if not data.strip():
-        return []  # Kafka leaves a checkpoint empty that it never had to write
+        return []  # Kafka leaves a checkpoint file empty until it first writes it
     hint = f"{path} is no checkpoint file; if you remove it, the logs are checked from their start"
     try:
         version, count, *lines = data.decode().splitlines()

@@ -1,7 +1,7 @@
-"""Which leader epoch started at which offset: the `leader-epoch-checkpoint` of a partition.
+"""The `leader-epoch-checkpoint` of a partition: which leader epoch started at which offset.
 
-The file is a help, not a truth: every batch carries its epoch. If a crash left it missing or broken, it is
-made anew from the batch headers.
+The file only saves time, because every batch has its epoch in its header. If the file is missing or broken after a
+crash, it is made again from the batch headers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class LeaderEpochs:
-    """(epoch, start offset) in ascending order; read from disk when first asked for."""
+    """(epoch, start offset) in ascending order; read from disk at the first use."""
 
     __slots__ = ("_disk", "_entries", "_path", "_rescan", "changed")
 
@@ -66,7 +66,7 @@ class LeaderEpochs:
             self.changed = True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """(epoch, end offset) of the last epoch up to this one, as OffsetForLeaderEpoch asks; else -1s."""
+        """For OffsetForLeaderEpoch: (epoch, end offset) of the last epoch up to this one; (-1, -1) if there is none."""
         found = -1
         for candidate, start in self.entries:
             if candidate > epoch:
@@ -75,7 +75,7 @@ class LeaderEpochs:
         return (found, log_end_offset) if found == epoch else (-1, -1)
 
     def save(self) -> list[File]:
-        """Write the file if it changed; what is returned is to be synced and closed by the caller."""
+        """Write the file if it changed. The caller must sync and close the files that are returned."""
         if not self.changed:
             return []
         file = self._disk.open(self._path + ".tmp", create=True, truncate=True)

@@ -1,10 +1,10 @@
 """The data folder: all logs of a broker, its lock, its checkpoints, and the marker of a clean stop.
 
-Start: take the lock, read the checkpoints, open every partition. If the last stop was not clean, what was
-recovered is synced before anybody sees it. Then the marker goes, before the first write.
+Start: take the lock, read the checkpoints, open every partition. If the last stop was not clean, what was recovered is
+synced before any client can read it. Then the marker is removed, before the first write.
 
-Stop: sync every log with its indexes, write the checkpoints, and only then the marker. It says: each log ends
-where its recovery point is, look no further.
+Stop: sync every log with its indexes, write the checkpoints, and after that the marker. With the marker, the next start
+knows that each log ends at its recovery point.
 
 A partition whose log is damaged does not stop the others: it is listed in `failed` with the reason, for the
 broker to tell clients and the operator.
@@ -43,7 +43,7 @@ CLEAN_SHUTDOWN: Final = b'{"version":0,"brokerEpoch":-1}'
 
 
 class LogDirectory:
-    """All logs below one folder. Open one with `LogDirectory.open`, and `close` it."""
+    """All logs of one data folder. `LogDirectory.open` opens it, and `close` closes it."""
 
     def __init__(self, disk: Disk, path: str, config_of: Callable[[str], LogConfig]) -> None:
         self.disk = disk
@@ -109,7 +109,7 @@ class LogDirectory:
             self._give_up(key, checkpoints, str(error))
 
     def _miss_the_missing(self, checkpoints: dict[str, dict[TopicPartition, int]]) -> None:
-        """A log of which something was synced, but whose folder is gone, must not start anew as if empty."""
+        """A log with a recovery point whose folder is missing has failed: it must not start again as an empty log."""
         for key, offset in checkpoints[RECOVERY_POINTS_FILE].items():
             if offset > 0 and key not in self.logs and key not in self.failed:
                 self._give_up(
@@ -134,7 +134,7 @@ class LogDirectory:
     # --- partitions ------------------------------------------------------------------------------
 
     def log(self, topic: str, partition: int, *, topic_id: bytes | None = None) -> PartitionLog:
-        """The log of a partition; a new one takes place on disk with its first append (or `create`)."""
+        """The log of a partition. A new log is created on disk by its first append, or by `create`."""
         key = (topic, partition)
         found = self.logs.get(key)
         if found is None:
@@ -150,9 +150,9 @@ class LogDirectory:
     def reopen(self, topic: str, partition: int, now: int = 0) -> PartitionLog:
         """Open a failed log again, as after a crash, from what is known to be on disk. Blocks.
 
-        What was appended after the last good sync stays if it can still be read; it is written anew and
-        synced. LogCorrupt, LogFailed or OSError if that is not possible; the log then stays unavailable. No
-        flush of it may be in flight.
+        What was appended after the last good sync stays if it can still be read; it is written again and synced.
+        LogCorrupt, LogFailed or OSError if that is not possible; then the log stays unavailable. The caller must make
+        sure that no flush of this log is in flight.
         """
         key = (topic, partition)
         known = self._known_of(key)
@@ -178,7 +178,7 @@ class LogDirectory:
         return log
 
     def _known_of(self, key: TopicPartition) -> dict[str, dict[TopicPartition, int]]:
-        """Recovery point, start and cleaner's progress of a log, in the form of checkpoints."""
+        """Recovery point, start offset and cleaner's progress of a log, in the form of checkpoints."""
         log = self.logs.get(key)
         if log is None:
             names = (RECOVERY_POINTS_FILE, LOG_STARTS_FILE, CLEANER_FILE)
@@ -190,7 +190,7 @@ class LogDirectory:
         }
 
     def delete(self, keys: Iterable[TopicPartition]) -> None:
-        """Remove partitions for good: out of the checkpoints first, then from the folder."""
+        """Delete partitions: first from the checkpoints, then from the data folder."""
         doomed = [log for key in keys if (log := self.logs.pop(key, None)) is not None]
         self.checkpoint()
         renamed = []
@@ -206,7 +206,7 @@ class LogDirectory:
             self._erase(target.removeprefix(f"{self.path}/"))
 
     def truncate(self, topic: str, partition: int, offset: int) -> None:
-        """Cut a log, after telling the checkpoint not to expect more of it."""
+        """Cut a log, after its recovery point in the checkpoint was lowered."""
         log = self.logs[topic, partition]
         log.recovery_point = min(log.recovery_point, log.log_start_offset)
         self.checkpoint()
@@ -215,7 +215,7 @@ class LogDirectory:
     # --- checkpoints -----------------------------------------------------------------------------
 
     def checkpoint(self) -> None:
-        """Write down recovery points, log starts, high watermarks and the cleaner's progress. Blocks."""
+        """Write recovery points, log start offsets, high watermarks and the cleaner's progress. Blocks."""
         plan = self.plan_checkpoint()
         plan.write()
         self.checkpoint_written(plan)
@@ -230,7 +230,7 @@ class LogDirectory:
         }
         contents = {
             RECOVERY_POINTS_FILE: points,
-            # One broker has no followers: all that was appended is replicated as far as it ever will be.
+            # One broker has no followers, so the high watermark is the end of the log.
             HIGH_WATERMARKS_FILE: {key: log.log_end_offset for key, log in self._existing()},
             LOG_STARTS_FILE: starts,
             CLEANER_FILE: {key: log.cleaned_up_to for key, log in self._existing() if log.cleaned_up_to > 0},
@@ -238,7 +238,7 @@ class LogDirectory:
         return self._writer.plan(contents, points)
 
     def checkpoint_written(self, plan: Checkpoint) -> None:
-        """Tell the logs what the checkpoint files say of them now."""
+        """Tell each log its recovery point in the checkpoint files."""
         if plan.is_in_force:
             for key, point in plan.recovery_points.items():
                 if key in self.logs:
@@ -253,14 +253,14 @@ class LogDirectory:
     # --- the end ---------------------------------------------------------------------------------
 
     def flush(self, now: int = 0) -> None:
-        """Make every log durable, now and here; logs whose disk fails are marked so."""
+        """Make every log durable, in this thread. Logs whose disk fails are marked as failed."""
         tickets = [ticket for log in self.logs.values() if (ticket := log.begin_flush()) is not None]
         sync_tickets(self.disk, tickets)
         for ticket in tickets:
             ticket.log.end_flush(ticket, now)
 
     def close(self, now: int = 0) -> None:
-        """Stop cleanly; no flush may be in flight. StorageError if the next start will have to recover."""
+        """Stop cleanly. No flush may be in flight. StorageError: the stop was not clean; the next start recovers."""
         try:
             for log in self.logs.values():
                 log.save_indexes()
@@ -274,7 +274,7 @@ class LogDirectory:
             self.abandon()
 
     def abandon(self) -> None:
-        """Let go of everything as it is, as a crash would."""
+        """Close all files as they are, as if the process had crashed."""
         for log in self.logs.values():
             log.abandon()
         self._lock.release()

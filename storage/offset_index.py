@@ -5,8 +5,8 @@ The `.index` file is a run of entries of 8 bytes, big-endian, in the order of th
      0  relative offset  int32   last offset of a batch - base offset of the segment
      4  position         int32   where that batch starts in the .log file
 
-It is kept in memory while the segment is in use and written when the segment is rolled or closed: after a
-crash it is rebuilt from the log, so nothing rests on it.
+The index is kept in memory while the segment is in use, and written when the segment is rolled or closed. After a crash
+it is rebuilt from the log, so nothing depends on the file.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class OffsetIndex:
         self._positions.append(position)
 
     def lookup(self, offset: int) -> tuple[int, int]:
-        """(last offset, position) of the latest entry up to `offset`; (base offset, 0) before the first."""
+        """(last offset, position) of the last entry at or before `offset`; (base offset, 0) if there is none."""
         slot = bisect_right(self._offsets, offset - self.base_offset) - 1
         if slot < 0:
             return self.base_offset, 0

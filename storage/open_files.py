@@ -1,4 +1,4 @@
-"""Open files of logs that are lent out: slices to send, and a bound on how many rolled segments stay open."""
+"""Slices of log files to send, and a limit on how many rolled segments stay open."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kohort.storage.segment import Segment
 
 
 class LogSlice:
-    """Bytes of a log file, to be read or sent from `file` with sendfile: `close` it when done."""
+    """A part of a log file, to be read, or sent from `file` with sendfile. The user must `close` it."""
 
     __slots__ = ("file", "length", "position")
 
@@ -23,26 +23,26 @@ class LogSlice:
         return self.length
 
     def read(self) -> bytes:
-        """All the bytes; this closes the slice."""
+        """Read all the bytes and close the slice."""
         try:
             return self.file.pread(self.length, self.position)
         finally:
             self.file.close()
 
     def close(self) -> None:
-        """Let go of the file without reading."""
+        """Close the slice without reading it."""
         self.file.close()
 
 
 class OpenFiles:
-    """Keeps the descriptors of the rolled segments that were read last, and closes the others."""
+    """Keeps the files of the most recently read rolled segments open, and closes the others."""
 
     def __init__(self, capacity: int = 128) -> None:
         self.capacity = capacity
         self._segments: OrderedDict[int, Segment] = OrderedDict()
 
     def touch(self, segment: Segment) -> None:
-        """This segment is in use; the one that was not for the longest time may have to go."""
+        """The segment is being used. If too many are open, close the least recently used one."""
         self._segments[id(segment)] = segment
         self._segments.move_to_end(id(segment))
         while len(self._segments) > self.capacity:

@@ -2,11 +2,11 @@
 
 Offsets of a log, in ascending order:
 
-    log_start_offset   what lies below was deleted
-    recovery_point     what lies below is on the medium: every byte was synced
+    log_start_offset   records below it were deleted
+    recovery_point     records below it are on the medium: every byte was synced
     log_end_offset     the offset that the next record gets
 
-How it writes, and what it does when the disk fails, stands in `log_writer.py`; how it opens in `recovery.py`.
+`log_writer.py` has how a log is written and what happens if the disk fails; `recovery.py` has how it is opened.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _base_offset = attrgetter("base_offset")
 
 
 class PartitionLog(LogWriter):
-    """See the module. Open one with `PartitionLog.open`."""
+    """The log of one partition. `PartitionLog.open` opens it."""
 
     @classmethod
     def open(
@@ -55,10 +55,10 @@ class PartitionLog(LogWriter):
         """Open the log in `folder`, which need not exist yet. LogCorrupt if synced data is damaged or gone.
 
         Args:
-            recovery_point: what the checkpoint says is surely on disk; None if it says nothing.
-            clean: the broker had stopped in good order, so only the end of the log is looked for.
-            cleaned_up_to: what the cleaner's checkpoint says; above 0 offsets may be missing.
-            distrust: the disk has failed this log; write anew what is not surely on the medium.
+            recovery_point: from the checkpoint: everything below it was synced. None if the checkpoint does not say.
+            clean: the broker had stopped cleanly, so only the end of the log has to be found.
+            cleaned_up_to: from the cleaner's checkpoint. If it is above 0, offsets may be missing.
+            distrust: a write or sync of this log has failed: write again what may not be on the medium.
         """
         log = cls(disk, folder, config, topic_id=topic_id, open_files=open_files)
         rules = OpenRules(
@@ -90,7 +90,7 @@ class PartitionLog(LogWriter):
         return log
 
     def _take_over(self, opened: Opened) -> None:
-        """After a crash: bytes and names may be in the page cache only, the small files may lag behind."""
+        """After a crash: note what may be in the page cache only, to be synced, and bring small files up to date."""
         self._dirty = list(opened.scanned)
         if self.log_end_offset > 0:
             self._unsynced_folders = [os.path.dirname(self.folder), self.folder]
@@ -103,7 +103,7 @@ class PartitionLog(LogWriter):
             self._unsynced_files += segment.save_indexes()
 
     def _remove_snapshots(self, offsets: Iterable[int]) -> None:
-        """Drop producer snapshots that describe offsets the log does not reach."""
+        """Remove producer snapshots of offsets beyond the end of the log."""
         for offset in offsets:
             if offset > self.log_end_offset:
                 self.disk.unlink(f"{self.folder}/{segment_file(offset, SNAPSHOT)}")
@@ -129,7 +129,7 @@ class PartitionLog(LogWriter):
 
     @property
     def gaps_allowed(self) -> bool:
-        """Whether offsets may be missing: compaction is, or was, at work here."""
+        """Whether offsets may be missing, because the log is or was compacted."""
         return self.config.compacts or self.cleaned_up_to > 0
 
     # --- reading ---------------------------------------------------------------------------------
@@ -137,12 +137,12 @@ class PartitionLog(LogWriter):
     def read(
         self, offset: int, max_bytes: int, *, min_one_batch: bool = True, up_to: int | None = None
     ) -> LogSlice | None:
-        """Batches from the one with `offset` on, all of one segment; None if there are none to give.
+        """Batches from the one with `offset` on, all of one segment; None if there are none.
 
         Args:
-            max_bytes: no more than that, and if that cuts the last batch in two, so be it: clients expect it.
-            min_one_batch: but at least the first batch as a whole.
-            up_to: only what lies below this offset (the high watermark, the last stable offset).
+            max_bytes: the limit. It may cut the last batch; clients expect that.
+            min_one_batch: return the first batch as a whole, even if it is larger than `max_bytes`.
+            up_to: only records below this offset (the high watermark, or the last stable offset).
         """
         if not self.log_start_offset <= offset <= self.log_end_offset:
             raise OffsetOutOfRange(f"{offset}; there is {self.log_start_offset} to {self.log_end_offset}")
@@ -186,7 +186,7 @@ class PartitionLog(LogWriter):
                     yield header, chunk, at
 
     def _check_order(self, segment: Segment, offset: int, expected: int | None) -> None:
-        """Offsets lie outside the checksums; their order is the only witness of a flipped bit."""
+        """Checksums do not cover offsets, so only their order can show that a bit was flipped."""
         if expected is None:
             expected = segment.base_offset
         if offset < expected or (offset > expected and not self.gaps_allowed):
@@ -195,8 +195,8 @@ class PartitionLog(LogWriter):
     def chunks(self) -> Iterator[tuple[bytes, int]]:
         """(bytes, how many of them are whole batches) of the whole log: the fastest replay.
 
-        This looks at sizes and offsets only; the checksums are for `scan_records` to check. It may begin
-        below the log start offset.
+        Only sizes and offsets are checked here; `scan_records` checks the checksums. The first chunk may begin below
+        the log start offset.
         """
         expected: int | None = None
         for segment in self.segments[self.segment_of(self.log_start_offset) :]:
@@ -222,14 +222,14 @@ class PartitionLog(LogWriter):
         return None
 
     def latest_timestamp(self) -> tuple[int, int, int] | None:
-        """(timestamp, offset, leader epoch) of the first of the latest records."""
+        """(timestamp, offset, leader epoch) of the record with the latest timestamp; the first of several."""
         latest = max((segment.max_timestamp for segment in self.segments), default=-1)
         return self.offset_for_timestamp(latest) if latest >= 0 else None
 
     # --- cutting ---------------------------------------------------------------------------------
 
     def advance_log_start(self, offset: int) -> None:
-        """DeleteRecords: what lies below is gone for readers now, and from disk with the next retention."""
+        """DeleteRecords: readers no longer see records below `offset`; the next retention removes them from disk."""
         if offset > self.log_end_offset:
             raise OffsetOutOfRange(f"{offset}; the log ends at {self.log_end_offset}")
         self.log_start_offset = max(self.log_start_offset, offset)
@@ -258,7 +258,7 @@ class PartitionLog(LogWriter):
         self._save_epochs()
 
     def _remove(self, segments: Sequence[Segment]) -> None:
-        """Take the last segments off the log and the disk, durably, so that a crash never leaves a hole."""
+        """Remove the last segments from the log and from disk, durably, so that a crash never leaves a hole."""
         for segment in reversed(segments):
             self._open_files.forget(segment)
             for path in segment.rename(DELETED):
@@ -280,25 +280,25 @@ class PartitionLog(LogWriter):
     def cleanable_segments(self) -> list[Segment]:
         """Segments that compaction may rewrite.
 
-        Not the active one, and only below the recovery point that the checkpoint file names: a scan after a
-        crash then never meets the holes that compaction leaves.
+        The active one is not among them, nor any above the recovery point in the checkpoint file. So the scan after a
+        crash, which begins at the recovery point, never meets the holes that compaction leaves.
         """
         safe = min(self.checkpointed_recovery_point, self.recovery_point)
         return [segment for segment in self.segments[:-1] if segment.next_offset <= safe]
 
     def prepare_swap(self, cleaned: Sequence[Segment]) -> None:
-        """Declare output of compaction complete: from here on a crash finishes the swap. For any thread."""
+        """Rename output of compaction to .swap: from then on, recovery finishes the swap. For any thread."""
         for segment in cleaned:
             segment.rename(SWAP)
         self.disk.sync_folder(self.folder)
 
     def swap_segments(self, cleaned: Sequence[Segment], old: Sequence[Segment], now: int = 0) -> None:
-        """Put the prepared output in the place of what it was made from."""
+        """Replace segments with the prepared output of compaction."""
         first = self.segments.index(old[0])
         assert self.segments[first : first + len(old)] == list(old)
         try:
             self._retire(old, now)
-            self.disk.sync_folder(self.folder)  # else a crash could bring an old one back beside the new
+            self.disk.sync_folder(self.folder)  # or else after a crash an old segment could be there beside the new one
             for segment in cleaned:
                 self._open_files.forget(segment)
                 segment.rename("")
@@ -318,7 +318,7 @@ class PartitionLog(LogWriter):
             return
         with self._failing("retention"):
             if old[-1] is self.active:
-                self.roll(now)  # the name of the new segment keeps the end offset
+                self.roll(now)  # the new segment keeps the end offset in its name
                 self.disk.sync_folder(self.folder)
             self.log_start_offset = max(self.log_start_offset, self.segments[len(old)].base_offset)
             for segment in old:
@@ -338,14 +338,14 @@ class PartitionLog(LogWriter):
             self._deleted.append((now, paths))
 
     def take_deleted(self, now: int) -> list[str]:
-        """Files that were retired file.delete.delay.ms ago, for any thread to unlink: big ones take a while."""
+        """Files that were deleted file.delete.delay.ms ago. Any thread may unlink them; large files take a while."""
         delay_ms = self.config.file_delete_delay_ms
         due = [paths for when, paths in self._deleted if now - when >= delay_ms]
         self._deleted = [(when, paths) for when, paths in self._deleted if now - when < delay_ms]
         return [path for paths in due for path in paths]
 
     def purge_deleted(self, now: int) -> int:
-        """Remove the files that are due, here and now; returns how many."""
+        """Unlink these files in this thread. Returns their number."""
         paths = self.take_deleted(now)
         for path in paths:
             with suppress(FileNotFoundError):

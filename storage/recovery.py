@@ -1,20 +1,20 @@
-"""Opens the files of a partition, whatever state a crash left them in.
+"""Opens the files of a partition, in whatever state a crash has left them.
 
-First the folder is tidied: interrupted compactions are undone or finished, orphans removed. Then there are
-two ways. After a clean stop only the tail of the last segment is looked at, to learn where the log ends.
-After a crash every segment from the recovery point on is walked batch by batch, and indexed anew.
+First the folder is tidied: interrupted compactions are undone or finished, and index files without a log are removed.
+After a clean stop, only the end of the last segment is read, to find where the log ends. After a crash, every segment
+from the recovery point on is walked batch by batch, and its indexes are built again.
 
-What the walk may meet, and what follows:
+What the walk may find, and what is done:
 
 - A batch that is torn, or fails its checksum, *above* the recovery point: a write that no sync had covered
   when the power went. The log is cut there, later segments go, and one line is logged.
 - The same *below* the recovery point, or a log that ends before it: bytes that were known to be on disk are
   damaged. Cutting would silently lose acknowledged data, so the log is not opened (`LogCorrupt`).
-- A sync had failed before the crash: what can be read now may exist in memory only, so it is written anew.
-- A sound batch that skips offsets. Offsets lie outside the checksum, so this may be a flipped bit, or what
-  compaction left. Compacted logs may skip below the recovery point, and anywhere if there is no recovery
-  point (a log that somebody copied here). Between two segments of an ordinary log it is the lost end of the
-  earlier one: cut. Anything else is damage: `LogCorrupt`.
+- A sync had failed before the crash: what can be read now may be in memory only, so it is written again.
+- A sound batch that skips offsets. The checksum does not cover offsets, so this may be a flipped bit, or the result of
+  compaction. Compacted logs may skip offsets below the recovery point, and anywhere if there is no recovery point (a
+  log that was copied here). Between two segments of an ordinary log, the end of the earlier one is lost: the log is
+  cut there. Anything else is damage (`LogCorrupt`).
 """
 
 from __future__ import annotations
@@ -55,26 +55,26 @@ ADVICE: Final = (
 
 @dataclass(slots=True)
 class Opened:
-    """What was found: the segments in order, and what the walk changed."""
+    """The segments in order, and what the walk has found."""
 
     segments: list[Segment] = field(default_factory=list)
-    scanned: list[Segment] = field(default_factory=list)  # their bytes may not have reached the medium yet
-    leader_epochs: list[tuple[int, int]] = field(default_factory=list)  # as seen in the scanned batches
+    scanned: list[Segment] = field(default_factory=list)  # segments whose bytes may not be on the medium
+    leader_epochs: list[tuple[int, int]] = field(default_factory=list)  # of the scanned batches
     snapshots: list[int] = field(default_factory=list)  # offsets of the producer snapshots
     folder_changed: bool = False
-    sync_failed: bool = False  # what can be read now need not be on the medium
+    sync_failed: bool = False  # what can be read may not be on the medium
 
 
 @dataclass(slots=True)
 class OpenRules:
-    """How to treat what is found."""
+    """What is known about the log before it is opened."""
 
     config: LogConfig
     clean: bool
-    recovery_point: int | None  # None: nobody knows
+    recovery_point: int | None  # None: unknown
     gaps_allowed: bool  # the log is, or was, compacted
     log_start_offset: int = 0
-    distrust: bool = False  # a sync or a write has failed, so what can be read need not be on the medium
+    distrust: bool = False  # a sync or a write has failed, so what can be read may not be on the medium
 
 
 def open_segments(disk: Disk, folder: str, rules: OpenRules) -> Opened:
@@ -140,7 +140,7 @@ def _remove(disk: Disk, folder: str, files: dict[tuple[int, str, str], FileInfo]
 
 
 def _finish_swap(disk: Disk, folder: str, files: dict[tuple[int, str, str], FileInfo], config: LogConfig) -> None:
-    """Put complete output of compaction in the place of the segments that it was made from."""
+    """Replace segments with the complete output of compaction."""
     swapped = [
         Segment(disk, folder, base, config, suffix=SWAP, size_bytes=info.size_bytes)
         for (base, kind, suffix), info in sorted(files.items())
@@ -155,7 +155,7 @@ def _finish_swap(disk: Disk, folder: str, files: dict[tuple[int, str, str], File
             if segment.base_offset <= name[0] < end and name[1] in SEGMENT_KINDS and name[2] == "":
                 _remove(disk, folder, files, name)
     if swapped:
-        disk.sync_folder(folder)  # else a second crash could bring an old segment back beside the new one
+        disk.sync_folder(folder)  # or else after a second crash an old segment could be there beside the new one
     for segment in swapped:
         segment.rename("")
         for kind in SEGMENT_KINDS:
@@ -167,7 +167,7 @@ def _finish_swap(disk: Disk, folder: str, files: dict[tuple[int, str, str], File
 
 
 def _find_end(opened: Opened) -> None:
-    """Learn where the log ends: from the last index entry on, header by header."""
+    """Find where the log ends: walk header by header, from the last index entry on."""
     if not opened.segments:
         return
     active = opened.segments[-1]
@@ -177,7 +177,7 @@ def _find_end(opened: Opened) -> None:
         entry = active.index.last()
         for _, header in walk_headers(active.file(), entry[1] if entry else 0, active.size_bytes):
             if entry and header.last_offset != entry[0]:
-                active.rebuild_indexes()  # the index lied; this walks the whole segment
+                active.rebuild_indexes()  # the index is wrong; this walks the whole segment
                 break
             entry = None
             active.next_offset = header.next_offset
@@ -190,10 +190,10 @@ def _find_end(opened: Opened) -> None:
 
 
 def _rewrite(disk: Disk, folder: str, opened: Opened) -> None:
-    """Write the scanned segments anew, because a sync of this log had failed.
+    """Write the scanned segments again, because a sync of this log had failed.
 
-    The system then shows bytes that it has given up writing, and calls them clean: another sync of the same
-    file would say yes and do nothing. Copies are written for real.
+    After a failed sync, the system still shows bytes that it could not write, and takes them for written: another sync
+    of the same file would succeed without writing them. A copy of the file is really written.
     """
     logger.warning("%s: a sync had failed; %d segments are written anew", folder, len(opened.scanned))
     for segment in opened.scanned:
@@ -225,7 +225,7 @@ class _Scan:
 
     def run(self) -> None:
         segments = self.opened.segments
-        expected: int | None = None  # where the previous segment ended, if it was walked
+        expected: int | None = None  # end offset of the previous segment, if it was walked
         for number, segment in enumerate(segments):
             limit = segments[number + 1].base_offset if number + 1 < len(segments) else None
             if limit is not None and self._is_safe(limit):
@@ -235,7 +235,7 @@ class _Scan:
                 return
             self.opened.scanned.append(segment)
             if (sound_bytes := self._walk(segment, limit)) < segment.size_bytes:
-                # First what lies behind, durably: else a second crash could leave a hole in the log.
+                # Remove later segments first, durably: or else a second crash could leave a hole in the log.
                 self._drop(number + 1)
                 segment.cut_file(sound_bytes)
                 segment.cut_txn_index()
@@ -283,7 +283,7 @@ class _Scan:
         return self.rules.gaps_allowed and (known is None or offset <= known)
 
     def _cut_between(self, segment: Segment, expected: int) -> bool:
-        """A segment starts behind the end of the one before: whether to cut there."""
+        """Whether to cut the log before this segment, which starts behind the end of the one before."""
         if self._may_skip_to(segment.base_offset):
             return False
         missing = f"{segment.folder}: offsets {expected} to {segment.base_offset - 1} are missing between segments"
@@ -301,7 +301,7 @@ class _Scan:
         self.cut = True
 
     def _drop(self, first: int) -> None:
-        """Remove the segments from this one on: what they hold continues something that is gone."""
+        """Remove this segment and all later ones: the records before them are lost."""
         dropped = self.opened.segments[first:]
         for segment in dropped:
             logger.warning("%s lies behind the cut and is removed", segment.log_path)

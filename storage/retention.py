@@ -1,14 +1,14 @@
-"""Retention: which of the oldest segments of a log have outlived their welcome.
+"""Retention: which of the oldest segments of a log are deleted.
 
-Whole segments go, oldest first, and only from the log's start: the first one that must stay ends the search.
-A segment goes when one of these holds:
+Only whole segments are deleted, from the log's start on: the first one that must stay ends the search. A segment is
+deleted if one of these is true:
 
-- its newest record is older than retention.ms (a segment without timestamps goes by the age of its file);
+- its newest record is older than retention.ms (without timestamps, the age of its file counts);
 - the log without it is still at least retention.bytes long;
 - it lies wholly below the log start offset, to which DeleteRecords may have moved.
 
-The active segment may go too; the log rolls first, so that there always is one to append to. Files get
-the suffix `.deleted` at once and are removed after file.delete.delay.ms, when nobody reads them any more.
+The active segment may be deleted, too; then the log rolls first, so that it always has an active segment. Files get the
+suffix `.deleted` at once, and are removed after file.delete.delay.ms, when nobody reads them any more.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def expired_segments(
     segments: list[Segment], *, retention_ms: int, retention_bytes: int, log_start_offset: int, now: int
 ) -> list[Segment]:
-    """The segments, oldest first, that may be deleted; -1 stands for no limit."""
+    """The segments to delete, oldest first. -1 means no limit."""
     surplus_bytes = sum(segment.size_bytes for segment in segments) - retention_bytes
     expired = []
     for segment in segments:
@@ -49,7 +49,7 @@ def _newest_ms(segment: Segment) -> int:
 def apply_retention(log: PartitionLog, now: int) -> list[Segment]:
     """Delete what has expired in this log, and remove files that were deleted long enough ago.
 
-    A log that is only compacted loses nothing by age or size, but still what lies below its start.
+    A log that is only compacted has no limit of age or size, but segments below its start offset are deleted.
     """
     deletes = log.config.deletes
     expired = expired_segments(

@@ -1,9 +1,8 @@
-"""One segment of a log: a `.log` file of batches, and the two indexes that find a place in it.
+"""One segment of a log: a `.log` file of batches, and two indexes to find a position in it.
 
-Only the last segment of a log, the active one, is written to. The indexes live in memory and reach the disk
-when the segment is rolled or closed; a segment that was opened from disk loads them when somebody first asks.
-They are never believed blindly: an entry must point at the very batch that it names, or both indexes are
-rebuilt from the log.
+Only the last segment of a log, the active one, is written to. Indexes are kept in memory, and written to disk when the
+segment is rolled or closed. A segment that was opened from disk loads its indexes at their first use. Every entry that
+is used is checked: if it does not point at the batch that it names, both indexes are rebuilt from the log.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ logger = logging.getLogger(__name__)
 _ABORTED: Final = Struct(">hqqqq")
 MAX_RELATIVE_OFFSET: Final = 2**31 - 1
 RECENT_BATCHES: Final = 256
-UNKNOWN: Final = -2  # a timestamp that was not looked up yet
+UNKNOWN: Final = -2  # the timestamp has not been looked up yet
 
 
 class Segment:
@@ -61,7 +60,7 @@ class Segment:
         self._max_timestamp = NO_TIMESTAMP
         self._max_timestamp_offset = base_offset
         self._first_timestamp = UNKNOWN
-        self._recent: dict[int, int] = {}  # base offset: position, of the batches appended last
+        self._recent: dict[int, int] = {}  # base offset -> position of the batches that were appended last
 
     @classmethod
     def create(
@@ -75,7 +74,7 @@ class Segment:
         return segment
 
     def path(self, kind: str) -> str:
-        """Where the file of this kind lies now."""
+        """The path of the file of this kind."""
         return f"{self.folder}/{segment_file(self.base_offset, kind, self.suffix)}"
 
     @property
@@ -83,7 +82,7 @@ class Segment:
         return self.path(LOG)
 
     def file(self) -> File:
-        """The open `.log` file; retain it to keep it."""
+        """The open `.log` file. A caller that keeps it must call `retain`."""
         if self._file is None:
             self._file = self.disk.open(self.path(LOG))
         return self._file
@@ -93,7 +92,7 @@ class Segment:
         return self._file is not None
 
     def release_file(self) -> None:
-        """Give the descriptor back; the next use opens the file again."""
+        """Close the file; the next use opens it again."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -101,7 +100,7 @@ class Segment:
     # --- writing ---------------------------------------------------------------------------------
 
     def append(self, data: Buffer, headers: Sequence[BatchHeader]) -> None:
-        """Write whole batches, whose headers are given. On OSError the segment knows of none of them."""
+        """Append whole batches. `headers`: their headers. After an OSError the segment has noted none of them."""
         if self._index is None:
             self._load_indexes()
         (self._file or self.file()).append(data)
@@ -112,7 +111,7 @@ class Segment:
         self.size_bytes = position
 
     def _note(self, header: BatchHeader, position: int) -> None:
-        """Account for a batch that lies at `position`: timestamps, indexes, end offset."""
+        """Note a batch at `position`: update timestamps, indexes and end offset."""
         last_offset = header[0] + header[6]
         if header[8] > self._max_timestamp:
             self._max_timestamp, self._max_timestamp_offset = header[8], last_offset
@@ -132,7 +131,7 @@ class Segment:
         self.next_offset = last_offset + 1
 
     def must_roll(self, size_bytes: int, max_timestamp: int, last_offset: int, now: int) -> bool:
-        """Whether an append of this size, time and end belongs into a new segment."""
+        """Whether an append of this size, time and last offset needs a new segment."""
         if self.size_bytes == 0:
             return last_offset - self.base_offset > MAX_RELATIVE_OFFSET
         config = self.config
@@ -144,18 +143,18 @@ class Segment:
         waited_ms = max_timestamp - first if first >= 0 else now - self.created_ms
         if waited_ms > config.segment_ms:
             return True
-        # An entry takes at most 12 bytes and stands for a batch of at least 61: short files need no count of them.
+        # An entry has at most 12 bytes, for a batch of at least 61, so the indexes of a short file cannot be full.
         return self.size_bytes > 2 * config.segment_index_bytes - 128 and self._indexes_are_full()
 
     def _indexes_are_full(self) -> bool:
-        """Whether one of them has room for no more than the entry that the end of the segment needs."""
+        """Whether one of the indexes has room only for the last entry, which is written when the segment ends."""
         limit = self.config.segment_index_bytes
         return (len(self.index) + 1) * INDEX_ENTRY_BYTES >= limit or (
             len(self.time_index) + 2
         ) * TIME_INDEX_ENTRY_BYTES >= limit
 
     def save_indexes(self) -> list[File]:
-        """Write both indexes if they changed; the files are to be synced and closed by the caller."""
+        """Write both indexes if they changed. The caller must sync and close the files that are returned."""
         if not self._indexes_changed or self._index is None or self._time_index is None:
             return []
         self._time_index.maybe_append(self._max_timestamp, self._max_timestamp_offset)
@@ -169,7 +168,7 @@ class Segment:
         return files
 
     def finish(self) -> None:
-        """Write the indexes, make all files durable and close them (their folder is not synced)."""
+        """Write the indexes, sync all files and close them. The folder is not synced."""
         files = self.save_indexes()
         try:
             self.file().sync()
@@ -181,19 +180,19 @@ class Segment:
             self.release_file()
 
     def truncate(self, position: int) -> None:
-        """Cut the file at a batch's start; the segment then ends where its last batch does."""
+        """Cut the file at the start of a batch; the segment then ends with its last remaining batch."""
         self.cut_file(position)
         self.next_offset = self.base_offset
         self.rebuild_indexes()
         self.cut_txn_index()
 
     def cut_file(self, position: int) -> None:
-        """Cut the file alone: indexes and end offset are for the caller to put right."""
+        """Cut only the file; the caller must correct indexes and end offset."""
         self.file().truncate(position)
         self.size_bytes = position
 
     def cut_txn_index(self) -> None:
-        """Drop aborted transactions (34 bytes each: version, producer, first, last, stable offset) behind the end."""
+        """Remove aborted transactions behind the end (34 bytes each: version, producer, first, last, stable offset)."""
         with suppress(FileNotFoundError):
             entries = list(_ABORTED.iter_unpack(self._read_txn_index()))
             kept = [_ABORTED.pack(*entry) for entry in entries if entry[3] < self.next_offset]
@@ -229,7 +228,7 @@ class Segment:
 
     @property
     def first_timestamp(self) -> int:
-        """The timestamp that the age of the segment counts from: the latest one of its first batch."""
+        """The time from which the age of the segment is counted: the latest timestamp of its first batch."""
         if self._first_timestamp == UNKNOWN:
             first = next(walk_headers(self.file(), 0, self.size_bytes), None)
             self._first_timestamp = first[1].max_timestamp if first else NO_TIMESTAMP
@@ -255,7 +254,7 @@ class Segment:
                 self._distrust_indexes("the last entry of the time index is wrong")
 
     def rebuild_indexes(self) -> None:
-        """Make both indexes anew from the log file, checking every batch."""
+        """Build both indexes again from the log file, and check every batch."""
         self.forget_indexes()
         position = 0
         for header, _, _ in walk_batches(self.file(), 0, self.size_bytes):
@@ -272,13 +271,13 @@ class Segment:
         self._recent.clear()
 
     def note(self, header: BatchHeader, position: int) -> None:
-        """For recovery, which walks the file itself: index a batch that is there already."""
+        """Index a batch that is in the file already. For recovery, which walks the file itself."""
         self._note(header, position)
 
     # --- reading ---------------------------------------------------------------------------------
 
     def batches(self, position: int = 0) -> Iterator[tuple[BatchHeader, bytes, int]]:
-        """`walk_batches` over what is there now, with a file handle of its own: any thread may do this."""
+        """`walk_batches` over the present content, with a file handle of its own, so that any thread may call it."""
         file, end = self.disk.open(self.log_path), self.size_bytes
         try:
             yield from walk_batches(file, position, end)
@@ -298,7 +297,7 @@ class Segment:
         return None
 
     def _start_for(self, offset: int) -> int:
-        """A position at or before the batch with `offset`, from the index if it tells the truth."""
+        """A position at or before the batch with `offset`, from the index if its entry is right."""
         named, position = self.index.lookup(offset)
         if position == 0:
             return 0
@@ -310,7 +309,7 @@ class Segment:
         return self.index.lookup(offset)[1]
 
     def _is_true(self, timestamp: int, offset: int) -> bool:
-        """Whether an entry of the time index names the batch that it should."""
+        """Whether an entry of the time index is right: the batch has that timestamp and offset."""
         if timestamp == NO_TIMESTAMP:
             return True
         with suppress(CorruptBatch):
@@ -342,7 +341,9 @@ class Segment:
     def rename(self, suffix: str) -> list[str]:
         """Change the suffix of all files of the segment; returns their new paths."""
         renamed = []
-        for kind in reversed(SEGMENT_KINDS):  # the log comes last: then it never lies beside foreign indexes
+        for kind in reversed(
+            SEGMENT_KINDS
+        ):  # the .log file last, so that it is never beside the indexes of another segment
             source = self.path(kind)
             target = source.removesuffix(self.suffix) + suffix
             with suppress(FileNotFoundError):

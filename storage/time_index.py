@@ -5,8 +5,8 @@ The `.timeindex` file is a run of entries of 12 bytes, big-endian:
      0  timestamp        int64   the greatest timestamp in the segment so far
      8  relative offset  int32   last offset of the batch that holds it - base offset of the segment
 
-Both columns ascend, the first one strictly: no batch before that offset has a record as late as that. The
-last entry of a rolled segment tells its greatest timestamp.
+Both columns ascend, the first one strictly: no batch before the offset of an entry has a record with its timestamp or a
+later one. The last entry of a rolled segment has its greatest timestamp.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class TimeIndex:
         return len(self._timestamps)
 
     def maybe_append(self, timestamp: int, last_offset: int) -> None:
-        """Note the greatest timestamp so far and its batch, unless the newest entry says so already."""
+        """Add an entry with the greatest timestamp so far and its batch, unless the last entry has this timestamp."""
         if timestamp > (self._timestamps[-1] if self._timestamps else NO_TIMESTAMP):
             self._timestamps.append(timestamp)
             self._offsets.append(last_offset)
 
     def lookup(self, timestamp: int) -> tuple[int, int]:
-        """The latest entry up to `timestamp`: no record before its batch is as late as that."""
+        """The last entry at or before `timestamp`: no record before its batch has that timestamp or a later one."""
         slot = bisect_right(self._timestamps, timestamp) - 1
         if slot < 0:
             return NO_TIMESTAMP, self.base_offset
@@ -71,7 +71,7 @@ class TimeIndex:
 
     @classmethod
     def from_bytes(cls, base_offset: int, data: bytes) -> TimeIndex:
-        """Read a `.timeindex` file; CorruptIndex if it cannot be one."""
+        """Read a `.timeindex` file; CorruptIndex if it is not valid."""
         if len(data) % ENTRY_BYTES:
             raise CorruptIndex(f"{len(data)} bytes are no whole number of entries")
         index = cls(base_offset)
