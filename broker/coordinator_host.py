@@ -38,7 +38,7 @@ LOAD_AT_ONCE_BYTES = 2_000_000  # logs smaller than this together are loaded bef
 LOAD_STEP_S = 0.01
 RELOAD_DELAY_S = 1.0
 STOOD_STILL_MS = 500
-ONE_TURN_S = 0.001  # not 0, which would come before the sockets are read
+ONE_TURN_S = 0.001  # with 0 the timer would ring before the sockets are read
 
 
 class CoordinatorHost:
@@ -126,7 +126,7 @@ class CoordinatorHost:
         runtime = self.runtime
         answer = runtime.submit(group_id, api, request, call)
         if (answer is PARKED and not self._turn_is_due) or runtime.changed or runtime.replies or runtime.events:
-            self._after()  # asked first whether it has anything to do, because mostly it has not
+            self._after()  # mostly there is nothing to do; asking first is cheaper than the call
         return answer
 
     def submit_several(
@@ -148,7 +148,7 @@ class CoordinatorHost:
         self._after()
 
     def _after(self) -> None:
-        """What follows from a call into the runtime: writes are due, replies leave, the timer may be too late."""
+        """To be called after every call into the runtime: plan the writes, send the replies, set the timer."""
         runtime = self.runtime
         if runtime.dirty and not self._turn_is_due:
             self._turn_is_due = True
@@ -159,18 +159,18 @@ class CoordinatorHost:
             self._arm(runtime.new_deadline(self._clock.steady_ms()))
 
     def _deliver(self) -> None:
-        """A reply can bring the client's next request, and with it more replies; they are for the loop below."""
+        """Send the replies. Sending one can start the client's next request; the loop below sends its replies too."""
         if self._delivering:
             return
         self._delivering = True
         try:
             while replies := self.runtime.take_replies():
                 if self.runtime.events:
-                    self._tell()  # before its members know: whoever sees them move finds the line in the log
+                    self._tell()  # the log line of a rebalance comes before its members are told
                 for call, response in replies:
                     try:
                         call.reply(response)
-                    except Exception:  # the others' replies are in this list and nowhere else
+                    except Exception:  # go on: the other replies of this list must be sent
                         logger.exception("a reply could not be delivered; this is a bug")
         finally:
             self._delivering = False
@@ -205,7 +205,7 @@ class CoordinatorHost:
         self._timer = self._timer_deadline = None
         try:
             self.runtime.expire(self._clock.steady_ms(), self._clock.now_ms())
-        finally:  # also after a bug: other groups have deadlines too
+        finally:  # even after an exception: other groups have deadlines too
             self._after()
             self._arm(self.runtime.next_deadline(self._clock.steady_ms()))
 
@@ -223,7 +223,7 @@ class CoordinatorHost:
                 return
 
     def topics_deleted(self, topics: list[Topic]) -> None:
-        """Offsets of a topic go with it; and with the topic of offsets all groups, which begin anew."""
+        """Forget the offsets of deleted topics. If the topic of offsets itself was deleted, forget all groups."""
         if any(topic.name == CONSUMER_OFFSETS for topic in topics):
             for shard in self.runtime.shards:
                 self.log.release(shard.partition)
@@ -243,7 +243,7 @@ class CoordinatorHost:
         wall = self._clock.now_ms()
         for write in self.runtime.take_writes(self._clock.steady_ms(), wall):
             if write.problem is not None:
-                # Not to be tried again: the same request would only fail the shard once more.
+                # A retriable error would make the client send the same request, and that would fail the shard again.
                 self._failed(write, write.problem, ErrorCode.UNKNOWN_SERVER_ERROR)
                 continue
             shard = write.shard
@@ -257,11 +257,11 @@ class CoordinatorHost:
             self._failed(write, problem)
         elif not write.shard.is_abandoned:
             self.runtime.written(write, self._clock.steady_ms())
-        if not self._in_turn:  # which looks after all its writes at once
+        if not self._in_turn:  # a turn calls _after once, for all its writes
             self._after()
 
     def _failed(self, write: Write, problem: Exception, error: ErrorCode = ErrorCode.NOT_COORDINATOR) -> None:
-        """A disk that refuses: everyone is told to come again, and the shard starts over from its log."""
+        """The log refused a write: tell everyone to come again, and load the shard from its log."""
         partition = write.shard.partition
         if write.shard.is_abandoned:
             return
@@ -286,6 +286,6 @@ class CoordinatorHost:
         self._load(shard, owned)
 
     def stop(self) -> None:
-        """Write what is due; parked members find the broker gone and come back to the next one."""
+        """Write what is due. Parked members see their connections close, and come back after the restart."""
         if self.runtime.dirty:
             self._turn()

@@ -20,7 +20,7 @@ CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"  #
 
 
 class Pulse(Protocol):
-    """The fast path of a member that is heard from again and again, each time in the same words."""
+    """The fast path of a member that is heard from again and again, each time with the same bytes."""
 
     def beats(self, steady_ms: int) -> bool:
         """Start the member's session anew and return True. False: nothing was done, the normal handler must decide."""
@@ -89,13 +89,13 @@ class Group(ABC):
     @property
     @abstractmethod
     def ends_without_offsets(self) -> bool:
-        """Whether the group goes with its last offset."""
+        """Whether the group is deleted when it has no offsets left."""
 
     # --- its life
 
     @abstractmethod
     def tombstones(self) -> list[Record]:
-        """What ends it, without its offsets."""
+        """The records that delete the group; its offsets have tombstones of their own."""
 
     @abstractmethod
     def on_loaded(self, shard: ShardState, out: Outcome) -> None:
@@ -112,5 +112,5 @@ class Group(ABC):
         instance_id: str | None,  # noqa: ARG002
         generation_or_epoch: int,  # noqa: ARG002
     ) -> Pulse | None:
-        """Of a member that speaks as itself while nothing changes. None: there is no fast path for it now."""
+        """The fast path of a member that sends its own ids. None: there is none at the moment."""
         return None

@@ -22,7 +22,7 @@ from kohort.protocol.messages.offset_commit import OffsetCommitRequestPartition
 from kohort.protocol.wire import NO_UUID
 
 NO_EXPIRY = -1
-MAX_RECENT = 100  # members come and go, and each generation brings columns of its own
+MAX_RECENT = 100  # columns of a group that wait for `_settle`; each generation brings new ones
 
 _new = tuple.__new__
 
@@ -55,7 +55,7 @@ class OffsetStore:
     def __init__(self) -> None:
         self._groups: dict[str, dict[str, ByPartition]] = {}
         self._pending: dict[int, dict[Place, CommittedOffset]] = {}  # by producer id
-        self._recent: dict[str, dict[CommitColumns, Recent]] = {}  # by group: what is not yet in its place
+        self._recent: dict[str, dict[CommitColumns, Recent]] = {}  # by group: commits that are not in `_groups` yet
 
     # --- reading
 
@@ -92,7 +92,7 @@ class OffsetStore:
             yield from pending.items()
 
     def of_topics(self, names: Collection[str]) -> Iterator[tuple[Place, CommittedOffset]]:
-        """The same of some topics, without a look at all the others."""
+        """Committed and pending offsets of some topics; the other topics are not looked at."""
         self._settle_all()
         for group_id, topics in self._groups.items():
             for name in names:
@@ -129,7 +129,7 @@ class OffsetStore:
         self, group_id: str, topic: str, topic_id: bytes, rows: Sequence[OffsetCommitRequestPartition], now: int,
         log_offset: int,
     ) -> int:  # fmt: skip
-        """A whole commit (see coordinator.outcome.CommitRecords); the log offset behind it."""
+        """Replay a whole commit (outcome.CommitRecords) and return the log offset behind it."""
         partitions = self.partitions_of(group_id, topic)
         for row in rows:  # the tuple is made without a call of CommittedOffset(...), which takes longer than the rest
             committed = (
@@ -143,7 +143,7 @@ class OffsetStore:
     def replay_columns(
         self, group_id: str, columns: CommitColumns, offsets: Sequence[int], now: int, log_offset: int
     ) -> None:
-        """A commit that recurs (see recurring_commit.py); `offsets` begins with those of these columns."""
+        """Replay a commit that recurs (recurring_commit.py). `offsets` begins with those of these columns."""
         recent = self._recent.get(group_id)
         if recent is None:
             recent = self._recent[group_id] = {}

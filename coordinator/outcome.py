@@ -53,7 +53,7 @@ class AtomicRecords:
 
 
 class CommitRecords:
-    """The OffsetCommit records of one commit to one topic, in a lighter form, since nearly all records are that."""
+    """The OffsetCommit records of one commit to one topic, as one object: nearly all records are of this kind."""
 
     __slots__ = ("group", "headers", "is_plain", "now", "rows", "topic", "topic_id")
 
@@ -71,7 +71,7 @@ class CommitRecords:
 
 
 class CommitColumns:
-    """What recurs of a commit to one topic; a value per partition in the last three."""
+    """The part of a recurring commit to one topic that stays the same; the last three have a value per partition."""
 
     __slots__ = ("epochs", "indexes", "metadata", "topic", "topic_id")
 
@@ -132,4 +132,4 @@ class Parked:
         return "PARKED"
 
 
-PARKED = Parked()  # not yet: the call was kept and is answered by somebody else's Outcome
+PARKED = Parked()  # the call was kept, and a later Outcome answers it

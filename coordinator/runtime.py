@@ -50,7 +50,7 @@ class Runtime:
         self.events: list[Event] = []
         self.replies: list[Reply] = []  # ready to leave
         self.dirty: dict[int, Shard] = {}  # shards with something to write
-        self.changed: dict[int, Shard] = {}  # shards whose next deadline may be another one
+        self.changed: dict[int, Shard] = {}  # shards whose next deadline may have changed
         self._shard_of: dict[str, Shard] = {}  # Java's hash of a long id costs more than the rest of a heartbeat
 
     def _new_state(self, partition: int) -> ShardState:
@@ -182,7 +182,7 @@ class Runtime:
         try:
             write.batches = batches(entries, first_offset, wall, self._max_batch_bytes)
         except Exception as problem:
-            # Those who wait have to be told, and other shards have their own writes in this turn.
+            # Do not raise: the callers of this shard must be told, and other shards have writes in the same turn.
             logger.exception("records of shard %d cannot be packed; this is a bug", shard.partition)
             write.problem = problem
         return write

@@ -64,7 +64,7 @@ class Shard:
         self.state = state
         self.partition = state.partition
         self.status = Status.LOADING
-        self.is_abandoned = False  # it was ahead of its log, or the log is gone: another has taken its place
+        self.is_abandoned = False  # a fresh object has taken its place, because a write failed or the log was deleted
         self.epoch = 0  # of our ownership of the log; the host sets it
         self.next_offset = 0  # of the log
         self.unwritten: list[LogEntry] = []
@@ -248,6 +248,6 @@ def _value(kind: type[Value], value: Message | None) -> Value | None:
 def _as_offset_commit(
     key: LegacyOffsetCommitKey, value: LegacyOffsetCommitValue | None
 ) -> tuple[OffsetCommitKey, OffsetCommitValue | None]:
-    """What Kafka wrote before 0.9 means the same as what it writes now."""
+    """Convert a record of a Kafka before 0.9 into the record that Kafka writes now."""
     committed = None if value is None else OffsetCommitValue(value.offset, -1, value.metadata, value.commit_timestamp)
     return OffsetCommitKey(key.group, key.topic, key.partition), committed

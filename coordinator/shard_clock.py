@@ -21,7 +21,7 @@ class ShardClock:
         self.stops_at = NEVER  # on the steady clock: time stands still from then on
 
     def set(self, steady_ms: int, wall_ms: int) -> None:
-        """An event of the outside begins: a request, a deadline, a topic that is gone."""
+        """Set the clock for the next event: a request, a deadline, a deleted topic."""
         self.now = (steady_ms if steady_ms < self.stops_at else self.stops_at) - self.stood_still_ms
         self.wall = wall_ms
 
@@ -45,5 +45,5 @@ class ShardClock:
         return False
 
     def on_steady_clock(self, deadline: int, steady_ms: int) -> int | None:
-        """When a deadline of shard time comes. None while the clock stands still: nobody knows."""
+        """When a deadline of shard time comes. None while the clock stands still: that is not known yet."""
         return None if steady_ms >= self.stops_at else deadline + self.stood_still_ms

@@ -17,7 +17,7 @@ from kohort.protocol.error_codes import ErrorCode
 class Topics(Protocol):
     """The topics of this broker, as far as offsets need them."""
 
-    version: int  # another one after each change of what the methods say
+    version: int  # rises with every change of topics
 
     def topic_id(self, name: str) -> bytes | None:
         """None: there is no such topic."""
@@ -49,7 +49,7 @@ class ShardState:
         self.groups[group.group_id] = group
 
     def end(self, group_id: str) -> None:
-        """Nobody waits for an answer of a group that ends: only groups without members do."""
+        """Forget the group. Only a group without members ends, so nobody waits for an answer of it."""
         group = self.groups.pop(group_id, None)
         if group is not None:
             out = Outcome()

@@ -24,7 +24,7 @@ def delete_groups(shard: ShardState, request: DeleteGroupsRequest, call: Call) -
 
 
 def _delete(shard: ShardState, group_id: str, out: Outcome) -> ErrorCode | None:
-    """The tombstones, offsets first; or why not."""
+    """Add the tombstones, those of the offsets first; or return why the group cannot be deleted."""
     group = shard.groups.get(group_id)
     if group is None:
         return ErrorCode.GROUP_ID_NOT_FOUND

@@ -111,7 +111,7 @@ class ClassicGroup(Group):
 
     @property
     def is_simple(self) -> bool:
-        """Offsets only: nobody ever joined."""
+        """Whether the group has offsets only, and never had a member."""
         return self.protocol_type is None
 
     # --- members
@@ -141,7 +141,7 @@ class ClassicGroup(Group):
         return member
 
     def replace(self, old: Member, new: Member) -> None:
-        """In its place: the order of members is the order in which the leader sees them."""
+        """Put `new` where `old` stood: the leader sees members in this order."""
         assert new.instance_id is not None
         self.members = {
             (new.member_id if known == old.member_id else known): (new if known == old.member_id else each)
@@ -160,14 +160,14 @@ class ClassicGroup(Group):
         return sum(1 for member in self.members.values() if member.awaiting_join is not None)
 
     def all_have_joined(self) -> bool:
-        # From the last one on: they mostly come back in the order in which they came, and then the first look decides.
+        # Members mostly rejoin in the order in which they joined: the last one is the likeliest to be missing.
         return not self.pending_joins and all(m.awaiting_join is not None for m in reversed(self.members.values()))
 
     def max_rebalance_timeout_ms(self) -> int:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def check_member(self, member_id: str, instance_id: str | None) -> ErrorCode | None:
-        """Whether the sender is who it says it is."""
+        """An error if the sender is not the member that it claims to be."""
         if instance_id is not None:
             known = self.static_members.get(instance_id)
             if known is None:
@@ -184,7 +184,7 @@ class ClassicGroup(Group):
             return bool(protocol_type) and bool(protocols)
         if protocol_type != (self.protocol_type or ""):
             return False
-        # Where there is nobody yet, nobody disagrees.
+        # A group without members supports every protocol: 0 of 0 members know it.
         return any(self.known_by.get(name, 0) == len(self.members) for name, _ in protocols)
 
     def change_protocols(self, member: Member, protocols: Protocols) -> None:
@@ -193,7 +193,7 @@ class ClassicGroup(Group):
         self._count(protocols, 1)
 
     def _count(self, protocols: Protocols, by: int) -> None:
-        """So that a group need not look at all its members each time one of them joins."""
+        """Count how many members know each protocol, so that a join need not look at all of them."""
         for name in {name for name, _ in protocols}:
             count = self.known_by.get(name, 0) + by
             if count:
@@ -205,7 +205,7 @@ class ClassicGroup(Group):
         return choose_protocol(self.members.values())
 
     def learn_subscriptions(self) -> None:
-        """Topics that the members consume, from their metadata; None if somebody's cannot be read.
+        """Topics that the members consume, from their metadata; None if the metadata of a member cannot be read.
 
         Only what a subscription of version 0 has is looked at, whatever version it says it is, as Kafka does.
         """
@@ -319,7 +319,7 @@ class ClassicGroup(Group):
         return Record(GROUP_METADATA, GroupMetadataKey(self.group_id), value, self._audit_headers() if headers else ())
 
     def _audit_headers(self) -> tuple[tuple[bytes, bytes | None], ...]:
-        """What the log alone would not tell. Kafka's tools and loader skip over record headers."""
+        """Why and when the rebalance began, which Kafka's records do not say. Kafka skips record headers."""
         if not self.cause:
             return ()
         return (
@@ -360,7 +360,7 @@ class ClassicGroup(Group):
         self.learn_subscriptions()
 
     def _install(self, saved_members: Iterable[MemberMetadata]) -> None:
-        """Members as the record has them. Live they are the ones it was made of, and keep what it does not say."""
+        """Take the members from the record. A known member stays the same object and keeps its soft state."""
         before, self.members = self.members, {}
         self.static_members = {}
         self.known_by.clear()
@@ -384,7 +384,7 @@ class ClassicGroup(Group):
 
 
 def empty_group_record(group_id: str, wall_ms: int) -> Record:
-    """The first record of a group: it exists."""
+    """The first record of a group. It says that the group exists."""
     return ClassicGroup(group_id).to_record({}, wall_ms, headers=False)
 
 

@@ -12,7 +12,7 @@ from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
-GO_ON = HeartbeatResponse(0, 0)  # nearly every answer: not made anew each time
+GO_ON = HeartbeatResponse(0, 0)  # the usual answer: one object for all heartbeats
 
 
 def heartbeat(shard: ShardState, request: HeartbeatRequest, call: Call) -> HeartbeatResponse:  # noqa: ARG001

@@ -26,7 +26,7 @@ from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 FIRST_VERSION_WITH_REQUIRED_ID = 4
-MAX_ID_BYTES = 32_767  # more has no place in the log, nor in an answer
+MAX_ID_BYTES = 32_767  # the log and the answer have two bytes for the length of an id
 FIRST_VERSION_WITH_SKIP_ASSIGNMENT = 9
 
 
@@ -71,7 +71,7 @@ def failed(response: JoinGroupResponse, version: int, error: ErrorCode) -> JoinG
 
 
 def refused(shard: ShardState, request: JoinGroupRequest, call: Call) -> JoinGroupResponse | None:
-    """What is wrong whatever the group is, and whether or not its shard is loaded."""
+    """Errors of the request itself: they do not depend on the group, nor on whether its shard is loaded."""
     config = shard.config
     if not request.group_id:
         return join_error(call.version, ErrorCode.INVALID_GROUP_ID, request.member_id)
@@ -100,7 +100,7 @@ def _join(
 
 
 def _has_room(shard: ShardState, group: ClassicGroup, member_id: str) -> bool:
-    """Ids that were handed out and not used yet do not count."""
+    """Whether the sender fits into the group. Ids that were handed out and not used yet do not count."""
     if group.state is EMPTY:
         return True
     member = group.members.get(member_id)
@@ -217,7 +217,7 @@ def _replace_static_member(
     begin_session(shard, group, member).heard()
     if group.state is STABLE and group.select_protocol() == group.protocol_name:
         record = group.to_record(None, group.state_timestamp, headers=False)
-        if not is_too_large(record, shard.config.max_message_bytes):  # else SyncGroup will say so to all of them
+        if not is_too_large(record, shard.config.max_message_bytes):  # else a rebalance and SyncGroup tell all
             out.records.append(record)
             return _rejoin_without_rebalance(shard, group, member, leader_before, call)
     member.awaiting_join = call

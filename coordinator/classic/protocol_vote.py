@@ -27,6 +27,6 @@ def choose_protocol(members: Iterable[Member]) -> str:
 
 
 def _java_hash_map_bucket(name: str) -> tuple[int, str]:
-    """Kafka breaks a tie by the order of a Java HashMap of 16 buckets; the name makes it total."""
+    """Kafka breaks a tie by the order of a Java HashMap of 16 buckets; within a bucket the name decides."""
     h = java_hash(name) & 0xFFFFFFFF
     return (h ^ h >> 16) & 15, name

@@ -1,4 +1,4 @@
-"""A member's session: whoever is silent for longer is gone.
+"""A member's session: a member that is silent for longer is removed.
 
 A sign of life only moves `deadline`. The session is watched in the purgatory until an earlier or equal time; when that
 comes, it compares, and is watched again if the deadline has moved on. A new member has five minutes for its first join

@@ -18,7 +18,7 @@ from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.log_group_metadata import GroupMetadataValue
 from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
-USUAL_MEMBER_BYTES = 1000  # more than its other fields take
+USUAL_MEMBER_BYTES = 1000  # an upper bound for the other fields of a member
 
 
 def sync_group(shard: ShardState, request: SyncGroupRequest, call: Call) -> SyncGroupResponse | Outcome | Parked:
@@ -38,14 +38,14 @@ def sync_group(shard: ShardState, request: SyncGroupRequest, call: Call) -> Sync
     if group.state is STABLE:
         return _assigned(group, member)
     assert group.state is COMPLETING_REBALANCE
-    member.awaiting_sync = call  # one that was parked before is never answered
+    member.awaiting_sync = call  # a SyncGroup of this member that was parked before is never answered, as in Kafka
     if member.member_id != group.leader_id:
         return PARKED
     return _assign(shard, group, request)
 
 
 def refused(request: SyncGroupRequest, call: Call) -> SyncGroupResponse | None:
-    """What is wrong whatever the group is, and whether or not its shard is loaded."""
+    """Errors of the request itself: they do not depend on the group, nor on whether its shard is loaded."""
     if call.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
         return SyncGroupResponse(0, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     return None if request.group_id else SyncGroupResponse(0, ErrorCode.INVALID_GROUP_ID)

@@ -37,13 +37,13 @@ FOREVER = 2**63 - 1
 FIRST_VERSION_WITH_TOPIC_IDS = 10
 FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND = 9
 
-# Nearly every answer is one of these; nobody changes them.
+# The usual answers for a partition, made once; they are never changed.
 ACCEPTED = tuple(OffsetCommitResponsePartition(index, 0) for index in range(256))
 
 
 @dataclass(slots=True)
 class Asked:
-    """The partitions of a topic that exist: what the group thinks of them is still to be said."""
+    """The existing partitions of one topic of the request. Whether the group takes them is decided later."""
 
     key: str | bytes  # how the request calls the topic
     topic: OffsetCommitRequestTopic
@@ -75,7 +75,7 @@ def offset_commit(shard: ShardState, request: OffsetCommitRequest, call: Call) -
         else:
             rows, answer = _with_metadata(asked, shard.config.offset_metadata_max_bytes)
             answers.append(answer)
-        if request.retention_time_ms != NO_RETENTION:  # only v2-4 can say so
+        if request.retention_time_ms != NO_RETENTION:  # only v2-4 have this field
             out.records += [_with_expiry(request, asked.name, row, headers, call.now) for row in rows]
         elif rows:
             group_id, packed = request.group_id, headers.packed
@@ -128,7 +128,9 @@ def _look_up_topic(shard: ShardState, topic: OffsetCommitRequestTopic, version: 
     count = shard.topics.partition_count(name) if name is not None and is_known else 0
     key = topic.topic_id if by_id else topic.name
     rows = [row for row in topic.partitions if 0 <= row.partition_index < count]
-    if len(rows) < len(topic.partitions) or not count:  # of an unknown topic even nothing is refused, as by Kafka
+    if (
+        len(rows) < len(topic.partitions) or not count
+    ):  # an unknown topic is in the answer even without partitions, as in Kafka
         unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id and name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         empty = OffsetCommitResponseTopic(topic.name, topic.topic_id, [])
         found.refused.setdefault(key, empty).partitions.extend(  # type: ignore[attr-defined]
@@ -157,7 +159,7 @@ def _accepted(index: int) -> OffsetCommitResponsePartition:
 def _with_metadata(
     asked: Asked, max_length: int
 ) -> tuple[list[OffsetCommitRequestPartition], tuple[str | bytes, OffsetCommitResponseTopic]]:
-    """Metadata can be too long: those rows fail, the others are kept."""
+    """Refuse the rows whose metadata is too long, and keep the others."""
     kept, partitions = [], []
     for row in asked.rows:
         if metadata_length(row.committed_metadata) > max_length:
@@ -216,6 +218,6 @@ def _with_expiry(
     request: OffsetCommitRequest, name: str, row: OffsetCommitRequestPartition, headers: AuditHeaders, now: int
 ) -> Record:
     key = OffsetCommitKey(request.group_id, name, row.partition_index)
-    expires = min(now + request.retention_time_ms, FOREVER)  # Java's sum would be in the past
+    expires = min(now + request.retention_time_ms, FOREVER)  # Kafka's sum overflows, and such an offset expires at once
     value = OffsetCommitValue(row.committed_offset, -1, row.committed_metadata or "", now, expires)
     return Record(OFFSET_COMMIT, key, value, headers.headers, WITH_EXPIRY_VERSION)

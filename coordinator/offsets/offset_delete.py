@@ -46,7 +46,7 @@ def offset_delete(shard: ShardState, request: OffsetDeleteRequest, call: Call) -
 
 
 def refused(request: OffsetDeleteRequest) -> OffsetDeleteResponse | None:
-    """What is wrong whatever the group is, and whether or not its shard is loaded."""
+    """Errors of the request itself: they do not depend on the group, nor on whether its shard is loaded."""
     return None if request.group_id else OffsetDeleteResponse(ErrorCode.INVALID_GROUP_ID)
 
 

@@ -158,7 +158,7 @@ def _one_topic(
             if committed is not None and by_id and committed.topic_id not in (NO_UUID, topic.topic_id):
                 committed = None  # of an earlier topic of that name
             answers.append(_answer(shard, group_id, name, index, committed, require_stable))
-    else:  # as `_answer` would
+    else:  # the same as `_answer`, without a call per partition
         answers = [
             OffsetFetchResponsePartitions(index, committed.offset, committed.leader_epoch, committed.metadata, 0)
             if (committed := partitions.get(index)) is not None

@@ -71,7 +71,7 @@ class CommitPlan:
         self.group_id = group_id
         self.topics_version = topics_version
         self.columns: list[CommitColumns] = []
-        self.template: CommitTemplate | None = None  # None: no plan can be made while the topics are as they are
+        self.template: CommitTemplate | None = None  # None: with the present topics no plan can be made
         self.answer: OffsetCommitResponse
 
 
@@ -101,7 +101,7 @@ def _is_allowed(shard: ShardState, request: RecurringCommit, call: Call) -> bool
 
 
 def _still_holds(plan: CommitPlan, shard: ShardState, request: RecurringCommit, call: Call) -> bool:
-    """Topics have changed, mostly others than these: then the plan stays."""
+    """Topics were created or deleted. If those of the plan are the same as before, the plan stays valid."""
     found = look_up(shard, request, call.version)
     asked = [(each.name, each.topic_id) for each in found.asked]
     if plan.template is None or found.refused or asked != [(each.topic, each.topic_id) for each in plan.columns]:
