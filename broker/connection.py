@@ -19,7 +19,7 @@ from kohort.broker.api_table import Route, UnsupportedRequest
 from kohort.broker.call import NO_ANSWER, PARKED, Call
 from kohort.broker.recurring import MAX_BYTES as MAX_RECURRING_BYTES
 from kohort.broker.recurring import Recurring, RecurringHeartbeats, remember
-from kohort.broker.sending import MIN_BYTES, CutShort, FileSender, read_parts
+from kohort.broker.sending import MIN_BYTES, CutShort, FileSender, Part, read_parts
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.errors import MalformedMessage
 from kohort.protocol.frames import FrameSplitter
@@ -38,6 +38,7 @@ from kohort.protocol.headers import (
 if TYPE_CHECKING:
     from kohort.broker.server import Server
     from kohort.coordinator.group import Pulse
+    from kohort.protocol.wire import Message
 
 logger = logging.getLogger(__name__)
 
@@ -240,7 +241,7 @@ class Connection(asyncio.Protocol):
             self._parked = None
             self._answer(call, route, response)
             if type(known) is RecurringHeartbeats and not (self._pumping or self._choked or server.metrics is not None):
-                self._begin_to_beat(known, server.broker.coordinator.runtime.pulse(request))
+                self._begin_to_beat(known, server.broker.coordinator.runtime.pulse(known.request))
 
     def _begin_to_beat(self, heartbeats: RecurringHeartbeats, pulse: Pulse | None) -> None:
         if pulse is not None:
@@ -258,13 +259,14 @@ class Connection(asyncio.Protocol):
             self._answer_unknown_api_versions(version, correlation_id)
             return None
 
-    def _read(self, route: Route, frame: bytes, pos: int) -> Any:
+    def _read(self, route: Route, frame: bytes, pos: int) -> Message:
         """Decode the request; `pos` is where its client id begins. The client id is decoded only when it changes."""
         raw_client_id, pos = read_tail(frame, pos, route.flexible)
         if raw_client_id != self._raw_client_id:
             self._client_id = decode_client_id(raw_client_id)
             self._raw_client_id = raw_client_id
-        return route.decode(frame, pos)
+        request: Message = route.decode(frame, pos)
+        return request
 
     # --- answers
 
@@ -323,7 +325,7 @@ class Connection(asyncio.Protocol):
         failed = response is not NO_ANSWER and response.encoded is None and holds_error(response)
         self._server.metrics.api(route.name).answered(self._server.loop.time() - call.started, failed)
 
-    def _send_parts(self, correlation_id: int, tagged: bool, parts: list[Any], size: int) -> None:
+    def _send_parts(self, correlation_id: int, tagged: bool, parts: list[Part], size: int) -> None:
         """Send an answer with many records: the kernel copies its log slices from the files to the socket."""
         pack, header_bytes = (pack_framed_tagged_response, 5) if tagged else (pack_framed_response, 4)
         if self._sender is None:

@@ -7,13 +7,14 @@ member differ in their offsets alone. A connection keeps the last request of eac
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kohort.coordinator.classic.heartbeat import GO_ON
 from kohort.coordinator.offsets.recurring_commit import RecurringCommit
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.codec import request_encoder
 from kohort.protocol.headers import CLIENT_ID_AT, is_flexible, pack_framed_kind, read_tail
+from kohort.protocol.messages.heartbeat import HeartbeatRequest
 from kohort.protocol.messages.offset_commit import OffsetCommitRequest
 from kohort.protocol.stencil import Stencil, places_of_change
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from kohort.broker.api_table import Route
     from kohort.broker.call import Call
     from kohort.coordinator.group import Pulse
+    from kohort.protocol.wire import Message
 
 _int32 = Struct(">i").pack
 
@@ -32,7 +34,7 @@ class Recurring:
 
     __slots__ = ("call", "request", "rest", "route")
 
-    def __init__(self, route: Route, call: Call, rest: bytes, request: Any) -> None:
+    def __init__(self, route: Route, call: Call, rest: bytes, request: Message) -> None:
         self.route = route
         self.call = call  # used again for the next request, which comes after this one was answered
         self.rest = rest
@@ -48,7 +50,9 @@ class RecurringHeartbeats(Recurring):
 
     __slots__ = ("after", "before", "pulse", "start")
 
-    def __init__(self, route: Route, call: Call, rest: bytes, request: Any) -> None:
+    request: HeartbeatRequest
+
+    def __init__(self, route: Route, call: Call, rest: bytes, request: HeartbeatRequest) -> None:
         super().__init__(route, call, rest, request)
         self.start = pack_framed_kind(CLIENT_ID_AT + len(rest), route.api_key, route.version)
         body = b"\0" * route.tagged + route.encode(GO_ON)
@@ -60,16 +64,22 @@ class RecurringHeartbeats(Recurring):
 class RecurringCommits(Recurring):
     """Commits. The second commit to the same partitions makes a stencil, which reads all later ones."""
 
-    __slots__ = ("_last", "_stencil")
+    __slots__ = ("_last", "_recurring", "_stencil")
 
-    def __init__(self, route: Route, call: Call, rest: bytes, request: Any, before: RecurringCommits | None) -> None:
+    request: OffsetCommitRequest
+
+    def __init__(
+        self, route: Route, call: Call, rest: bytes, request: OffsetCommitRequest, before: RecurringCommits | None
+    ) -> None:
         super().__init__(route, call, b"", request)
         self._last = rest
         self._stencil: Stencil | None = None
+        self._recurring: RecurringCommit  # the request, from the moment that there is a stencil
         if before is not None and len(before._last) == len(rest) and _are_alike(before.request, request):
             stencil = _stencil(rest, request, route.version)
             if stencil is not None and stencil.read(before._last) is not None:
-                self._stencil, self.request = stencil, RecurringCommit(request)
+                self._stencil = stencil
+                self.request = self._recurring = RecurringCommit(request)
 
     def reads(self, rest: bytes) -> bool:
         if self._stencil is None:
@@ -77,16 +87,18 @@ class RecurringCommits(Recurring):
         offsets = self._stencil.read(rest)
         if offsets is None:
             return False
-        self.request.offsets = offsets
+        self._recurring.offsets = offsets
         return True
 
 
-def remember(known: Recurring | None, route: Route, call: Call, rest: bytes, request: Any) -> Recurring:
+def remember(known: Recurring | None, route: Route, call: Call, rest: bytes, request: Message) -> Recurring:
     """Remember a request that was decoded. `known` is the request of the same kind that was remembered before."""
     if route.api_key == ApiKey.OFFSET_COMMIT:
+        assert isinstance(request, OffsetCommitRequest)
         assert known is None or isinstance(known, RecurringCommits)
         return RecurringCommits(route, call, rest, request, known)
     if route.api_key == ApiKey.HEARTBEAT:
+        assert isinstance(request, HeartbeatRequest)
         return RecurringHeartbeats(route, call, rest, request)
     return Recurring(route, call, rest, request)
 
@@ -96,7 +108,7 @@ def _are_alike(one: OffsetCommitRequest, other: OffsetCommitRequest) -> bool:
     return _all_but_offsets(one) == _all_but_offsets(other)
 
 
-def _all_but_offsets(request: OffsetCommitRequest) -> tuple[Any, ...]:
+def _all_but_offsets(request: OffsetCommitRequest) -> tuple[object, ...]:
     rows = [
         (topic.name, topic.topic_id, row.partition_index, row.committed_leader_epoch, row.committed_metadata)
         for topic in request.topics

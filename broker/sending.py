@@ -12,13 +12,15 @@ from __future__ import annotations
 import os
 import socket
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from kohort.storage.open_files import LogSlice
 
 if TYPE_CHECKING:
     import asyncio
+
+Part = bytes | LogSlice
 
 MIN_BYTES = 16_384  # for smaller answers, one read and one write are cheaper
 MSG_MORE = getattr(socket, "MSG_MORE", 0)
@@ -28,9 +30,9 @@ class CutShort(Exception):
     """A log file is shorter than the slice of it that was to be sent. The answer cannot be finished."""
 
 
-def read_parts(parts: list[Any]) -> bytes:
+def read_parts(parts: Iterable[Part]) -> bytes:
     """All parts as one bytes object; slices are read from their files."""
-    return b"".join([part.read() if type(part) is LogSlice else part for part in parts])
+    return b"".join([part.read() if isinstance(part, LogSlice) else part for part in parts])
 
 
 class FileSender:
@@ -47,16 +49,16 @@ class FileSender:
         self._loop = loop
         self._transport = transport
         self._on_done = on_done
-        self._parts: deque[Any] = deque()
+        self._parts: deque[Part] = deque()
         self._is_watching = False
         self._socket = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
         self._socket.setblocking(False)
 
-    def send(self, parts: list[Any]) -> bool:
+    def send(self, parts: list[Part]) -> bool:
         """Send the parts. True: all was sent at once. False: `on_done` is called when it is. May raise CutShort."""
         small: list[bytes] = []
         for part in parts:
-            if type(part) is not LogSlice:
+            if not isinstance(part, LogSlice):
                 small.append(part)
                 continue
             self._parts.append(b"".join(small))
@@ -87,7 +89,7 @@ class FileSender:
         while parts:
             part = parts[0]
             try:
-                if type(part) is LogSlice:
+                if isinstance(part, LogSlice):
                     sent = self._send_slice(part)
                 else:
                     sent = self._socket.send(part, MSG_MORE if len(parts) > 1 else 0) if part else 0
@@ -99,7 +101,7 @@ class FileSender:
                 return True
             if not len(parts[0]):
                 parts.popleft()
-                if type(part) is LogSlice:
+                if isinstance(part, LogSlice):
                     part.close()
         return True
 
@@ -122,7 +124,7 @@ class FileSender:
 
     def _drop(self) -> None:
         for part in self._parts:
-            if type(part) is LogSlice:
+            if isinstance(part, LogSlice):
                 part.close()
         self._parts.clear()
 
