@@ -1,8 +1,8 @@
-// The drawings of a group. Those that go along its generations share one axis, so that they can be read downwards.
+// The drawings of a group. Drawings over generations share one axis, so that they can be compared from top to bottom.
 
 const GUTTER = 64;
 
-// Where generations and moments are across the drawing: a slot per generation, or true to time.
+// The horizontal positions of generations and times: one slot per generation, or proportional to time.
 function makeAxis(mode, detail, width) {
   const count = detail.generations.length;
   const from = count ? detail.generations[0].time : detail.from;
@@ -56,7 +56,7 @@ function generationTip(row) {
   return lines.join("\n");
 }
 
-// A sign for each finding above the generation or moment it concerns; close ones share a sign, that of the worst.
+// A mark for each finding, above its generation or time. Findings close to each other share the mark of the worst.
 function findingMarks(detail, axis) {
   const near = [];
   for (const mark of detail.marks) {
@@ -111,7 +111,7 @@ function niceMax(value) {
   return [1, 2, 2.5, 5, 10].map((step) => step * power).find((step) => step >= value) || value;
 }
 
-// The frame of a bar chart along the generations: grid lines with labels, and how high a value is.
+// The frame of a bar chart over generations: grid lines with labels, and the height of a value.
 function barFrame(axis, detail, most, format, label, height) {
   const top = 8;
   const max = niceMax(most);
@@ -159,7 +159,7 @@ function durations(detail, axis, causes) {
   return drawing;
 }
 
-// What each rebalance moved, and what another assignor would have moved as a dash across.
+// What each rebalance moved as a bar, and what another assignor would have moved as a dash across it.
 function moves(detail, axis, assignor) {
   const would = assignor ? detail.what_if.per[assignor] : [];
   const most = Math.max(1, ...detail.generations.map((row) => row.moved ?? 0), ...would.map((value) => value ?? 0));
@@ -182,7 +182,7 @@ function moves(detail, axis, assignor) {
   return drawing;
 }
 
-// One partition's committed offset over time; each step back is marked.
+// The committed offset of one partition over time; each rewind is marked.
 function progress(line) {
   const [width, height] = [300, 92];
   const all = line.points.concat(line.rewinds.flatMap(([ms, from, to]) => [[ms, from], [ms, to]]));

@@ -1,5 +1,5 @@
-// A colour per member of a group, never given twice: hues go on by the golden angle, which never comes back to where it
-// was, and from the 25th member on a pattern tells neighbours in hue apart.
+// Every member of a group has a colour of its own: hues advance by the golden angle, which never repeats a hue. From the
+// 25th member on, a pattern distinguishes members with similar hues.
 
 const HUES = [222, 48, 155, 318, 88, 190, 22, 285, 128, 350, 68, 250];
 const FIRST_PATTERN = 24;
@@ -12,7 +12,7 @@ function memberColour(index) {
 }
 const memberPattern = (index) => index < FIRST_PATTERN ? null : (index - FIRST_PATTERN) % PATTERNS.length;
 
-// The pattern definitions for one drawing; `prefix` keeps ids apart between drawings.
+// The pattern definitions of one drawing. `prefix` makes their ids unique in the page.
 function patternDefs(prefix) {
   return svg("defs", {}, PATTERNS.map((d, number) =>
     svg("pattern", { id: prefix + number, width: 6, height: 6, patternUnits: "userSpaceOnUse" },

@@ -1,4 +1,4 @@
-// Elements, words and numbers. Everything from the log goes in as text, never as HTML.
+// Makes elements, words and numbers. Everything from the log is inserted as text, never as HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 const SEVERITIES = ["critical", "error", "warning", "info"];
@@ -50,7 +50,7 @@ const words = (name) => name.replaceAll("_", " ").replace(/\bcrc\b/, "CRC");
 const brief = (id) => id.replace(/([0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, "$1…");
 const sentence = (name) => words(name).charAt(0).toUpperCase() + words(name).slice(1);
 
-// A shape for each severity, so that nobody depends on colour.
+// Every severity has a shape, so that it can be recognised without its colour.
 const SHAPES = {
   critical: "M5 0 10 5 5 10 0 5Z", error: "M0 0H10V10H0Z", warning: "M5 0.5 10 9.5H0Z", info: "M5 0A5 5 0 1 1 5 10A5 5 0 1 1 5 0Z",
   none: "M0.5 5.5 3.5 8.5 9.5 1.5 8.3 0.6 3.4 6.4 1.6 4.5Z", not: "M1 4H9V6H1Z",
@@ -65,7 +65,7 @@ function table(heads, rows) {
     el("tbody", {}, rows.map((row) => el("tr", {}, row.map((content, index) => cell("td", heads[index], content)))))));
 }
 
-// Shows `rows` in steps, so that ten thousand of them do not hold up the page.
+// Shows `rows` in steps, so that ten thousand rows do not block the page.
 function inSteps(holder, rows, draw, first, step) {
   let shown = 0;
   const more = el("button", { type: "button", class: "more", onclick: () => next(step) });

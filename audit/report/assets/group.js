@@ -93,7 +93,7 @@ function findingsPart(detail) {
   return parts.length ? parts : [el("p", { class: "note" }, "No findings.")];
 }
 
-// Draws all that goes along the generations, again when the width, the axis or the choice changes.
+// Draws everything that is shown over generations; called again when the width, the axis or the choice changes.
 function makeDrawings(detail, causes) {
   const draw = { strip: el("div"), durations: el("div"), moves: el("div"), assignor: (detail.what_if.totals.find((row) => row.assignor === "sticky" && !row.own) || detail.what_if.totals[0] || {}).assignor };
   draw.mode = detail.type === "consumer" ? "time" : "generation";

@@ -1,4 +1,4 @@
-// The health of the log, what could not be judged, and what was read; then the start.
+// The sections about the log, about checks that could not be evaluated, and about what was read; then starts the page.
 
 function logHealth() {
   const home = section("log");
