@@ -1,4 +1,4 @@
-"""Frames that were valid until something happened to them: what test_fuzz.py and `make fuzz` decode.
+"""Valid frames, mutated at random: test_fuzz.py and `make fuzz` decode them.
 
 Each frame is a function of a seed and its number, so a failure is repeated by naming the two. Valid frames come from
 Kafka's own classes (tests/data/message_vectors.xz), in every API and version; batches are built here.
@@ -41,7 +41,7 @@ EDGES = tuple(
 
 
 class Target(NamedTuple):
-    """Something that reads bytes, and bytes that it reads without complaint."""
+    """A decoder, and valid bytes for it."""
 
     name: str
     decode: Callable[[bytes], Any]
@@ -113,7 +113,7 @@ def _decode_key(data: bytes) -> Any:
 
 
 def _decode_batch(data: bytes) -> Any:
-    """Past the checksum, which would stop nearly every mutation; then with it, as an append would ask."""
+    """Read without checking the CRC, which would stop nearly every mutation; then with it, as an append does."""
     try:
         records = list(read_records(data))
     finally:
@@ -196,7 +196,7 @@ def _splice(data: bytearray, rng: random.Random) -> None:
 
 
 def _inflate(data: bytearray, rng: random.Random) -> None:
-    """A large frame: a piece of it over and over, behind a count that may well be as large."""
+    """A large frame: a piece of the frame repeated, behind a count that may be as large."""
     at = int(rng.random() * (len(data) + 1))
     piece = bytes(data[at : at + 1 + int(rng.random() ** 2 * 60)]) or b"\x01"
     count = int(rng.random() * MAX_FRAME_BYTES / len(piece))

@@ -1,4 +1,4 @@
-"""Every compression type, as real clients write it, and as somebody who wants our memory writes it."""
+"""Every compression type, as real clients write it, and as an attacker who wants our memory writes it."""
 
 import random
 import subprocess

@@ -1,4 +1,4 @@
-"""Request and response headers: golden bytes, and what is wrong with wrong ones."""
+"""Request and response headers: golden bytes, and headers that must be refused."""
 
 from __future__ import annotations
 

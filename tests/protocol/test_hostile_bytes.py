@@ -1,4 +1,4 @@
-"""Bytes that mean harm, each attack a test of its own; test_fuzz.py throws the rest.
+"""Attacks on the decoders, a test for each; test_fuzz.py has random ones.
 
 What must hold: MalformedMessage or a clean message, nothing else; work in proportion to the frame, shown by counting
 calls; peak memory, the frame included, at most 4 times the frame from 256 kB on. Attacks on record batches stand in
@@ -39,7 +39,7 @@ FLEXIBLE_NULL, FIXED_NULL = b"\0", b"\xff\xff\xff\xff"
 
 
 def count_calls(decode: Callable[[bytes], Any], data: bytes) -> tuple[int, int]:
-    """How many calls the decoder makes, into Python and into C, and how deep; whatever comes of it."""
+    """How many calls the decoder makes, into Python and into C, and how deep, whether it succeeds or fails."""
     calls = depth = deepest = 0
 
     def profiler(_frame: FrameType, event: str, _arg: object) -> None:
@@ -177,7 +177,7 @@ def test_null_is_taken_where_the_schema_allows_it_and_nowhere_else(name: str) ->
 
 @pytest.mark.parametrize("name", NAMES)
 def test_lengths_that_cannot_be_are_refused_in_every_field(name: str) -> None:
-    """Below -1, beyond the frame, and as large as they come."""
+    """Lengths below -1, lengths beyond the frame, and the greatest possible ones."""
     kind = KINDS[name]
     for version in kind.versions():
         for place, f in places(kind.message.struct, version):

@@ -1,4 +1,4 @@
-"""Record batches that lie: whatever the bytes, a clean batch or CorruptBatch / MalformedMessage, and soon."""
+"""Damaged and malicious record batches: any bytes are read, or raise CorruptBatch or MalformedMessage, soon."""
 
 import random
 import tracemalloc

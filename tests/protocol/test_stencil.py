@@ -1,4 +1,4 @@
-"""A stencil shows the numbers of a message that recurs, and covers what must be as it was."""
+"""A stencil reads the numbers of a message that recurs, and refuses a message that differs in anything else."""
 
 from __future__ import annotations
 
