@@ -1,13 +1,13 @@
 """Makes many files durable with as few waits for the disk as possible: one by one, or the whole file system.
 
-Fifty small files cost fifty journal commits one by one, and a single one with syncfs(2): measured on ext4,
-10.7 ms against 0.5 ms. But syncfs also waits for whatever anybody else wrote to that file system: 100 MB of
-it cost 48 ms. So this keeps the recent cost of both ways and takes the cheaper one; the way not taken looks
-a little cheaper each time, so that it gets tried again.
+To sync fifty small files one by one takes fifty journal commits of the file system; with syncfs(2) it takes one. On
+ext4 that was 10.7 ms against 0.5 ms. But syncfs also waits for everything that other programs wrote to the file system:
+100 MB of it took 48 ms. So the recent cost of both ways is remembered, and the cheaper one is used. The remembered cost
+of the other way falls a little each time, so that it is tried again.
 
-Both report a failed write-back. syncfs (since Linux 5.8) cannot say whose it was and says it only once, so
-then all files of that sync count as failed, and from there on every file is asked by itself. Where syncfs
-does not exist, files are synced one by one.
+Both ways report a failed write. syncfs (since Linux 5.8) does not say which file failed, and reports it only once. So
+all files of that sync count as failed, and from then on files are synced one by one. They are also synced one by one if
+there is no syncfs.
 """
 
 from __future__ import annotations
@@ -18,16 +18,18 @@ from time import perf_counter
 from typing import Final
 
 MIN_FILES: Final = 3
-FORGET: Final = 0.998  # per turn of not being taken: a way twice as dear is tried again after 350 turns
-WEIGHT: Final = 0.2  # of the newest measurement in the running mean
+FORGET: Final = (
+    0.998  # factor for each time a way is not used: if it cost twice as much, it is tried again after 350 times
+)
+WEIGHT: Final = 0.2  # weight of the newest measurement in the running mean
 
 
 def load_syncfs() -> Callable[[int], None] | None:
-    """syncfs(2) by way of the C library; None where it is missing or does not report errors."""
+    """syncfs(2) from the C library; None if there is none, or if it does not report errors."""
     release = os.uname().release.split(".")
     if os.uname().sysname != "Linux" or not release[1].isdigit() or (int(release[0]), int(release[1])) < (5, 8):
         return None
-    import ctypes  # takes some milliseconds, which only a broker with several busy partitions pays
+    import ctypes  # takes some milliseconds; only a broker with several busy partitions needs it
 
     try:
         function = ctypes.CDLL(None, use_errno=True).syncfs
@@ -43,13 +45,13 @@ def load_syncfs() -> Callable[[int], None] | None:
 
 
 class SyncChooser:
-    """Remembers what the two ways cost lately."""
+    """Remembers the recent cost of both ways, and chooses one."""
 
     def __init__(self) -> None:
         self._syncfs: Callable[[int], None] | None = None
         self._loaded = False
-        self._file_seconds = 0.0  # mean of one file
-        self._whole_seconds = 0.0  # mean of one syncfs
+        self._file_seconds = 0.0  # mean time to sync one file
+        self._whole_seconds = 0.0  # mean time of one syncfs
 
     def prefers_whole(self, count: int) -> bool:
         """Whether one syncfs is likely to be cheaper than `count` single syncs."""
@@ -66,7 +68,7 @@ class SyncChooser:
         return False
 
     def sync_whole(self, fd: int) -> None:
-        """Sync the file system that `fd` lies on; OSError if any of its files could not be written."""
+        """Sync the file system of `fd`. OSError if any of its files could not be written."""
         assert self._syncfs is not None
         started = perf_counter()
         try:
@@ -77,7 +79,7 @@ class SyncChooser:
         self._whole_seconds += (perf_counter() - started - self._whole_seconds) * WEIGHT
 
     def sync_singly(self, syncs: Sequence[Callable[[], OSError | None]]) -> list[OSError | None]:
-        """Sync one after the other."""
+        """Call these syncs one after the other."""
         started = perf_counter()
         results = [sync() for sync in syncs]
         self._file_seconds += ((perf_counter() - started) / len(syncs) - self._file_seconds) * WEIGHT
