@@ -89,23 +89,33 @@ def frame(api_key: ApiKey, version: int, request: object) -> bytes:
 
 
 class Loop:
-    """Connections that each have one request in flight, over and over."""
+    """Connections that each have one request in flight, over and over.
+
+    They send the frames in turn, or, with `own_frames`, each connection sends the one frame that is its own.
+    """
 
     def __init__(
-        self, broker: Broker, frames: list[bytes], check: Callable[[bytes, int], None], connections: int
+        self,
+        broker: Broker,
+        frames: list[bytes],
+        check: Callable[[bytes, int], None],
+        connections: int,
+        *,
+        own_frames: bool = False,
     ) -> None:
         self._broker = broker
         self._frames = frames
         self._check = check
         self._connections = connections
+        self._own_frames = own_frames
         self._selector = selectors.DefaultSelector()
         self._buffer = bytearray(4 << 20)
         self.requests = 0
         self.answer_bytes = 0
 
     def measure(self, warm_up_s: float, seconds: float) -> Figure:
-        for _ in range(self._connections):
-            self._connect()
+        for number in range(self._connections):
+            self._connect(self._frames[number if self._own_frames else 0])
         self._run(warm_up_s)
         requests, answer_bytes, cpu_s, started = self.requests, self.answer_bytes, self._broker.cpu_s(), perf_counter()
         self._run(seconds)
@@ -120,12 +130,12 @@ class Loop:
             key.fileobj.close()
         return figure
 
-    def _connect(self) -> None:
+    def _connect(self, first: bytes) -> None:
         host, _, port = self._broker.address.rpartition(":")
         made = socket.create_connection((host, int(port)))
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._selector.register(made, selectors.EVENT_READ, Answers(made))
-        made.sendall(self._frames[0])
+        self._selector.register(made, selectors.EVENT_READ, Answers(made, first if self._own_frames else None))
+        made.sendall(first)
 
     def _run(self, seconds: float) -> None:
         end = perf_counter() + seconds
@@ -139,14 +149,15 @@ class Loop:
                     self.answer_bytes += size
                     if self.requests % 500 == 1:
                         self._check(bytes(answers.start), size)
-                    answers.socket.sendall(frames[self.requests % count])
+                    answers.socket.sendall(answers.frame or frames[self.requests % count])
 
 
 class Answers:
     """The answer that is arriving on a connection: its first bytes are kept, the others counted."""
 
-    def __init__(self, connected: socket.socket) -> None:
+    def __init__(self, connected: socket.socket, frame: bytes | None = None) -> None:
         self.socket = connected
+        self.frame = frame  # what this connection sends, if that is always the same
         self.start = bytearray()
         self._missing = 0
 

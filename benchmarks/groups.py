@@ -4,7 +4,8 @@ per rebalance.
     python -m benchmarks.groups [--seconds 2] [--kafka | --peer HOST:PORT --peer-pid PID]
 
 As benchmarks.broker, with 50 connections. Commits are answered from the page cache, as Kafka does it, so that the same
-work is compared (kohort.offsets.sync.before.reply=false). The peer should have group.initial.rebalance.delay.ms=0.
+work is compared (kohort.offsets.sync.before.reply=false); benchmarks.synced_commits measures Kohort's default. The peer
+should have group.initial.rebalance.delay.ms=0.
 """
 
 from __future__ import annotations
@@ -54,29 +55,41 @@ class Member(NamedTuple):
 @contextmanager
 def stable_group(broker: Broker) -> Iterator[Member]:
     """A group with one member, and a topic for its offsets."""
+    with stable_groups(broker, 1) as (member,):
+        yield member
+
+
+@contextmanager
+def stable_groups(broker: Broker, count: int) -> Iterator[list[Member]]:
+    """Groups with one member each, and a topic for their offsets."""
     name = f"bench-group-{int(time() * 1000)}"
     with Client(broker.address) as client:
         client.send(ApiKey.CREATE_TOPICS, CreateTopicsRequest([CreatableTopic(name, PARTITIONS, 1)], 10_000), 5)
         asked = MetadataRequest([MetadataRequestTopic(NO_UUID, name)], False)
         while len(client.send(ApiKey.METADATA, asked, 9).topics[0].partitions) < PARTITIONS:
             pass  # a new topic may take a moment to be known
-        while client.send(ApiKey.FIND_COORDINATOR, FindCoordinatorRequest(name, 0), 2).error_code:
-            pass
-        protocols = [JoinGroupRequestProtocol("range", bytes(10))]
-        joining = JoinGroupRequest(name, SESSION_MS, SESSION_MS, "", None, "consumer", protocols)
-        joined = client.send(ApiKey.JOIN_GROUP, joining, 3)  # version 3 needs no second try with an id
-        while joined.error_code in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR):
-            joined = client.send(ApiKey.JOIN_GROUP, joining, 3)
-        member = Member(name, joined.member_id, joined.generation_id, name)
-        assignment = [SyncGroupRequestAssignment(member.member_id, bytes(100))]
-        synced = client.send(
-            ApiKey.SYNC_GROUP, SyncGroupRequest(name, member.generation, member.member_id, assignments=assignment), 3
-        )
-        assert synced.error_code == 0, synced
         try:
-            yield member
+            yield [_join(client, f"{name}-{number}", name) for number in range(count)]
         finally:
             client.send(ApiKey.DELETE_TOPICS, DeleteTopicsRequest([], [name], 10_000), 5)
+
+
+def _join(client: Client, group: str, topic: str) -> Member:
+    """The only member of a new group."""
+    while client.send(ApiKey.FIND_COORDINATOR, FindCoordinatorRequest(group, 0), 2).error_code:
+        pass
+    protocols = [JoinGroupRequestProtocol("range", bytes(10))]
+    joining = JoinGroupRequest(group, SESSION_MS, SESSION_MS, "", None, "consumer", protocols)
+    joined = client.send(ApiKey.JOIN_GROUP, joining, 3)  # version 3 needs no second try with an id
+    while joined.error_code in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR):
+        joined = client.send(ApiKey.JOIN_GROUP, joining, 3)
+    member = Member(group, joined.member_id, joined.generation_id, topic)
+    assignment = [SyncGroupRequestAssignment(member.member_id, bytes(100))]
+    synced = client.send(
+        ApiKey.SYNC_GROUP, SyncGroupRequest(group, member.generation, member.member_id, assignments=assignment), 3
+    )
+    assert synced.error_code == 0, synced
+    return member
 
 
 def commit_request(member: Member, partitions: int) -> OffsetCommitRequest:
@@ -95,12 +108,21 @@ def measure_heartbeat(broker: Broker, seconds: float) -> Figure:
 
 
 def measure_commit(partitions: int, broker: Broker, seconds: float) -> Figure:
-    def check(data: bytes, size: int) -> None:  # noqa: ARG001
-        answer = _decoded(data, ApiKey.OFFSET_COMMIT, 9)
-        assert not any(p.error_code for topic in answer.topics for p in topic.partitions), answer
-
     with stable_group(broker) as member:
-        return _measure(broker, frame(ApiKey.OFFSET_COMMIT, 9, commit_request(member, partitions)), check, seconds)
+        sent = frame(ApiKey.OFFSET_COMMIT, 9, commit_request(member, partitions))
+        return _measure(broker, sent, _check_commit, seconds)
+
+
+def measure_commits_of_groups(partitions: int, broker: Broker, seconds: float) -> Figure:
+    """A group for each connection. Their records go to many logs, so few of them share a batch."""
+    with stable_groups(broker, CONNECTIONS) as members:
+        frames = [frame(ApiKey.OFFSET_COMMIT, 9, commit_request(member, partitions)) for member in members]
+        return Loop(broker, frames, _check_commit, CONNECTIONS, own_frames=True).measure(seconds, seconds)
+
+
+def _check_commit(data: bytes, size: int) -> None:  # noqa: ARG001
+    answer = _decoded(data, ApiKey.OFFSET_COMMIT, 9)
+    assert not any(p.error_code for topic in answer.topics for p in topic.partitions), answer
 
 
 def measure_fetch(partitions: int, broker: Broker, seconds: float) -> Figure:
@@ -163,6 +185,8 @@ SCENARIOS = (
     ("Heartbeat", measure_heartbeat, 0.35),
     ("OffsetCommit, 1 partition", partial(measure_commit, 1), 0.6),
     ("OffsetCommit, 10 partitions", partial(measure_commit, 10), 0.6),
+    ("OffsetCommit, 1 partition, 50 groups", partial(measure_commits_of_groups, 1), None),
+    ("OffsetCommit, 10 partitions, 50 groups", partial(measure_commits_of_groups, 10), None),
     ("OffsetFetch, 10 partitions", partial(measure_fetch, 10), 0.8),
     ("Rebalance of 50 members", measure_rebalance, 1.0),
 )

@@ -67,7 +67,7 @@ class Broker:
 
     def start_work(self, post: Callable[[Callable[[], object]], object]) -> None:
         """Start what goes on beside requests; `post` lets another thread call something on the event loop."""
-        self.flusher = Flusher(self.disk, post)
+        self.flusher = Flusher(self.disk, post, call_soon=self.call_soon)
         self.coordinator = CoordinatorHost(self)
         self.coordinator.start()
         # Not at once: what it imports would delay the first answer.

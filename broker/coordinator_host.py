@@ -2,8 +2,8 @@
 
 The coordinator is pure; this is where its batches meet files and its deadlines the event loop. Requests of one turn of
 the loop share their batches: `submit` only marks the turn as due, `_turn` writes. By default a reply waits until its
-batch is synced, many batches sharing one sync; with kohort.offsets.sync.before.reply=false it waits for the page cache
-only, as Kafka does.
+batch is synced: all that arrives while the disk works is written and synced together when the disk is done. With
+kohort.offsets.sync.before.reply=false a reply waits for the page cache only, as Kafka does.
 """
 
 from __future__ import annotations
@@ -39,6 +39,9 @@ LOAD_STEP_S = 0.01
 RELOAD_DELAY_S = 1.0
 STOOD_STILL_MS = 500
 ONE_TURN_S = 0.001  # with 0 the timer would ring before the sockets are read
+# While appends wait for the disk, new records are held back, and then written and synced together. But not for longer
+# than this: a write that takes long stops the clock of its shard, so records must become a write in time.
+MAX_HOLD_S = 0.5
 
 
 class CoordinatorHost:
@@ -62,6 +65,10 @@ class CoordinatorHost:
         self.rebalances = Rebalances()
         self._turn_is_due = False
         self._in_turn = False
+        self._settling = False
+        self._unfinished_appends = 0
+        self._turns = 0
+        self._watches_appends = False
         self._delivering = False
         self._timer: Cancellable | None = None
         self._timer_deadline: int | None = None
@@ -125,7 +132,8 @@ class CoordinatorHost:
     ) -> Response | Parked:
         runtime = self.runtime
         answer = runtime.submit(group_id, api, request, call)
-        if (answer is PARKED and not self._turn_is_due) or runtime.changed or runtime.replies or runtime.events:
+        waits = answer is PARKED and not (self._turn_is_due or self._unfinished_appends)
+        if waits or runtime.changed or runtime.replies or runtime.events:
             self._after()  # mostly there is nothing to do; asking first is cheaper than the call
         return answer
 
@@ -150,7 +158,7 @@ class CoordinatorHost:
     def _after(self) -> None:
         """To be called after every call into the runtime: plan the writes, send the replies, set the timer."""
         runtime = self.runtime
-        if runtime.dirty and not self._turn_is_due:
+        if runtime.dirty and not (self._turn_is_due or self._unfinished_appends):
             self._turn_is_due = True
             self._broker.call_soon(self._turn)
         if runtime.replies or runtime.events:
@@ -239,7 +247,17 @@ class CoordinatorHost:
 
     def _turn(self) -> None:
         self._turn_is_due = False
+        self._turns += 1
         self._in_turn = True
+        try:
+            self._append_writes()
+        finally:
+            self._in_turn = False
+        if self._unfinished_appends and not self._watches_appends:
+            self._watch_appends()
+        self._after()
+
+    def _append_writes(self) -> None:
         wall = self._clock.now_ms()
         for write in self.runtime.take_writes(self._clock.steady_ms(), wall):
             if write.problem is not None:
@@ -247,18 +265,35 @@ class CoordinatorHost:
                 self._failed(write, write.problem, ErrorCode.UNKNOWN_SERVER_ERROR)
                 continue
             shard = write.shard
-            done = partial(self._written, write)
-            self.log.append(shard.partition, shard.epoch, write.batches, wall, done)
-        self._in_turn = False
-        self._after()
+            self._unfinished_appends += 1
+            self.log.append(shard.partition, shard.epoch, write.batches, wall, partial(self._written, write))
 
     def _written(self, write: Write, problem: Exception | None) -> None:
+        self._unfinished_appends -= 1
         if problem is not None:
             self._failed(write, problem)
         elif not write.shard.is_abandoned:
             self.runtime.written(write, self._clock.steady_ms())
-        if not self._in_turn:  # a turn calls _after once, for all its writes
-            self._after()
+        if not (self._in_turn or self._settling):  # a turn calls _after once, for all its writes
+            self._settling = True
+            self._broker.call_soon(self._settle)
+
+    def _settle(self) -> None:
+        """One sync ends many appends: their replies leave together, and what was held back meanwhile is written."""
+        self._settling = False
+        self._after()
+
+    def _watch_appends(self) -> None:
+        """Look again later whether the appends of this turn are done: see MAX_HOLD_S."""
+        self._watches_appends = True
+        self._broker.call_later(MAX_HOLD_S, partial(self._hold_no_longer, self._turns))
+
+    def _hold_no_longer(self, turn: int) -> None:
+        self._watches_appends = False
+        if turn == self._turns and self._unfinished_appends and self.runtime.dirty and not self._turn_is_due:
+            self._turn()
+        elif self._unfinished_appends:
+            self._watch_appends()
 
     def _failed(self, write: Write, problem: Exception, error: ErrorCode = ErrorCode.NOT_COORDINATOR) -> None:
         """The log refused a write: tell everyone to come again, and load the shard from its log."""

@@ -1,8 +1,9 @@
-"""Syncs logs off the event loop: one flush in flight, and whatever became dirty meanwhile is the next one.
+"""Syncs logs in a thread of its own: one flush is in flight, and the logs that became dirty meanwhile are the next one.
 
-The rule lives in `storage.group_commit`; this gives it a thread. By default an answer leaves when the records are in
-the page cache, as with Kafka, and nobody waits here. Logs come here when they rolled, when flush.messages or flush.ms
-say so, and when someone (flush.messages=1, the coordinator) answers only what is on disk.
+The rule lives in `storage.group_commit`; this gives it a thread. Answers to Produce leave when the records are in the
+page cache, as with Kafka, and wait for no sync. A log is synced here when it rolled, when flush.messages or flush.ms
+say so, and when an answer must wait for the disk: Produce with flush.messages=1, and by default everything that the
+coordinator writes.
 """
 
 from __future__ import annotations
@@ -22,10 +23,13 @@ if TYPE_CHECKING:
 
 
 class Flusher:
-    def __init__(self, disk: Disk, post: Post, *, clock: Callable[[], float] = time) -> None:
+    def __init__(
+        self, disk: Disk, post: Post, *, call_soon: Post | None = None, clock: Callable[[], float] = time
+    ) -> None:
+        """`post` may be called from any thread, `call_soon` from the event loop's alone, where it is cheaper."""
         self._commit = GroupCommit(disk, sync=True)
         self._worker = Worker("kohort-flusher", post)
-        self._post = post
+        self._call_soon = call_soon or post
         self._clock = clock
         self._turn_is_due = False
 
@@ -34,7 +38,7 @@ class Flusher:
         self._commit.appended(log, ready)
         if not self._turn_is_due and self._commit.in_flight is None:
             self._turn_is_due = True
-            self._post(self._turn)  # at the end of this turn, with whatever else it brings
+            self._call_soon(self._turn)  # later in this turn of the event loop, which may bring more logs to sync
 
     def _turn(self) -> None:
         self._turn_is_due = False
@@ -47,7 +51,7 @@ class Flusher:
             self._turn()
 
     def stop(self) -> None:
-        """Finish what is in flight and what waits for it, here and now."""
+        """Finish the flush in flight, and then sync what waits behind it, before this returns."""
         self._worker.stop()
         while True:
             if self._commit.in_flight is not None:

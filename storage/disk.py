@@ -32,6 +32,7 @@ from typing import NamedTuple
 from kohort.storage.syncfs import SyncChooser
 
 Buffer = bytes | bytearray | memoryview
+SyncPlan = Callable[[], list[OSError | None] | None]  # None: all files are durable; else what went wrong, per file
 
 OUT_OF_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
@@ -56,10 +57,11 @@ class FileInfo(NamedTuple):
 class File(ABC):
     """An open file: appended to at its end, read anywhere, shared by counting its users."""
 
-    __slots__ = ("_users", "_users_lock", "path", "sync_error")
+    __slots__ = ("_users", "_users_lock", "device", "path", "sync_error")
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, device: int = -1) -> None:
         self.path = path
+        self.device = device  # the number of the file system; -1: not known
         self._users = 1
         self._users_lock = Lock()
         self.sync_error: OSError | None = None
@@ -162,9 +164,13 @@ class Disk(ABC):
     def lock(self, path: str) -> FolderLock:
         """Take the exclusive lock file until released, or raise FolderInUse."""
 
-    def sync_all(self, files: Sequence[File]) -> list[OSError | None]:
-        """Sync many files. Returns None or an error for each file; never raises OSError."""
-        return [_sync_one(file) for file in files]
+    def plan_sync(self, files: Sequence[File]) -> SyncPlan:
+        """How to sync these files. The plan does it: it blocks, in any thread, and never raises OSError.
+
+        A plan is made on the event loop so that the thread which runs it touches next to nothing of Python's: the two
+        would wait for each other's turn to run.
+        """
+        return lambda: all_or_errors([_sync_one(file) for file in files])
 
     def space(self, path: str) -> tuple[int, int]:  # noqa: ARG002
         """(size, free bytes) of the disk of `path`; -1 if unknown."""
@@ -193,6 +199,11 @@ class Disk(ABC):
             self.sync_folder(os.path.dirname(path))
 
 
+def all_or_errors(errors: list[OSError | None]) -> list[OSError | None] | None:
+    """None if there is no error among them."""
+    return errors if any(errors) else None
+
+
 def _sync_one(file: File) -> OSError | None:
     try:
         file.sync()
@@ -212,19 +223,11 @@ class FolderLock(ABC):
 class RealFile(File):
     """A file of the operating system: one descriptor, O_APPEND, no buffering of our own."""
 
-    __slots__ = ("_device", "_fd")
+    __slots__ = ("_fd",)
 
     def __init__(self, path: str, fd: int) -> None:
-        super().__init__(path)
+        super().__init__(path, os.fstat(fd).st_dev)
         self._fd = fd
-        self._device: int | None = None
-
-    @property
-    def device(self) -> int:
-        """The device number of the file system of this file."""
-        if self._device is None:
-            self._device = os.fstat(self._fd).st_dev
-        return self._device
 
     def append(self, data: Buffer) -> None:
         written = os.write(self._fd, data)
@@ -329,28 +332,33 @@ class RealDisk(Disk):
         found = os.statvfs(path)
         return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
 
-    def sync_all(self, files: Sequence[File]) -> list[OSError | None]:
+    def plan_sync(self, files: Sequence[File]) -> SyncPlan:
         if self._chooser.prefers_whole(len(files)) and (fd := self._witness(files)) is not None:
-            return self._sync_whole(fd, files)
-        return self._chooser.sync_singly([partial(_sync_one, file) for file in files]) if files else []
+            return partial(self._sync_whole, fd, files)
+        return partial(self._sync_singly, files)
+
+    def _sync_singly(self, files: Sequence[File]) -> list[OSError | None] | None:
+        if not files:
+            return None
+        return all_or_errors(self._chooser.sync_singly([partial(_sync_one, file) for file in files]))
 
     def _witness(self, files: Sequence[File]) -> int | None:
-        """The descriptor of the lock file on the device of all these files; None if they are on several devices.
+        """The lock file of the device that all the files lie on; None if there is none, or a file has failed before.
 
-        syncfs reports errors since its descriptor was opened, and the lock file is opened before all data files.
+        syncfs reports the errors since its descriptor was opened, and the lock file is opened before all data files. A
+        file that failed earlier stays failed, whatever the kernel says now; only a sync of the file itself tells that.
         """
-        devices = {file.device if isinstance(file, RealFile) else -1 for file in files}
+        devices = {file.device if file.sync_error is None else -1 for file in files}
         return self._locks.get(devices.pop()) if len(devices) == 1 else None
 
-    def _sync_whole(self, fd: int, files: Sequence[File]) -> list[OSError | None]:
+    def _sync_whole(self, fd: int, files: Sequence[File]) -> list[OSError | None] | None:
         try:
             self._chooser.sync_whole(fd)
         except OSError as error:
             for file in files:
                 file.distrust(error)  # syncfs does not say which file failed; it may even be another program's
             return [SyncFailed(error.errno, f"sync of the disk below {file.path}: {error}") for file in files]
-        # A file that failed earlier stays failed, whatever the kernel says now.
-        return [_sync_one(file) if file.sync_error is not None else None for file in files]
+        return None
 
     def lock(self, path: str) -> FolderLock:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

@@ -1,6 +1,6 @@
 """What has to be synced for a log to be durable up to an offset, so that any thread can do it.
 
-The event loop takes a ticket from each dirty log, some thread runs `sync_tickets`, and the loop hands the
+The event loop takes a ticket from each dirty log and plans the sync, some thread runs it, and the loop hands the
 tickets back with `end_flush`. Files stay open until then, whatever happens to the log meanwhile.
 """
 
@@ -30,21 +30,36 @@ class FlushTicket:
     error: OSError | None = None  # what went wrong, if anything did
 
 
-def sync_tickets(disk: Disk, tickets: Sequence[FlushTicket]) -> None:
-    """Sync it all with as few waits as possible. Blocks, never raises OSError, touches no log."""
-    files = [(ticket, file) for ticket in tickets for file in ticket.files]
-    for (ticket, _), error in zip(files, disk.sync_all([file for _, file in files]), strict=True):
-        if error is not None:
-            ticket.error = error
-    synced: dict[str, OSError | None] = {}
-    for ticket in tickets:
-        for folder in ticket.folders:
-            if folder not in synced:
-                synced[folder] = _sync_folder(disk, folder)
-            ticket.error = ticket.error or synced[folder]
-    for ticket in tickets:
-        if ticket.error is not None:
-            mark_failed(disk, ticket.log.folder)
+class TicketSync:
+    """Syncs all that the tickets name, with as few waits as possible. Made on the event loop, run in any thread."""
+
+    __slots__ = ("_disk", "_folders_changed", "_plan", "tickets")
+
+    def __init__(self, disk: Disk, tickets: Sequence[FlushTicket]) -> None:
+        self._disk = disk
+        self.tickets = tickets
+        self._plan = disk.plan_sync([file for ticket in tickets for file in ticket.files])
+        self._folders_changed = any(ticket.folders for ticket in tickets)
+
+    def run(self) -> None:
+        """Blocks, never raises OSError, touches no log: how it went is in the tickets."""
+        errors = self._plan()
+        if errors is None and not self._folders_changed:
+            return  # nearly always: every file is durable, and no folder has changed
+        tickets = self.tickets
+        if errors is not None:
+            owners = [ticket for ticket in tickets for _ in ticket.files]
+            for ticket, error in zip(owners, errors, strict=True):
+                ticket.error = error or ticket.error
+        synced: dict[str, OSError | None] = {}
+        for ticket in tickets:
+            for folder in ticket.folders:
+                if folder not in synced:
+                    synced[folder] = _sync_folder(self._disk, folder)
+                ticket.error = ticket.error or synced[folder]
+        for ticket in tickets:
+            if ticket.error is not None:
+                mark_failed(self._disk, ticket.log.folder)
 
 
 def mark_failed(disk: Disk, folder: str) -> None:

@@ -23,7 +23,7 @@ from typing import TypeAlias
 
 from kohort.storage.disk import Disk
 from kohort.storage.errors import LogFailed
-from kohort.storage.flush import FlushTicket, sync_tickets
+from kohort.storage.flush import FlushTicket, TicketSync
 from kohort.storage.log_writer import LogWriter
 
 Ready: TypeAlias = Callable[[LogFailed | None], None]
@@ -32,16 +32,12 @@ Ready: TypeAlias = Callable[[LogFailed | None], None]
 class Flush:
     """One flush: what to sync, and who waits for it."""
 
-    __slots__ = ("_disk", "tickets", "waiting")
+    __slots__ = ("run", "tickets", "waiting")
 
     def __init__(self, disk: Disk, tickets: list[FlushTicket], waiting: list[tuple[LogWriter, Ready]]) -> None:
-        self._disk = disk
         self.tickets = tickets
         self.waiting = waiting
-
-    def run(self) -> None:
-        """Sync. Blocks; never raises OSError: how it went is in the tickets."""
-        sync_tickets(self._disk, self.tickets)
+        self.run = TicketSync(disk, tickets).run  # syncs: see there
 
 
 class GroupCommit:

@@ -20,7 +20,7 @@ from typing import Final
 from kohort.storage.checkpoints import Checkpoint, CheckpointFiles
 from kohort.storage.disk import Disk
 from kohort.storage.errors import LogCorrupt, LogFailed, StorageError
-from kohort.storage.flush import sync_tickets
+from kohort.storage.flush import TicketSync
 from kohort.storage.layout import (
     CLEAN_SHUTDOWN_FILE,
     CLEANER_FILE,
@@ -255,7 +255,7 @@ class LogDirectory:
     def flush(self, now: int = 0) -> None:
         """Make every log durable, in this thread. Logs whose disk fails are marked as failed."""
         tickets = [ticket for log in self.logs.values() if (ticket := log.begin_flush()) is not None]
-        sync_tickets(self.disk, tickets)
+        TicketSync(self.disk, tickets).run()
         for ticket in tickets:
             ticket.log.end_flush(ticket, now)
 

@@ -1,7 +1,7 @@
 """The writing half of a partition's log: appends, rolls, flushes, and what happens when the disk fails.
 
 A log belongs to one thread, the event loop's. It appends there (a write to the page cache takes microseconds)
-and hands out tickets for what takes longer: another thread syncs them (`begin_flush`, `sync_tickets`,
+and hands out tickets for what takes longer: another thread syncs them (`begin_flush`, `TicketSync`,
 `end_flush`). A log that was never written to has no folder; the first append makes it.
 
 A disk that fails to sync, or to write for another reason than a lack of space, fails the log for good:
@@ -21,7 +21,7 @@ from kohort.storage.append_check import AppendInfo, place_batches, split_batches
 from kohort.storage.batch_walk import walk_headers
 from kohort.storage.disk import OUT_OF_SPACE, Buffer, Disk, File
 from kohort.storage.errors import InvalidAppend, LogFailed
-from kohort.storage.flush import FlushTicket, mark_failed, sync_tickets
+from kohort.storage.flush import FlushTicket, TicketSync, mark_failed
 from kohort.storage.layout import PARTITION_METADATA_FILE, format_partition_metadata
 from kohort.storage.leader_epochs import LeaderEpochs
 from kohort.storage.log_config import LogConfig
@@ -275,31 +275,34 @@ class LogWriter:
         files = [segment.file() for segment in self._dirty]
         for file in files:
             file.retain()
-        ticket = FlushTicket(
-            self, self.log_end_offset, self._generation, files + self._unsynced_files, self._unsynced_folders
-        )
+        if self._unsynced_files:
+            files += self._unsynced_files
+            self._unsynced_files = []
+        folders, self._unsynced_folders = self._unsynced_folders, []
+        ticket = self._in_flight = FlushTicket(self, self.log_end_offset, self._generation, files, folders)
         flushed, self._dirty = self._dirty, []
-        self._unsynced_files, self._unsynced_folders = [], []
-        self._in_flight = ticket
-        for segment in flushed:
-            self._used(segment)
+        if len(flushed) != 1 or flushed[0] is not self.segments[-1]:
+            for segment in flushed:
+                self._used(segment)
         return ticket
 
     def end_flush(self, ticket: FlushTicket, now: int = 0) -> None:
         """Take note of how the syncing went; a failure fails the log."""
         self._in_flight = None
         for file in ticket.files:
+            ticket.error = ticket.error or file.sync_error  # a roll may have synced the same file meanwhile, and failed
             file.close()
         if ticket.error is not None:
             self._fail(f"sync: {ticket.error}")
         elif ticket.generation == self._generation:
-            self.recovery_point = max(self.recovery_point, ticket.end_offset)
+            if ticket.end_offset > self.recovery_point:
+                self.recovery_point = ticket.end_offset
             self._flushed_at_ms = now
 
     def flush(self, now: int = 0) -> None:
         """Make everything durable, now and here. LogFailed if that does not work out."""
         if ticket := self.begin_flush():
-            sync_tickets(self.disk, [ticket])
+            TicketSync(self.disk, [ticket]).run()
             self.end_flush(ticket, now)
         if self.failed is not None:
             raise LogFailed(self.failed)

@@ -32,6 +32,7 @@ from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from kohort.protocol.record_batch import BatchHeader, parse_header
 from tests.broker.broker_box import BrokerBox, FakeConnection
 
 RELOAD_MS = 1_000
@@ -61,6 +62,15 @@ def error_of(client: FakeConnection) -> ErrorCode:
     return ErrorCode(answer.topics[0].partitions[0].error_code)
 
 
+def headers_of(batches: bytes) -> list[BatchHeader]:
+    headers = []
+    position = 0
+    while position < len(batches):
+        headers.append(parse_header(batches, position))
+        position += headers[-1].size_bytes
+    return headers
+
+
 def shard_of(box: BrokerBox, group_id: str) -> Shard:
     return box.broker.coordinator.runtime.shard_of(group_id)
 
@@ -84,6 +94,62 @@ def test_records_that_cannot_be_packed_fail_their_shard_and_no_other(box: Broker
     again = send_commit(box, "bad")
     box.pass_time()
     assert error_of(again) is ErrorCode.NONE
+
+
+# --- writes that wait for the disk
+
+
+@pytest.fixture
+def synced_box(tmp_path: Path) -> Iterator[BrokerBox]:
+    made = BrokerBox(tmp_path)
+    made.topic("t", partitions=2)
+    made.broker.coordinator = CoordinatorHost(made.broker, made.clock)
+    made.broker.coordinator.start()
+    yield made
+    made.close()
+
+
+def disk_catches_up(box: BrokerBox) -> None:
+    box.run_posted()  # the flush begins
+    box.run_posted()  # the flush is back
+    box.pass_time()
+
+
+def test_commits_that_arrive_while_the_disk_works_are_written_together_when_it_is_done(synced_box: BrokerBox) -> None:
+    box = synced_box
+    first = send_commit(box, "g")
+    box.pass_time()
+    others = []
+    for _ in range(3):
+        others.append(send_commit(box, "g"))
+        box.pass_time()
+    log = box.broker.catalog.ensure_consumer_offsets().partitions[shard_of(box, "g").partition].log
+    assert log.log_end_offset == 1
+    assert not first.answers
+    disk_catches_up(box)
+    assert error_of(first) is ErrorCode.NONE
+    assert not any(client.answers for client in others), "their records are not synced yet"
+    assert [header.next_offset for chunk, size in log.chunks() for header in headers_of(chunk[:size])] == [1, 4]
+    disk_catches_up(box)
+    assert [error_of(client) for client in others] == [ErrorCode.NONE] * 3
+
+
+def test_a_disk_that_stalls_stops_the_clock_of_groups_whose_records_are_held_back(synced_box: BrokerBox) -> None:
+    box = synced_box
+    assert shard_of(box, "g") is not shard_of(box, "other")
+    send_commit(box, "g")
+    box.pass_time(100)
+    box.run_posted()  # the flush begins, and nobody hears of its end for long
+    held = send_commit(box, "other")
+    box.pass_time(100)
+    clock = shard_of(box, "other").state.clock
+    box.pass_time(10_000)
+    assert clock.on_steady_clock(0, box.clock.steady_ms()) is None, "it stands still"
+    box.run_posted()
+    box.run_posted()  # a second flush, with what was held back
+    box.pass_time()
+    assert error_of(held) is ErrorCode.NONE
+    assert clock.on_steady_clock(0, box.clock.steady_ms()) is not None
 
 
 # --- the log is deleted

@@ -52,9 +52,10 @@ def test_a_failed_sync_stays_failed_when_the_whole_disk_is_synced(tmp_path: Path
     for _ in range(3):
         for file in files:
             file.append(b"x" * 100)
-        assert disk.sync_all(files) == [None] * 10
+        assert disk.plan_sync(files)() is None
     files[4].distrust(OSError(5, "Input/output error"))
-    results = disk.sync_all(files)
+    results = disk.plan_sync(files)()
+    assert results is not None
     assert [number for number, error in enumerate(results) if error] == [4]
     for file in files:
         file.close()
