@@ -1,7 +1,7 @@
-"""What has to be synced for a log to be durable up to an offset, so that any thread can do it.
+"""Flushing a log: what has to be synced to make it durable up to an offset, in a form that any thread can sync.
 
-The event loop takes a ticket from each dirty log and plans the sync, some thread runs it, and the loop hands the
-tickets back with `end_flush`. Files stay open until then, whatever happens to the log meanwhile.
+The event loop takes a ticket from each dirty log and plans the sync, another thread runs it, and then the event loop
+gives the tickets back with `end_flush`. Files stay open until then, whatever happens to the log meanwhile.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ class FlushTicket:
 
     log: LogWriter
     end_offset: int
-    generation: int  # a truncation since then makes `end_offset` meaningless
+    generation: int  # of the log; a truncation changes it, and then `end_offset` is ignored
     files: list[File]
     folders: list[str] = field(default_factory=list)
-    error: OSError | None = None  # what went wrong, if anything did
+    error: OSError | None = None  # the error, if a sync failed
 
 
 class TicketSync:
-    """Syncs all that the tickets name, with as few waits as possible. Made on the event loop, run in any thread."""
+    """Syncs what the tickets name, with as few waits as possible. Made on the event loop, run in any thread."""
 
     __slots__ = ("_disk", "_folders_changed", "_plan", "tickets")
 
@@ -42,10 +42,10 @@ class TicketSync:
         self._folders_changed = any(ticket.folders for ticket in tickets)
 
     def run(self) -> None:
-        """Blocks, never raises OSError, touches no log: how it went is in the tickets."""
+        """Sync. Blocks, touches no log, and never raises OSError: errors are put into the tickets."""
         errors = self._plan()
         if errors is None and not self._folders_changed:
-            return  # nearly always: every file is durable, and no folder has changed
+            return  # the usual case: all files are durable, and no folder has changed
         tickets = self.tickets
         if errors is not None:
             owners = [ticket for ticket in tickets for _ in ticket.files]
@@ -63,10 +63,10 @@ class TicketSync:
 
 
 def mark_failed(disk: Disk, folder: str) -> None:
-    """Tell the next start not to trust what it can read of this log: see `recovery.py`.
+    """Leave a mark for the next start: what can be read of this log may not be on the medium; see `recovery.py`.
 
-    A process that is killed in the instant between the failure and this leaves no mark. Then the next start
-    takes for durable what may be in memory only; none of it was ever acknowledged as durable.
+    If the process is killed between the failure and this call, there is no mark. Then the next start takes bytes for
+    durable that may be in memory only. None of them was ever acknowledged as durable.
     """
     with suppress(OSError):
         disk.open(f"{folder}/{SYNC_FAILED_FILE}", create=True).close()

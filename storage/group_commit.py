@@ -1,19 +1,19 @@
-"""Makes many appends to many logs durable with few syncs, while new appends gather for the next one.
+"""Makes many appends to many logs durable with few syncs. Appends that come during a sync wait for the next one.
 
-The rule is small: at most one flush is in flight; when it is back, everything that became dirty meanwhile is
-the next one. So under load a flush covers whatever arrived during the one before, and an idle broker syncs an
-append at once. This holds no thread and no clock; the host drives it:
+At most one flush is in flight. When it has finished, the next flush has everything that became dirty meanwhile. So
+under load a flush covers all that arrived during the flush before, and an idle broker syncs an append at once. This
+file has no thread and no clock; the host calls it:
 
-    commit.appended(log, ready)          ready(None) is called when what the log holds now is durable,
-                                         ready(error) if it never will be
+    commit.appended(log, ready)          ready(None) is called when the present content of the log is durable,
+                                         ready(error) if it cannot become durable
     if flush := commit.take():           once per turn of the event loop
-        executor.submit(flush.run)       blocks in the syncs, elsewhere
-    commit.finished(flush, now)          back on the event loop: calls what waited
+        executor.submit(flush.run)       syncs, in another thread
+    commit.finished(flush, now)          on the event loop again: calls every `ready` that waited
 
-How many syncs a flush of n logs takes is the disk's choice (`storage/syncfs.py`).
+The disk decides how many syncs a flush of n logs takes (`storage/syncfs.py`).
 
-With `sync=False` durability is what Kafka's own default is, the page cache: nobody waits for a flush, and
-logs are only synced when they roll, or as flush.messages and flush.ms say.
+With `sync=False` an append counts as durable in the page cache, which is Kafka's default: nobody waits for a flush, and
+logs are synced only when they roll, and when flush.messages or flush.ms say so.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ Ready: TypeAlias = Callable[[LogFailed | None], None]
 
 
 class Flush:
-    """One flush: what to sync, and who waits for it."""
+    """One flush: what to sync, and the callbacks that wait for it."""
 
     __slots__ = ("run", "tickets", "waiting")
 
     def __init__(self, disk: Disk, tickets: list[FlushTicket], waiting: list[tuple[LogWriter, Ready]]) -> None:
         self.tickets = tickets
         self.waiting = waiting
-        self.run = TicketSync(disk, tickets).run  # syncs: see there
+        self.run = TicketSync(disk, tickets).run  # see TicketSync.run
 
 
 class GroupCommit:
-    """Which logs are dirty, who waits for them, and whether a flush is in flight."""
+    """Knows which logs are dirty, which callbacks wait for them, and whether a flush is in flight."""
 
     def __init__(self, disk: Disk, *, sync: bool = True) -> None:
         self.sync = sync
         self.in_flight: Flush | None = None
         self._disk = disk
-        self._dirty: dict[LogWriter, None] = {}  # a set that keeps its order
+        self._dirty: dict[LogWriter, None] = {}  # used as an ordered set
         self._waiting: list[tuple[LogWriter, Ready]] = []
 
     @property
     def is_idle(self) -> bool:
-        """Nothing in flight, nothing to flush, nobody waiting."""
+        """Whether no flush is in flight, nothing is to be flushed, and no callback waits."""
         return self.in_flight is None and not self._dirty and not self._waiting
 
     def appended(self, log: LogWriter, ready: Ready | None = None, *, now: int = 0) -> None:
@@ -76,7 +76,7 @@ class GroupCommit:
         return flush
 
     def finished(self, flush: Flush, now: int = 0) -> None:
-        """The flush has run: move the recovery points and tell those who waited."""
+        """The flush has run: move the recovery points, and call the callbacks that waited."""
         assert flush is self.in_flight
         self.in_flight = None
         for ticket in flush.tickets:

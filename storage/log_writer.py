@@ -1,11 +1,11 @@
-"""The writing half of a partition's log: appends, rolls, flushes, and what happens when the disk fails.
+"""The part of a partition's log that writes: appends, rolls, flushes, and what happens when the disk fails.
 
-A log belongs to one thread, the event loop's. It appends there (a write to the page cache takes microseconds)
-and hands out tickets for what takes longer: another thread syncs them (`begin_flush`, `TicketSync`,
-`end_flush`). A log that was never written to has no folder; the first append makes it.
+A log belongs to one thread, that of the event loop. Appends happen there, because a write to the page cache takes
+microseconds. Syncs take longer: the log gives out a ticket, and another thread syncs it (`begin_flush`, `TicketSync`,
+`end_flush`). A log that was never written to has no folder; the first append creates it.
 
-A disk that fails to sync, or to write for another reason than a lack of space, fails the log for good:
-`failed` says why, appends raise LogFailed, reads go on. A restart reads back what really is on disk.
+If a sync fails, or a write for another reason than lack of space, the log has failed: `failed` says why, appends raise
+LogFailed, and reads still work. A restart finds out what really is on disk.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 
 class LogWriter:
-    """The segments of a log, and what is not yet durable of them."""
+    """The segments of a log, and which of them are not durable yet."""
 
     def __init__(
         self, disk: Disk, folder: str, config: LogConfig, *,
@@ -46,7 +46,7 @@ class LogWriter:
         self.log_end_offset = 0
         self.recovery_point = 0
         self.checkpointed_recovery_point = 0
-        self.cleaned_up_to = 0  # compaction has seen everything below
+        self.cleaned_up_to = 0  # the log is compacted below this offset
         self.failed: str | None = None
         self.leader_epochs = LeaderEpochs(disk, folder, self._epochs_of_batches)
         self._topic_id = topic_id
@@ -55,10 +55,10 @@ class LogWriter:
         self._last_epoch: int | None = None
         self._generation = 0
         self._in_flight: FlushTicket | None = None
-        self._dirty: list[Segment] = []  # written to since their last sync
-        self._unsynced_files: list[File] = []  # indexes and the like
+        self._dirty: list[Segment] = []  # segments that were written to since their last sync
+        self._unsynced_files: list[File] = []  # indexes and other small files
         self._unsynced_folders: list[str] = []
-        self._deleted: list[tuple[int, list[str]]] = []  # when, and which files wait for their removal
+        self._deleted: list[tuple[int, list[str]]] = []  # time of the deletion, and the files to be removed later
         self._flushed_at_ms = 0
 
     @property
@@ -67,14 +67,14 @@ class LogWriter:
         return self.segments[-1]
 
     def reconfigure(self, config: LogConfig) -> None:
-        """From now on these settings hold."""
+        """Use these settings from now on."""
         self.config = config
         for segment in self.segments:
             segment.config = config
 
     @property
     def exists(self) -> bool:
-        """Whether there is a folder on disk yet."""
+        """Whether the log has a folder on disk."""
         return self._exists
 
     def _epochs_of_batches(self) -> Iterator[tuple[int, int]]:
@@ -84,17 +84,17 @@ class LogWriter:
             self._used(segment)
 
     def _used(self, segment: Segment) -> None:
-        """A file was opened, maybe: bound how many stay so. The active segment's always does."""
+        """The segment's file may have been opened: close another if too many are open. The active one stays open."""
         if segment is not self.segments[-1] and segment not in self._dirty:
             self._open_files.touch(segment)
 
     # --- appending -------------------------------------------------------------------------------
 
     def append(self, batches: Buffer, *, now: int, leader_epoch: int = 0, verify: bool = True) -> AppendInfo:
-        """Number the batches and append them: what a leader does with a produce request, or the coordinator.
+        """Write offsets into the batches and append them, for a produce request or for the coordinator.
 
-        A bytearray is numbered in place, anything else is copied first. `verify=False` skips the checksums
-        of batches that were built by ourselves a moment ago.
+        A bytearray is changed in place; anything else is copied first. `verify=False` skips the checksums, for batches
+        that this process has just built.
         """
         headers = split_batches(batches, self.config, verify=verify)
         data = batches if type(batches) is bytearray else bytearray(batches)
@@ -104,7 +104,7 @@ class LogWriter:
         return AppendInfo(placed[0][0], self.log_end_offset - 1, -1 if append_time_ms is None else append_time_ms)
 
     def append_checked(self, batch: bytes, header: BatchHeader, *, now: int, leader_epoch: int = 0) -> AppendInfo:
-        """As `append`, for one new batch that the caller has read and found sound."""
+        """Like `append`, for one batch that the caller has checked already."""
         config = self.config
         if config.uses_log_append_time or len(batch) > config.max_message_bytes or header[12] != header[6] + 1:
             return self.append(batch, now=now, leader_epoch=leader_epoch, verify=False)
@@ -116,7 +116,7 @@ class LogWriter:
         return info
 
     def append_placed(self, batch: bytes, now: int) -> None:
-        """Append one batch of our own, built for the end of this log: there is nothing left to check or to number."""
+        """Append one batch that this process has built for the end of this log. Nothing has to be checked."""
         config = self.config
         header = parse_header(batch)
         if header[0] != self.log_end_offset:
@@ -127,7 +127,7 @@ class LogWriter:
             self._write(batch, [header], now)
 
     def append_as_is(self, batches: Buffer, *, now: int) -> AppendInfo:
-        """Append batches that have their offsets already, byte by byte, as a copy of another log would."""
+        """Append batches that have their offsets already, without a change, as when copying another log."""
         headers = split_batches(batches, self.config, verify=True)
         expected = self.log_end_offset
         for header in headers:
@@ -178,7 +178,7 @@ class LogWriter:
             self._folder_changed()
 
     def _create(self, now: int) -> None:
-        """Make the folder and the first segment; a flush makes them durable."""
+        """Create the folder and the first segment. A flush makes them durable."""
         if not self._exists:
             self.disk.make_folder(self.folder)
             self._unsynced_folders.append(os.path.dirname(self.folder))
@@ -190,7 +190,7 @@ class LogWriter:
         self._add_segment(now)
 
     def create(self, now: int) -> None:
-        """Make the folder now instead of with the first append."""
+        """Create the folder now, and not with the first append."""
         if not self.segments:
             self._create(now)
 
@@ -217,8 +217,8 @@ class LogWriter:
     def _settle(self, old: Segment) -> None:
         """Sync what must be durable before another segment follows this one, so that no crash leaves a hole.
 
-        That is its name, which it nearly always is by then. And in a compacted log, where missing offsets
-        are normal and a lost tail would be taken for one, its content.
+        That is the name of its file, which is nearly always durable by then. In a compacted log it is the content, too:
+        missing offsets are normal there, so recovery could not tell that the end of the segment is lost.
         """
         if self.config.compacts and (old in self._dirty or self._in_flight is not None):
             old.file().sync()
@@ -227,7 +227,7 @@ class LogWriter:
             self.disk.sync_folder(self.folder)
 
     def _write_failed(self, segment: Segment | None, error: OSError) -> NoReturn:
-        """Take back what a failed write may have left; only a lack of space is forgiven."""
+        """Remove what a failed write may have left. The log goes on only if the reason was lack of space."""
         try:
             if segment is not None:
                 segment.file().truncate(segment.size_bytes)
@@ -239,7 +239,7 @@ class LogWriter:
 
     @contextmanager
     def _failing(self, what: str) -> Iterator[None]:
-        """Whatever the disk refuses inside fails the log: there is no way back from half of it."""
+        """An OSError inside this block fails the log: a step that is half done cannot be undone."""
         try:
             yield
         except OSError as error:
@@ -255,7 +255,7 @@ class LogWriter:
     # --- flushing --------------------------------------------------------------------------------
 
     def wants_flush(self, now: int) -> bool:
-        """Whether the log should be flushed even if nobody waits for it: a roll, flush.messages, flush.ms."""
+        """Whether to flush the log although nobody waits for it: after a roll, by flush.messages, by flush.ms."""
         unsynced = self.log_end_offset - self.recovery_point
         return unsynced > 0 and (
             len(self._dirty) > 1
@@ -264,9 +264,9 @@ class LogWriter:
         )
 
     def begin_flush(self) -> FlushTicket | None:
-        """What to sync so that everything appended so far is durable; None if it is, or never will be.
+        """What to sync so that everything appended so far is durable; None if it is durable, or if the log has failed.
 
-        One at a time: the next one begins after `end_flush` of this one.
+        Only one flush at a time: the next one begins after `end_flush` of this one.
         """
         if self._in_flight is not None:
             raise RuntimeError(f"{self.folder} is being flushed already")
@@ -287,7 +287,7 @@ class LogWriter:
         return ticket
 
     def end_flush(self, ticket: FlushTicket, now: int = 0) -> None:
-        """Take note of how the syncing went; a failure fails the log."""
+        """Note the result of the syncs. If one failed, the log has failed."""
         self._in_flight = None
         for file in ticket.files:
             ticket.error = ticket.error or file.sync_error  # a roll may have synced the same file meanwhile, and failed
@@ -300,7 +300,7 @@ class LogWriter:
             self._flushed_at_ms = now
 
     def flush(self, now: int = 0) -> None:
-        """Make everything durable, now and here. LogFailed if that does not work out."""
+        """Make everything durable, in this thread. LogFailed if that fails."""
         if ticket := self.begin_flush():
             TicketSync(self.disk, [ticket]).run()
             self.end_flush(ticket, now)
@@ -308,11 +308,11 @@ class LogWriter:
             raise LogFailed(self.failed)
 
     def checkpointed(self, recovery_point: int) -> None:
-        """The recovery point in the checkpoint file of the data folder is this one now."""
+        """The checkpoint file of the data folder has this recovery point now."""
         self.checkpointed_recovery_point = recovery_point
 
     def close(self) -> None:
-        """Flush, indexes too, and let go of all files. LogFailed if the disk fails, but closed then too."""
+        """Flush, with the indexes, and close all files. LogFailed if the disk fails; the files are closed then, too."""
         try:
             self.save_indexes()
             self.flush()
@@ -320,14 +320,14 @@ class LogWriter:
             self.abandon()
 
     def save_indexes(self) -> None:
-        """Write the indexes of the active segment, so that a clean stop leaves nothing to rebuild."""
+        """Write the indexes of the active segment, so that they need not be rebuilt after a clean stop."""
         if self.failed is None and self.segments and (files := self.active.save_indexes()):
             self._unsynced_files += files
             self._folder_changed()
         self._save_epochs()
 
     def abandon(self) -> None:
-        """Let go of all files as they are."""
+        """Close all files as they are."""
         for segment in self.segments:
             self._open_files.forget(segment)
         for file in self._unsynced_files:
