@@ -65,6 +65,7 @@ class CoordinatorHost:
         self.rebalances = Rebalances()
         self._turn_is_due = False
         self._in_turn = False
+        self._turn_began = 0  # on the steady clock
         self._settling = False
         self._unfinished_appends = 0
         self._turns = 0
@@ -131,7 +132,7 @@ class CoordinatorHost:
         self, group_id: str, api: GroupApi[Request, Response], request: Request, call: Call
     ) -> Response | Parked:
         runtime = self.runtime
-        answer = runtime.submit(group_id, api, request, call)
+        answer = runtime.ask(runtime.shard_of(group_id), api, request, call)
         waits = answer is PARKED and not (self._turn_is_due or self._unfinished_appends)
         if waits or runtime.changed or runtime.replies or runtime.events:
             self._after()  # mostly there is nothing to do; asking first is cheaper than the call
@@ -259,7 +260,8 @@ class CoordinatorHost:
 
     def _append_writes(self) -> None:
         wall = self._clock.now_ms()
-        for write in self.runtime.take_writes(self._clock.steady_ms(), wall):
+        self._turn_began = self._clock.steady_ms()
+        for write in self.runtime.take_writes(self._turn_began, wall):
             if write.problem is not None:
                 # A retriable error would make the client send the same request, and that would fail the shard again.
                 self._failed(write, write.problem, ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -273,7 +275,7 @@ class CoordinatorHost:
         if problem is not None:
             self._failed(write, problem)
         elif not write.shard.is_abandoned:
-            self.runtime.written(write, self._clock.steady_ms())
+            self.runtime.written(write, self._turn_began if self._in_turn else self._clock.steady_ms())
         if not (self._in_turn or self._settling):  # a turn calls _after once, for all its writes
             self._settling = True
             self._broker.call_soon(self._settle)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from kohort.broker.topics.catalog import CONSUMER_OFFSETS
+from kohort.broker.topics.catalog import CONSUMER_OFFSETS, Partition
 from kohort.broker.topics.delayed_fetch import appended
 from kohort.storage.errors import StorageError
 
@@ -80,6 +80,7 @@ class LocalGroupLog:
         self._last_epoch = 0
         self._epochs: dict[int, int] = {}  # of the partitions that are owned
         self._to_reopen: set[int] = set()  # partitions that were released: memory may be ahead of the disk
+        self._places: list[Partition] = []  # the topic's partitions; empty until an append has looked them up
 
     @property
     def partition_count(self) -> int:
@@ -121,7 +122,12 @@ class LocalGroupLog:
             done(NotOwned(f"{CONSUMER_OFFSETS}-{partition} is not ours in epoch {epoch}"))
             return
         try:
-            log = self._write(partition, batches, now)
+            place = (self._places or self._look_up_places())[partition]
+            log = place.log
+            for batch in batches:
+                log.append_placed(batch, now)
+                if place.extra:  # clients that read along, as Burrow does
+                    appended(self._broker, place, len(batch))
         except (StorageError, OSError) as problem:
             done(problem)
             return
@@ -130,16 +136,11 @@ class LocalGroupLog:
         else:
             done(None)
 
-    def _write(self, partition: int, batches: Sequence[bytes], now: int) -> PartitionLog:
-        catalog = self._broker.catalog
-        place = (catalog.get(CONSUMER_OFFSETS) or catalog.ensure_consumer_offsets()).partitions[partition]
-        log = place.log
-        for batch in batches:
-            log.append_placed(batch, now)
-            if place.extra:  # clients that read along, as Burrow does
-                appended(self._broker, place, len(batch))
-        return log
+    def _look_up_places(self) -> list[Partition]:
+        self._places = self._broker.catalog.ensure_consumer_offsets().partitions
+        return self._places
 
     def release(self, partition: int) -> None:
         self._epochs.pop(partition, None)
         self._to_reopen.add(partition)
+        self._places = []  # the topic may have been deleted

@@ -26,6 +26,7 @@ from kohort.coordinator.outcome import PARKED, Call, Outcome, Parked, Reply
 from kohort.coordinator.partitioner import partition_of
 from kohort.coordinator.record_codec import MAX_BATCH_BYTES, batches
 from kohort.coordinator.shard import Shard, Status, Write
+from kohort.coordinator.shard_clock import NEVER
 from kohort.coordinator.shard_state import ShardState, Topics
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.heartbeat import HeartbeatRequest
@@ -72,9 +73,9 @@ class Runtime:
         self, group_id: str, api: GroupApi[Request, Response], request: Request, call: Call
     ) -> Response | Parked:
         """A request about one group."""
-        return self._ask(self._shard_of.get(group_id) or self.shard_of(group_id), api, request, call)
+        return self.ask(self.shard_of(group_id), api, request, call)
 
-    def _ask(self, shard: Shard, api: GroupApi[Request, Response], request: Request, call: Call) -> Response | Parked:
+    def ask(self, shard: Shard, api: GroupApi[Request, Response], request: Request, call: Call) -> Response | Parked:
         state = shard.state
         clock, steady_ms = state.clock, call.steady_ms  # as clock.set, without a call
         clock.now = (steady_ms if steady_ms < clock.stops_at else clock.stops_at) - clock.stood_still_ms
@@ -132,7 +133,7 @@ class Runtime:
         for shard, part in parts:
             part_call = PartCall(call, gathering)
             calls.append(part_call)
-            answer = self._ask(shard, api, part, part_call)
+            answer = self.ask(shard, api, part, part_call)
             if not isinstance(answer, Parked):
                 part_call.response = answer
         return gathering.complete_now()
@@ -146,11 +147,14 @@ class Runtime:
         return group.pulse(shard.state, request.member_id, request.group_instance_id, request.generation_id)
 
     def apply(self, shard: Shard, out: Outcome) -> None:
-        self.replies += shard.apply(out)
-        if not out.records:
-            self.events += out.events
-        if shard.unwritten:
+        if out.at_once:
+            self.replies += out.at_once
+        if out.records:
+            shard.apply(out)
             self.dirty[shard.partition] = shard
+        else:
+            self.replies += out.replies
+            self.events += out.events
         if shard.state.purgatory.changed:
             self.changed[shard.partition] = shard
 
@@ -193,8 +197,10 @@ class Runtime:
         if write not in shard.in_flight:
             return  # the shard has failed meanwhile, and everyone was told
         shard.in_flight.remove(write)
-        oldest_begun = shard.in_flight[0].begun if shard.in_flight else None
-        if shard.state.clock.write_ends(now, oldest_begun):
+        clock = shard.state.clock
+        if not shard.in_flight and now <= clock.stops_at:
+            clock.stops_at = NEVER  # as write_ends, without a call
+        elif clock.write_ends(now, shard.in_flight[0].begun if shard.in_flight else None):
             self.changed[shard.partition] = shard  # its time goes on, and deadlines come nearer again
         self.replies += write.replies
         self.events += write.events

@@ -78,14 +78,11 @@ class Shard:
 
     # --- live
 
-    def apply(self, out: Outcome) -> list[Reply]:
-        """Replay the records and put them into the open batch; the replies that can leave at once."""
-        records = out.records
-        if not records:
-            return out.at_once + out.replies
+    def apply(self, out: Outcome) -> None:
+        """Replay the records and put them into the open batch, with the replies and events that wait for them."""
         if not self.unwritten:
             self.first_unwritten = self.next_offset
-        for entry in records:
+        for entry in out.records:
             if isinstance(entry, PlannedCommit):
                 self._apply_planned(entry)
             elif isinstance(entry, CommitRecords):
@@ -94,10 +91,9 @@ class Shard:
                 for record in entry.records if isinstance(entry, AtomicRecords) else (entry,):
                     self._replay(record.type, record.key, record.value, self.next_offset, -1)
                     self.next_offset += 1
-        self.unwritten += records
+        self.unwritten += out.records
         self.waiting += out.replies
         self.events += out.events
-        return out.at_once
 
     def _apply_commit(self, commit: CommitRecords) -> None:
         self.next_offset = self.state.offsets.replay_rows(

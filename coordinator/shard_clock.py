@@ -26,7 +26,7 @@ class ShardClock:
         self.wall = wall_ms
 
     def write_begins(self, steady_ms: int) -> None:
-        """The only write in flight: unless it ends in time, the clock stops."""
+        """There is one write in flight now. The clock stops unless it ends in time."""
         self.stops_at = steady_ms + STALL_MS
 
     def write_ends(self, steady_ms: int, oldest_begun: int | None) -> bool:
