@@ -2,7 +2,7 @@
 
     python -m benchmarks.storage [folder]        the folder decides which disk is measured; default: here
 
-Appends go through group commit as in the broker: one thread appends, another syncs, at most one flush is in
+Appends share syncs as in the broker: one thread appends, another syncs, at most one flush is in
 flight. `clients` is how many appends wait for their sync at a time; each of them appends again when it hears
 back. MB are 10**6 bytes.
 """
@@ -23,10 +23,10 @@ from time import perf_counter
 from kohort.protocol.record_batch import build_batch, scan_records
 from kohort.storage.disk import RealDisk
 from kohort.storage.errors import LogFailed
-from kohort.storage.group_commit import Flush, GroupCommit
 from kohort.storage.log_config import LogConfig
 from kohort.storage.log_directory import LogDirectory
 from kohort.storage.partition_log import PartitionLog
+from kohort.storage.shared_sync import Flush, SharedSync
 
 NOW = 1_700_000_000_000
 OFFSETS_CONFIG = LogConfig(cleanup_policy="compact", segment_bytes=104_857_600)
@@ -56,7 +56,7 @@ class Appender:
     def __init__(self, folder: str, partitions: int, *, sync: bool, batch: bytes) -> None:
         self.directory = LogDirectory.open(RealDisk(), folder, lambda _: OFFSETS_CONFIG)
         self.logs = [self.directory.log("__consumer_offsets", number) for number in range(partitions)]
-        self.commit = GroupCommit(self.directory.disk, sync=sync)
+        self.syncs = SharedSync(self.directory.disk, sync=sync)
         self.batch = batch
         self.acknowledged = 0
         self.flushes = 0
@@ -74,7 +74,7 @@ class Appender:
             self.latencies.append(perf_counter() - started)
             self._ready.append(client)
 
-        self.commit.appended(log, durable)
+        self.syncs.appended(log, durable)
 
     def run(self, clients: int) -> float:
         """Append for a while; returns how long it took."""
@@ -89,9 +89,9 @@ class Appender:
                         self.append(client)
                 if running is not None and (running[1].done() or not self._ready):
                     running[1].result()
-                    self.commit.finished(running[0], NOW)
+                    self.syncs.finished(running[0], NOW)
                     running = None
-                if running is None and (flush := self.commit.take()):
+                if running is None and (flush := self.syncs.take()):
                     self.flushes += 1
                     running = flush, pool.submit(flush.run)
         return perf_counter() - started

@@ -1,6 +1,6 @@
 """Syncs logs in a thread of its own: one flush is in flight, and the logs that became dirty meanwhile are the next one.
 
-The rule lives in `storage.group_commit`; this gives it a thread. Answers to Produce leave when the records are in the
+The rule lives in `storage.shared_sync`; this gives it a thread. Answers to Produce leave when the records are in the
 page cache, as with Kafka, and wait for no sync. A log is synced here when it rolled, when flush.messages or flush.ms
 say so, and when an answer must wait for the disk: Produce with flush.messages=1, and by default everything that the
 coordinator writes.
@@ -12,7 +12,7 @@ from time import time
 from typing import TYPE_CHECKING
 
 from kohort.broker.worker import Worker
-from kohort.storage.group_commit import Flush, GroupCommit, Ready
+from kohort.storage.shared_sync import Flush, Ready, SharedSync
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +27,7 @@ class Flusher:
         self, disk: Disk, post: Post, *, call_soon: Post | None = None, clock: Callable[[], float] = time
     ) -> None:
         """`post` may be called from any thread, `call_soon` from the event loop's alone, where it is cheaper."""
-        self._commit = GroupCommit(disk, sync=True)
+        self._syncs = SharedSync(disk, sync=True)
         self._worker = Worker("kohort-flusher", post)
         self._call_soon = call_soon or post
         self._clock = clock
@@ -35,28 +35,28 @@ class Flusher:
 
     def sync(self, log: LogWriter, ready: Ready | None = None) -> None:
         """Make durable what the log holds now; then `ready(None)`, or `ready(error)` if that cannot be."""
-        self._commit.appended(log, ready)
-        if not self._turn_is_due and self._commit.in_flight is None:
+        self._syncs.appended(log, ready)
+        if not self._turn_is_due and self._syncs.in_flight is None:
             self._turn_is_due = True
             self._call_soon(self._turn)  # later in this turn of the event loop, which may bring more logs to sync
 
     def _turn(self) -> None:
         self._turn_is_due = False
-        if (flush := self._commit.take()) is not None:
+        if (flush := self._syncs.take()) is not None:
             self._worker.run(flush.run, lambda: self._finished(flush))
 
     def _finished(self, flush: Flush) -> None:
-        if flush is self._commit.in_flight:
-            self._commit.finished(flush, int(self._clock() * 1000))
+        if flush is self._syncs.in_flight:
+            self._syncs.finished(flush, int(self._clock() * 1000))
             self._turn()
 
     def stop(self) -> None:
         """Finish the flush in flight, and then sync what waits behind it, before this returns."""
         self._worker.stop()
         while True:
-            if self._commit.in_flight is not None:
-                self._commit.finished(self._commit.in_flight, int(self._clock() * 1000))
-            flush = self._commit.take()
+            if self._syncs.in_flight is not None:
+                self._syncs.finished(self._syncs.in_flight, int(self._clock() * 1000))
+            flush = self._syncs.take()
             if flush is None:
                 return
             flush.run()

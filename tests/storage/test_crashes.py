@@ -13,11 +13,11 @@ import pytest
 
 from kohort.protocol.record_batch import Record, read_records
 from kohort.storage.errors import LogFailed, StorageError
-from kohort.storage.group_commit import GroupCommit
 from kohort.storage.layout import TopicPartition
 from kohort.storage.log_config import LogConfig
 from kohort.storage.log_directory import LogDirectory
 from kohort.storage.partition_log import PartitionLog
+from kohort.storage.shared_sync import SharedSync
 from tests.simulation.disk import Crash, SimulatedDisk
 from tests.storage.support import START, a_batch
 
@@ -94,14 +94,14 @@ class Story:
 
     def life(self) -> None:
         directory = self.start()
-        commit = GroupCommit(self.disk)
+        syncs = SharedSync(self.disk)
         for _ in range(self.rng.randrange(10, 80)):
             action = self.rng.choices(
                 (self.append, self.flush, self.checkpoint, self.delete_records, self.retention, self.fail),
                 (10, 4, 1, 1, 1, 0.2),
             )[0]
             try:
-                action(directory, commit)
+                action(directory, syncs)
             except LogFailed:
                 if self.rng.random() < 0.5 or not self.reopen_failed(directory):
                     directory.abandon()
@@ -120,7 +120,7 @@ class Story:
                     return False  # the next fault came at once
         return True
 
-    def append(self, directory: LogDirectory, commit: GroupCommit) -> None:
+    def append(self, directory: LogDirectory, syncs: SharedSync) -> None:
         key = self.rng.choice(KEYS)
         log, expected = directory.log(*key, topic_id=bytes(16)), self.expected[key]
         count = self.rng.randrange(1, 4)
@@ -134,23 +134,23 @@ class Story:
             if error is None:
                 expected.acknowledged = end
 
-        commit.appended(log, ready)
+        syncs.appended(log, ready)
 
-    def flush(self, directory: LogDirectory, commit: GroupCommit) -> None:
-        if flush := commit.take():
+    def flush(self, directory: LogDirectory, syncs: SharedSync) -> None:
+        if flush := syncs.take():
             flush.run()
-            commit.finished(flush)
+            syncs.finished(flush)
 
-    def checkpoint(self, directory: LogDirectory, commit: GroupCommit) -> None:
+    def checkpoint(self, directory: LogDirectory, syncs: SharedSync) -> None:
         directory.checkpoint()
 
-    def delete_records(self, directory: LogDirectory, commit: GroupCommit) -> None:
+    def delete_records(self, directory: LogDirectory, syncs: SharedSync) -> None:
         key = self.rng.choice(KEYS)
         log, expected = directory.log(*key), self.expected[key]
         expected.start = max(expected.start, self.rng.randrange(log.log_start_offset, log.recovery_point + 1))
         log.advance_log_start(expected.start)
 
-    def retention(self, directory: LogDirectory, commit: GroupCommit) -> None:
+    def retention(self, directory: LogDirectory, syncs: SharedSync) -> None:
         key = self.rng.choice(KEYS)
         log, expected = directory.log(*key), self.expected[key]
         old = [segment for segment in log.segments[:-1] if segment.next_offset <= log.recovery_point]
@@ -160,7 +160,7 @@ class Story:
             log.delete_segments(old, START)
         log.purge_deleted(START)
 
-    def fail(self, directory: LogDirectory, commit: GroupCommit) -> None:
+    def fail(self, directory: LogDirectory, syncs: SharedSync) -> None:
         """Something fails soon. No crash comes with it: a kill right then leaves no mark of the failure."""
         self.disk.crash_at(10**9)
         faults = (("sync", "0000.log"), ("append", "0000.log"), ("sync_folder", "-0"))

@@ -4,11 +4,11 @@ At most one flush is in flight. When it has finished, the next flush has everyth
 under load a flush covers all that arrived during the flush before, and an idle broker syncs an append at once. This
 file has no thread and no clock; the host calls it:
 
-    commit.appended(log, ready)          ready(None) is called when the present content of the log is durable,
+    syncs.appended(log, ready)          ready(None) is called when the present content of the log is durable,
                                          ready(error) if it cannot become durable
-    if flush := commit.take():           once per turn of the event loop
+    if flush := syncs.take():           once per turn of the event loop
         executor.submit(flush.run)       syncs, in another thread
-    commit.finished(flush, now)          on the event loop again: calls every `ready` that waited
+    syncs.finished(flush, now)          on the event loop again: calls every `ready` that waited
 
 The disk decides how many syncs a flush of n logs takes (`storage/syncfs.py`).
 
@@ -40,7 +40,7 @@ class Flush:
         self.run = TicketSync(disk, tickets).run  # see TicketSync.run
 
 
-class GroupCommit:
+class SharedSync:
     """Knows which logs are dirty, which callbacks wait for them, and whether a flush is in flight."""
 
     def __init__(self, disk: Disk, *, sync: bool = True) -> None:

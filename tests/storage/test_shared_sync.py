@@ -8,36 +8,36 @@ import pytest
 
 from kohort.storage.disk import RealDisk
 from kohort.storage.errors import LogFailed
-from kohort.storage.group_commit import Flush, GroupCommit
 from kohort.storage.partition_log import PartitionLog
+from kohort.storage.shared_sync import Flush, SharedSync
 from tests.simulation.disk import SimulatedDisk
 from tests.storage.support import START, a_batch, a_log, records_of
 
 
 class Host:
-    """What a broker does with a group commit, step by step."""
+    """What a broker does with shared syncs, step by step."""
 
     def __init__(self, *, sync: bool = True, **settings: object) -> None:
         self.disk = SimulatedDisk(seed=5)
         self.disk.make_folder("/data")
         self.logs = [a_log(f"/data/t-{n}", disk=self.disk, **settings) for n in range(4)]
-        self.commit = GroupCommit(self.disk, sync=sync)
+        self.syncs = SharedSync(self.disk, sync=sync)
         self.heard: list[str] = []
 
     def append(self, number: int, name: str, now: int = START) -> None:
         self.logs[number].append(a_batch(), now=now)
-        self.commit.appended(
+        self.syncs.appended(
             self.logs[number], lambda error: self.heard.append(f"{name} {'failed' if error else 'ok'}"), now=now
         )
 
     def take(self) -> Flush:
-        flush = self.commit.take()
+        flush = self.syncs.take()
         assert flush is not None
         return flush
 
     def finish(self, flush: Flush) -> None:
         flush.run()
-        self.commit.finished(flush, START)
+        self.syncs.finished(flush, START)
 
 
 def test_replies_wait_for_the_disk() -> None:
@@ -48,11 +48,11 @@ def test_replies_wait_for_the_disk() -> None:
     assert host.heard == []
     flush.run()
     assert host.heard == [], "the thread that syncs calls nobody"
-    host.commit.finished(flush, START)
+    host.syncs.finished(flush, START)
     assert host.heard == ["a ok", "b ok"]
     assert [log.recovery_point for log in host.logs] == [1, 1, 0, 0]
     assert host.disk.is_durable(host.logs[0].active.log_path)
-    assert host.commit.is_idle
+    assert host.syncs.is_idle
 
 
 def test_what_arrives_during_a_flush_is_the_next_one() -> None:
@@ -61,7 +61,7 @@ def test_what_arrives_during_a_flush_is_the_next_one() -> None:
     first = host.take()
     host.append(0, "b")
     host.append(2, "c")
-    assert host.commit.take() is None
+    assert host.syncs.take() is None
     host.finish(first)
     assert host.heard == ["a ok"]
     assert host.logs[0].recovery_point == 1
@@ -97,7 +97,7 @@ def test_a_failed_sync_fails_that_log_and_no_other() -> None:
     with pytest.raises(LogFailed):
         host.append(1, "c")
     host.append(0, "d")
-    host.commit.appended(host.logs[1], lambda error: host.heard.append(f"late {error is not None}"))
+    host.syncs.appended(host.logs[1], lambda error: host.heard.append(f"late {error is not None}"))
     host.finish(host.take())
     assert host.heard[2:] == ["d ok", "late True"]
 
@@ -114,7 +114,7 @@ def test_with_page_cache_durability_nobody_waits_for_a_sync() -> None:
     host = Host(sync=False)
     host.append(0, "a")
     assert host.heard == []
-    assert host.commit.take() is None
+    assert host.syncs.take() is None
     assert host.heard == ["a ok"]
     assert host.logs[0].recovery_point == 0
 
@@ -135,7 +135,7 @@ def test_flush_messages_and_flush_ms_ask_for_syncs() -> None:
         log._flushed_at_ms = START
     host.append(0, "a")
     host.append(0, "b")
-    assert host.commit.take() is None
+    assert host.syncs.take() is None
     host.append(0, "c")
     host.finish(host.take())
     assert host.logs[0].recovery_point == 3
@@ -161,7 +161,7 @@ def test_appends_rolls_and_syncs_in_a_thread_keep_all_that_was_acknowledged(tmp_
     disk = RealDisk()
     lock = disk.lock(f"{tmp_path}/.lock")
     logs = [a_log(tmp_path / f"t-{n}", disk=disk, segment_bytes=2000) for n in range(8)]
-    commit = GroupCommit(disk)
+    syncs = SharedSync(disk)
     acknowledged: dict[PartitionLog, int] = {}
     pending: Flush | None = None
     done = threading.Event()
@@ -170,19 +170,19 @@ def test_appends_rolls_and_syncs_in_a_thread_keep_all_that_was_acknowledged(tmp_
         for i in range(3000):
             log = logs[i * 7 % 8]
             end = log.append(a_batch(value=b"%d" % i), now=START).last_offset
-            commit.appended(log, lambda error, log=log, end=end: acknowledged.update({log: end}))  # type: ignore[misc]
+            syncs.appended(log, lambda error, log=log, end=end: acknowledged.update({log: end}))  # type: ignore[misc]
             if pending is not None and done.is_set():
-                commit.finished(pending)
+                syncs.finished(pending)
                 pending = None
-            if pending is None and (pending := commit.take()):
+            if pending is None and (pending := syncs.take()):
                 flushes += 1
                 done.clear()
                 pool.submit(pending.run).add_done_callback(lambda _: done.set())
-        while not commit.is_idle:
+        while not syncs.is_idle:
             if pending is not None:
                 assert done.wait(30)
-                commit.finished(pending)
-            pending = commit.take()
+                syncs.finished(pending)
+            pending = syncs.take()
             if pending is not None:
                 done.clear()
                 pool.submit(pending.run).add_done_callback(lambda _: done.set())
