@@ -122,7 +122,7 @@ def _walk_equal(data: bytes, position: int, end: int, count: int) -> Walked | No
     for first, number in ((0, short), (short, count - short)):
         if not number:
             break
-        if (stop := _check_columns(data, position, number, first, key)) is None:
+        if position + 1 >= end or (stop := _check_columns(data, position, number, first, key)) is None:
             return None
         stride = (stop - position) // number
         deltas += data[position + (2 if data[position] < 0x80 else 3) : stop : stride]

@@ -116,6 +116,12 @@ def test_equal_records_of_any_number(count: int, wrong: int | None) -> None:
     assert fast(bytes(batch), count) == (Walked(0, 0, False) if wrong is None else None)
 
 
+@pytest.mark.parametrize("bytes_more", [0, 1])
+def test_a_batch_that_ends_behind_its_64_records_of_equal_size_is_refused(bytes_more: int) -> None:
+    batch = made_at([Record(i, BASE_MS, b"key", b"value" * 20) for i in range(64)]) + b"\x7f" * bytes_more
+    assert fast(batch, 65) is None
+
+
 @pytest.mark.skipif(shutil.which(os.environ.get("CC", "cc")) is None, reason="no C compiler")
 def test_where_there_is_a_compiler_the_compiled_walk_is_the_one_in_use() -> None:
     assert COMPILED is not None
