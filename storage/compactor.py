@@ -377,7 +377,7 @@ class IoThrottle:
     """Keeps the average rate of reading and writing of a run below a limit."""
 
     def __init__(self, bytes_per_second: float, now_s: float) -> None:
-        self.bytes_per_second = bytes_per_second
+        self.bytes_per_second = max(bytes_per_second, 1.0)  # 0 would mean to wait for ever
         self._free_at_s = now_s
 
     def rest_s(self, io_bytes: int, now_s: float) -> float:

@@ -131,6 +131,8 @@ def parse_value(known: Setting, text: str) -> bool | int | float | list[str]:
         number = float(text) if known.type == DOUBLE else int(text)
     except ValueError:
         raise _invalid(known, text, f"Not a number of type {_TYPE_NAMES[known.type]}") from None
+    if number != number:  # NaN, which is neither below nor above any limit
+        raise _invalid(known, text, f"Not a number of type {_TYPE_NAMES[known.type]}")
     limit = {INT: INT32_MAX, LONG: INT64_MAX}.get(known.type)
     if limit is not None and not -limit - 1 <= number <= limit:
         raise _invalid(known, text, f"Not a number of type {_TYPE_NAMES[known.type]}")

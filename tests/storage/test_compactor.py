@@ -1,5 +1,6 @@
 """What compaction keeps, what it drops, and when."""
 
+import threading
 from dataclasses import replace
 
 import pytest
@@ -400,3 +401,9 @@ def test_a_batch_that_rots_on_disk_ends_the_run_and_is_not_made_worse(story: Sto
         story.compact()
     assert story.disk.read_file(path) == rotten
     assert not any(info.name.endswith((".cleaned", ".swap")) for info in story.disk.scan_folder(story.folder))
+
+
+@pytest.mark.parametrize("bytes_per_second", [0.0, 1e-300])
+def test_a_limit_of_nothing_is_a_wait_that_a_thread_can_wait(bytes_per_second: float) -> None:
+    rest_s = IoThrottle(bytes_per_second, now_s=10.0).rest_s(32_768, 10.0)
+    assert 0 < rest_s < threading.TIMEOUT_MAX
