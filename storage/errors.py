@@ -13,6 +13,10 @@ class LogCorrupt(StorageError):
     """Data that was safely on disk is damaged or gone. The log is not opened; the text says what to do."""
 
 
+class FileDamaged(StorageError):
+    """A small file of the data folder does not hold what was written to it. The text says what to do."""
+
+
 class OffsetOutOfRange(StorageError):
     """The offset is beyond the end of the log, or before its start."""
 

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from kohort.broker.topics.topic_config import TopicConfig, topic_config
+from kohort.storage.errors import FileDamaged
 from kohort.storage.layout import TopicPartition
 from kohort.storage.log_config import LogConfig
 
@@ -128,14 +129,25 @@ class Catalog:
     # --- start
 
     def read(self) -> None:
-        """Read topics and their settings from the file, before the data folder is opened."""
+        """Read topics and their settings from the file, before the data folder is opened.
+
+        FileDamaged if the content is not what `_save` writes.
+        """
         try:
-            self._saved = json.loads(self._disk.read_file(self._path))
+            saved = self._disk.read_file(self._path)
         except FileNotFoundError:
             return
-        for row in self._saved["topics"]:
-            topic_id = base64.urlsafe_b64decode(row["id"] + "==")
-            self._enter(Topic(row["name"], topic_id, row["configs"], topic_config(self._config, row["configs"])))
+        try:
+            self._saved = json.loads(saved)
+            for row in self._saved["topics"]:
+                topic_id = base64.urlsafe_b64decode(row["id"] + "==")
+                int(row["partitions"])
+                self._enter(Topic(row["name"], topic_id, row["configs"], topic_config(self._config, row["configs"])))
+        except (ValueError, LookupError, TypeError, AttributeError) as problem:
+            raise FileDamaged(
+                f"{self._path} is damaged: {problem}. It holds the topics' names, ids and settings. Put back a copy of "
+                "it, or remove it: topics with records are then found by their folders, and have default settings"
+            ) from problem
 
     def attach(self, logs: LogDirectory) -> None:
         """Give the topics their partitions, after the data folder was opened. Unknown folders become topics."""

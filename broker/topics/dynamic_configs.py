@@ -15,8 +15,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kohort.broker.broker import DYNAMIC_CONFIGS_FILE
+from kohort.broker.terminal import printable
 from kohort.broker.topics.broker_settings import CHANGEABLE, IGNORED, own_settings
 from kohort.broker.topics.topic_config import LIST, STRING, InvalidConfig, parse_value
+from kohort.storage.errors import FileDamaged
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
@@ -30,20 +32,31 @@ BROKER_LEVEL, CLUSTER_LEVEL = "broker", "cluster"
 class DynamicConfigs:
     def __init__(self, config: Config) -> None:
         self._config = config  # what is in force; the rest of the broker reads this
+        self._path = f"{config.data_folder}/{DYNAMIC_CONFIGS_FILE}"
         self.static = replace(config)  # what the broker was started with
         self.levels: dict[str, dict[str, str]] = {BROKER_LEVEL: {}, CLUSTER_LEVEL: {}}
 
     def restore(self, saved: bytes) -> None:
-        """Put what an earlier run saved into force. A value that cannot be used any more is left out."""
-        levels = json.loads(saved)
+        """Put what an earlier run saved into force. A value that cannot be used any more is left out.
+
+        FileDamaged if the content is not what `change` writes.
+        """
+        try:
+            found = json.loads(saved)
+            levels = {level: dict(found[level]) for level in self.levels}
+        except (ValueError, LookupError, TypeError) as problem:
+            raise FileDamaged(
+                f"{self._path} is damaged: {problem}. It holds the settings that were changed while the broker ran. "
+                "Put back a copy of it, or remove it to go on without these changes"
+            ) from problem
         for level, configs in self.levels.items():
             for name, value in levels[level].items():
                 try:
                     if name in CHANGEABLE:
-                        parse_value(own_settings()[name], value.strip())
-                    configs[name] = value
+                        parse_value(own_settings()[name], str(value).strip())
+                    configs[name] = str(value)
                 except InvalidConfig as problem:
-                    logger.error("a setting of %s is left out: %s", DYNAMIC_CONFIGS_FILE, problem)
+                    logger.error("a setting of %s is left out: %s", DYNAMIC_CONFIGS_FILE, printable(str(problem)))
         self._put_into_force()
 
     def change(self, broker: Broker, level: str, configs: dict[str, str]) -> None:
@@ -51,7 +64,7 @@ class DynamicConfigs:
         before = self.levels[level]
         wanted = {**self.levels, level: configs}
         content = json.dumps({"version": 1, **wanted}, indent=1)
-        broker.disk.write_file(f"{self._config.data_folder}/{DYNAMIC_CONFIGS_FILE}", content.encode())
+        broker.disk.write_file(self._path, content.encode())
         self.levels = wanted
         self._put_into_force()
         broker.catalog.defaults_changed()
@@ -81,7 +94,8 @@ def _tell(before: dict[str, str], now: dict[str, str], level: str) -> None:
         if before.get(name) == now.get(name):
             continue
         if name in CHANGEABLE:
-            logger.info("setting %s of the %s is now %s", name, level, now.get(name, "what the broker started with"))
+            value = printable(now.get(name, "what the broker started with"))
+            logger.info("setting %s of the %s is now %s", name, level, value)
         elif name in now:
             known = "has no effect in Kohort" if name in IGNORED else "is ignored: neither Kafka nor Kohort has it"
-            logger.warning("setting %s of the %s is kept, but %s", name, level, known)
+            logger.warning("setting %s of the %s is kept, but %s", printable(name), level, known)

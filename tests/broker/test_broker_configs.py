@@ -17,6 +17,7 @@ from kohort.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from kohort.protocol.record_batch import build_batch
+from kohort.storage.errors import FileDamaged
 from tests.broker.broker_box import BrokerBox
 from tests.broker.test_housekeeping import DAY_MS, Household, write_keys
 from tests.clients.kohort import KohortProcess
@@ -171,3 +172,26 @@ def test_a_kept_value_that_cannot_be_used_any_more_is_left_out_and_said(
     assert (value_of(box, "log.retention.ms"), value_of(box, "log.segment.bytes")) == ("604800000", "2000000")
     assert "Invalid value soon for configuration log.retention.ms" in caplog.text
     box.close()
+
+
+def test_a_name_of_a_setting_cannot_forge_lines_of_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    box = BrokerBox(tmp_path)
+    assert alter(box, THIS, **{"plug\n2026-11-18 ERROR disk\x1b[2J": "x", "log.retention.ms": "\n5\n"}) == 0
+    box.close()
+    assert "plug\\n2026-11-18 ERROR disk\\x1b[2J" in caplog.text
+    assert all(record.getMessage().isprintable() for record in caplog.records)
+
+
+def test_not_a_number_is_no_value_for_a_setting(tmp_path: Path) -> None:
+    box = BrokerBox(tmp_path)
+    for name in ("log_cleaner_min_cleanable_ratio", "log_cleaner_io_max_bytes_per_second"):
+        assert alter(box, CLUSTER, **{name: "nan"}) == ErrorCode.INVALID_REQUEST
+    box.close()
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "null", '{"version": 1}', '{"broker": 5, "cluster": {}}'])
+@pytest.mark.parametrize("file", ["kohort-broker-configs.json", "kohort-catalog.json"])
+def test_a_damaged_file_is_named_when_the_broker_starts(tmp_path: Path, file: str, content: str) -> None:
+    (tmp_path / file).write_text(content)
+    with pytest.raises(FileDamaged, match=f"{tmp_path / file} is damaged.*Put back a copy"):
+        BrokerBox(tmp_path)
