@@ -47,13 +47,10 @@ class CommandParser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else list(arguments)
-    if not given or given[0] not in COMMANDS:
-        return _no_command(given[0] if given else None)
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # names may have letters that the terminal's encoding has not
     try:
-        run, options = parse(given)
-        status = run(options)
+        status = _run(given)
         if sys.stdout is not None:  # None: the process was started without standard output
             sys.stdout.flush()  # a full disk shows here, where it can still be told
         return status
@@ -68,6 +65,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _discard_output()
         print(f"kohort: {in_plain_words(problem)}", file=sys.stderr)
         return 1
+
+
+def _run(given: Sequence[str]) -> int:
+    if not given or given[0] not in COMMANDS:
+        return _no_command(given[0] if given else None)
+    run, options = parse(given)
+    return run(options)
 
 
 def _no_command(word: str | None) -> int:

@@ -24,6 +24,8 @@ def complain(text: str) -> None:
 def in_plain_words(problem: OSError) -> str:
     """`no.properties: No such file or directory`, without Python's `[Errno 2]`."""
     reason = problem.strerror or str(problem)
+    if isinstance(problem, FileExistsError):  # of all that Kohort asks of the system, only making a folder fails so
+        reason = "this is a file, and a folder is needed"
     return reason if problem.filename is None else f"{problem.filename}: {reason}"
 
 

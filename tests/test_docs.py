@@ -92,6 +92,12 @@ def test_every_file_that_the_documentation_links_to_is_there() -> None:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def test_no_command_of_the_documentation_writes_into_a_folder_of_the_repository() -> None:
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        for folder in re.findall(r"^    kohort audit .*--out (\S+)", page.read_text(), re.MULTILINE):
+            assert not (ROOT / folder / "__init__.py").exists(), f"{page.name} writes to {folder}/"
+
+
 def test_every_target_that_the_documentation_names_is_in_the_makefile() -> None:
     makefile = (ROOT / "Makefile").read_text()
     for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md"):

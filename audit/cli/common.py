@@ -58,7 +58,9 @@ def spark_session(options: argparse.Namespace) -> AbstractContextManager[SparkSe
 def is_installed() -> bool:
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
-        complain(f"{', '.join(missing)} is not installed: pip install 'kohort[audit]'")
+        complain(
+            f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed: pip install 'kohort[audit]'"
+        )
     return not missing
 
 

@@ -13,6 +13,7 @@ from kohort.broker.commands.common import add_action, option, with_broker
 from kohort.broker.group_client import error_name
 from kohort.broker.terminal import complain, table
 from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kohort.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kohort.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -70,7 +71,7 @@ def _delete(client: Client, options: argparse.Namespace) -> int:
 
 def _describe(client: Client, options: argparse.Namespace) -> int:
     found = _metadata(client, options.topic or None)
-    missing = [(topic.name, topic.error_code, None) for topic in found if topic.error_code]
+    missing = [(topic.name, topic.error_code, _why_not_shown(topic)) for topic in found if topic.error_code]
     shown = [_description(client, topic) for topic in sorted(found, key=lambda t: t.name or "") if not topic.error_code]
     if options.json:
         print(json.dumps(shown, indent=2))
@@ -81,6 +82,10 @@ def _describe(client: Client, options: argparse.Namespace) -> int:
             rows = [(p["partition"], p["leader"], p["start_offset"], p["end_offset"]) for p in topic["partitions"]]
             print(table(("partition", "leader", "start offset", "end offset"), rows))
     return _report(missing, "", options) if missing else 0
+
+
+def _why_not_shown(topic: MetadataResponseTopic) -> str | None:
+    return "there is no such topic" if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else None
 
 
 def _description(client: Client, topic: MetadataResponseTopic) -> dict[str, Any]:

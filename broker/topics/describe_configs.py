@@ -25,7 +25,11 @@ if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call
 
-TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+NOT_HERE = {
+    CLIENT_METRICS: "Kohort has no client metrics, and no settings of them.",
+    GROUP: "Kohort has no settings of single groups.",
+}
 
 
 def describe_configs(broker: Broker, request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse:  # noqa: ARG001
@@ -50,7 +54,7 @@ def _describe(broker: Broker, resource: DescribeConfigsResource, synonyms: bool)
         if problem := broker_name_problem(name, broker.config.node_id, "{} or empty string"):
             return _refusal(resource, ErrorCode.INVALID_REQUEST, problem)
         return _shown(resource, broker_entries(broker), synonyms)
-    return _refusal(resource, ErrorCode.INVALID_REQUEST, INVALID_REQUEST_TEXT)
+    return _refusal(resource, ErrorCode.INVALID_REQUEST, NOT_HERE.get(resource.resource_type, INVALID_REQUEST_TEXT))
 
 
 def broker_name_problem(name: str, node_id: int, expected: str) -> str | None:

@@ -13,7 +13,7 @@ from kohort.broker.topics.alter_broker_configs import current_configs, default_o
 from kohort.broker.topics.broker_settings import changeable_setting
 from kohort.broker.topics.config_entries import entries_of
 from kohort.broker.topics.create_topics import Refused
-from kohort.broker.topics.describe_configs import BROKER, TOPIC
+from kohort.broker.topics.describe_configs import BROKER, NOT_HERE, TOPIC
 from kohort.broker.topics.topic_config import (
     LIST,
     TOPIC_SETTINGS,
@@ -98,7 +98,7 @@ def _alter_broker(broker: Broker, resource: AlterConfigsResource, validate_only:
 def named_topic(broker: Broker, resource_type: int, name: str) -> Topic:
     """Refused for everything but a topic that is there."""
     if resource_type != TOPIC:
-        raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
+        raise Refused(ErrorCode.INVALID_REQUEST, NOT_HERE.get(resource_type, f"Unknown resource type {resource_type}"))
     if not name:
         raise Refused(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
     if problem := name_problem(name):

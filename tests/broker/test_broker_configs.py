@@ -195,3 +195,18 @@ def test_a_damaged_file_is_named_when_the_broker_starts(tmp_path: Path, file: st
     (tmp_path / file).write_text(content)
     with pytest.raises(FileDamaged, match=f"{tmp_path / file} is damaged.*Put back a copy"):
         BrokerBox(tmp_path)
+
+
+@pytest.mark.parametrize(("resource_type", "said"), [(16, "no client metrics"), (32, "no settings of single groups")])
+def test_settings_that_kohort_does_not_have_are_refused_with_a_reason(
+    tmp_path: Path, resource_type: int, said: str
+) -> None:
+    box = BrokerBox(tmp_path / "data")
+    asked = DescribeConfigsRequest([DescribeConfigsResource(resource_type, "billing", None)])
+    changed = AlterConfigsResource(resource_type, "billing", [AlterableConfig("interval.ms", SET, "5")])
+    answers = [
+        box.send(ApiKey.DESCRIBE_CONFIGS, asked, 4).results[0],
+        box.send(ApiKey.INCREMENTAL_ALTER_CONFIGS, IncrementalAlterConfigsRequest([changed]), 1).responses[0],
+    ]
+    assert [answer.error_code for answer in answers] == [ErrorCode.INVALID_REQUEST] * 2
+    assert all(said in answer.error_message for answer in answers)

@@ -13,6 +13,7 @@ import pytest
 
 from kohort.broker.cli import COMMANDS
 from kohort.broker.commands.completion import all_places
+from tests.clients.kohort import KohortProcess
 
 ROOT = Path(__file__).parent.parent.parent
 KOHORT = str(Path(sys.executable).with_name("kohort"))
@@ -90,6 +91,20 @@ def test_every_command_and_action_has_help_that_says_what_each_argument_is() -> 
         assert done.returncode == 0
         assert done.stdout.startswith(f"usage: kohort {' '.join(place.words)}".rstrip())
         assert not [name for name, about in place.actions.items() if not about]
+
+
+def test_help_ends_in_silence_when_its_reader_has_gone() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as output:
+        done = subprocess.run([KOHORT, "--help"], stdout=output, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_topics_describe_says_that_a_topic_does_not_exist(tmp_path: Path) -> None:
+    with KohortProcess(tmp_path) as broker:
+        done = kohort("topics", "describe", "nope", "--bootstrap-server", broker.address)
+    assert (done.returncode, done.stderr) == (1, "kohort: nope: there is no such topic\n")
 
 
 # --- completion

@@ -251,6 +251,12 @@ def test_an_address_that_cannot_be_listened_on_is_told_in_one_line(tmp_path: Pat
     assert "Errno" not in line
 
 
+def test_a_data_folder_that_is_a_file_is_told_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = _run("serve", "--override", f"log.dirs={tmp_path}/file", "--override", "listeners=PLAINTEXT://127.0.0.1:0")
+    assert (done.returncode, done.stderr) == (1, f"kohort: {tmp_path}/file: this is a file, and a folder is needed\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
