@@ -8,7 +8,7 @@ Read in this order:
     partition_log.py   the segments of one partition: reading, cutting, swapping
     log_writer.py      how a partition's log is written: appending, rolling, flushing, failing
     recovery.py        how a log is opened after a stop or a crash
-    shared_sync.py    many appends, few syncs (flush.py, syncfs.py)
+    shared_sync.py     many appends, few syncs (flush.py, syncfs.py)
     log_directory.py   the data folder: lock, checkpoints, clean stop
     compactor.py, retention.py   what makes logs smaller
 
@@ -16,7 +16,7 @@ Read in this order:
         directory = LogDirectory.open(RealDisk(), "/var/lib/kohort", config_of)
         log = directory.log("orders", 0, topic_id=...)
         info = log.append(batch, now=now)                 # in the page cache, numbered
-        syncs.appended(log, ready)                       # ready() is called when it is on the medium
+        syncs.appended(log, ready)                        # ready() is called when it is on the medium
         piece = log.read(offset, max_bytes, up_to=...)    # a slice of a file, for sendfile or read()
         directory.close()
 """

@@ -89,7 +89,7 @@ class LogDirectory:
                 self._erase(info.name)
             elif key := parse_partition_folder(info.name):
                 self._open_one(key, checkpoints, now)
-        self._miss_the_missing(checkpoints)
+        self._fail_missing_logs(checkpoints)
         if self.was_clean:
             self.disk.unlink(f"{self.path}/{CLEAN_SHUTDOWN_FILE}")
             self.disk.sync_folder(self.path)
@@ -108,7 +108,7 @@ class LogDirectory:
         except (LogCorrupt, OSError) as error:
             self._give_up(key, checkpoints, str(error))
 
-    def _miss_the_missing(self, checkpoints: dict[str, dict[TopicPartition, int]]) -> None:
+    def _fail_missing_logs(self, checkpoints: dict[str, dict[TopicPartition, int]]) -> None:
         """A log with a recovery point whose folder is missing has failed: it must not start again as an empty log."""
         for key, offset in checkpoints[RECOVERY_POINTS_FILE].items():
             if offset > 0 and key not in self.logs and key not in self.failed:

@@ -4,11 +4,11 @@ At most one flush is in flight. When it has finished, the next flush has everyth
 under load a flush covers all that arrived during the flush before, and an idle broker syncs an append at once. This
 file has no thread and no clock; the host calls it:
 
-    syncs.appended(log, ready)          ready(None) is called when the present content of the log is durable,
+    syncs.appended(log, ready)           ready(None) is called when the present content of the log is durable,
                                          ready(error) if it cannot become durable
-    if flush := syncs.take():           once per turn of the event loop
+    if flush := syncs.take():            once per turn of the event loop
         executor.submit(flush.run)       syncs, in another thread
-    syncs.finished(flush, now)          on the event loop again: calls every `ready` that waited
+    syncs.finished(flush, now)           on the event loop again: calls every `ready` that waited
 
 The disk decides how many syncs a flush of n logs takes (`storage/syncfs.py`).
 
