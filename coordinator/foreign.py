@@ -162,21 +162,25 @@ class ForeignGroup(Group):
 
 
 def replay(shard: ShardState, record_type: int, key: ForeignKey, value: Message | bytes | None) -> None:
-    """The group is there from its first record until the tombstone of the group itself."""
+    """The group is there from its first record until the tombstone of the group itself.
+
+    A record of another kind than the group's begins another group. No log of Kafka has that without tombstones in
+    between; but a group with records of two kinds could not be deleted, because it would have tombstones of both.
+    """
+    group_type = _type_of(record_type)
     group = shard.groups.get(key.group_id)
-    if isinstance(group, ForeignGroup):
+    if isinstance(group, ForeignGroup) and group.type == group_type:
         if value is None and record_type in GROUP_EPOCHS:
             shard.end(key.group_id)
         else:
             group.replay(record_type, key, value)
     elif value is not None:
-        group_type = (
-            CONSUMER
-            if record_type in CONSUMER_GROUP_RECORDS
-            else SHARE
-            if record_type in SHARE_GROUP_RECORDS
-            else STREAMS
-        )
         group = ForeignGroup(key.group_id, group_type)
         group.replay(record_type, key, value)
         shard.replace(group)
+
+
+def _type_of(record_type: int) -> str:
+    if record_type in CONSUMER_GROUP_RECORDS:
+        return CONSUMER
+    return SHARE if record_type in SHARE_GROUP_RECORDS else STREAMS

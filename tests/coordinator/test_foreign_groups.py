@@ -108,6 +108,18 @@ def test_a_streams_group_is_kept_too() -> None:
     assert host.delete("gamma") == {"gamma": ErrorCode.NON_EMPTY_GROUP}
 
 
+def test_a_group_whose_log_changes_its_kind_without_tombstones_is_of_the_newer_kind_and_can_be_deleted() -> None:
+    host = Host(topics=FakeTopics(orders=12), load=False)
+    group = b"\0\x05gamma"
+    epoch = b"\0\0\0\0\0\1\0"
+    records = [(b"\0\x11" + group, b"\0\0anything"), (b"\0\3" + group, epoch), (b"\0\x11" + group, None)]
+    host.disk.batches[partition_of("gamma", 50)] = [build_batch(records, timestamp=START)]
+    host.load()
+    assert shown(host) == {"gamma": ("consumer", "Empty", "consumer")}
+    assert host.delete("gamma") == {"gamma": ErrorCode.NONE}
+    assert shown(host) == {}
+
+
 def offset_value(offset: int) -> bytes:
     return encode_value(OFFSET_COMMIT, OffsetCommitValue(offset, -1, "", START))
 
