@@ -62,6 +62,7 @@ class CoordinatorHost:
             max_message_bytes=self.log.max_batch_bytes,
         )
         self.runtime = Runtime(settings, broker.catalog, Random(randbits(128)), self.log.partition_count)
+        broker.catalog.on_new_settings = lambda: self.runtime.limit_batches(self.log.max_batch_bytes)
         self.rebalances = Rebalances()
         self._turn_is_due = False
         self._in_turn = False

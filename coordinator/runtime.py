@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any, Generic, cast
 
@@ -47,7 +48,7 @@ class Runtime:
         self._topics = topics
         self._random = random
         self.shards = [Shard(self._new_state(partition)) for partition in range(partition_count)]
-        self._max_batch_bytes = min(MAX_BATCH_BYTES, config.max_message_bytes - BATCH_HEADER_BYTES)
+        self._max_batch_bytes = _batch_bytes(config)
         self.events: list[Event] = []
         self.replies: list[Reply] = []  # ready to leave
         self.dirty: dict[int, Shard] = {}  # shards with something to write
@@ -170,6 +171,13 @@ class Runtime:
 
     # --- writing
 
+    def limit_batches(self, max_message_bytes: int) -> None:
+        """The log takes batches up to this size from now on."""
+        self.config = replace(self.config, max_message_bytes=max_message_bytes)
+        self._max_batch_bytes = _batch_bytes(self.config)
+        for shard in self.shards:
+            shard.state.config = self.config
+
     def take_writes(self, now: int, wall: int) -> list[Write]:
         dirty, self.dirty = self.dirty, {}
         return [self._take(shard, now, wall) for shard in dirty.values()]
@@ -271,6 +279,11 @@ class Runtime:
     def expire_offsets(self, shard: Shard, now: int, wall: int) -> None:
         shard.state.clock.set(now, wall)
         self.apply(shard, expire_offsets(shard.state))
+
+
+def _batch_bytes(config: GroupConfig) -> int:
+    """How many bytes of records a batch may have."""
+    return min(MAX_BATCH_BYTES, config.max_message_bytes - BATCH_HEADER_BYTES)
 
 
 def _earliest(shards: Iterable[Shard], now: int) -> int | None:

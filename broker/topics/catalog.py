@@ -13,7 +13,7 @@ import base64
 import json
 import logging
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from kohort.broker.topics.topic_config import TopicConfig, topic_config
@@ -84,7 +84,8 @@ class Catalog:
         self._topics: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._saved: dict[str, Any] = {"version": 1, "topics": []}
-        self.version = 0  # grows with each change of names, ids and partitions
+        self.version = 0  # grows with each change of names, ids, partitions and settings
+        self.on_new_settings: Callable[[], object] = lambda: None  # the coordinator's host wants to know
         self._logs: LogDirectory
 
     # --- looking up
@@ -193,11 +194,17 @@ class Catalog:
         topic.configs = configs
         self._configure(topic)
         self._save()
+        self._tell_settings()
 
     def defaults_changed(self) -> None:
         """The broker's settings changed: topics inherit some of them."""
         for topic in self._topics.values():
             self._configure(topic)
+        self._tell_settings()
+
+    def _tell_settings(self) -> None:
+        self.version += 1
+        self.on_new_settings()
 
     def delete(self, topics: Iterable[Topic]) -> None:
         keys: list[TopicPartition] = []

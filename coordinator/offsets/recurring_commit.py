@@ -101,10 +101,11 @@ def _is_allowed(shard: ShardState, request: RecurringCommit, call: Call) -> bool
 
 
 def _still_holds(plan: CommitPlan, shard: ShardState, request: RecurringCommit, call: Call) -> bool:
-    """Topics were created or deleted. If those of the plan are the same as before, the plan stays valid."""
+    """Topics or settings have changed. If those of the plan are the same as before, the plan stays valid."""
     found = look_up(shard, request, call.version)
     asked = [(each.name, each.topic_id) for each in found.asked]
-    if plan.template is None or found.refused or asked != [(each.topic, each.topic_id) for each in plan.columns]:
+    planned = [(each.topic, each.topic_id) for each in plan.columns]
+    if plan.template is None or not _fits(plan.template, shard) or found.refused or asked != planned:
         return False
     plan.topics_version = shard.topics.version
     return True
@@ -123,10 +124,14 @@ def make_plan(shard: ShardState, request: RecurringCommit, version: int) -> Comm
         return plan
     plan.columns = [_columns(asked) for asked in found.asked]
     template = CommitTemplate(request.group_id, plan.columns, headers_of(shard, request).packed)
-    if template.size_bytes <= min(MAX_TEMPLATE_BYTES, shard.config.max_message_bytes - BATCH_HEADER_BYTES):
+    if _fits(template, shard):
         plan.template = template
         plan.answer = EncodedCommitResponse(respond(found, 0), version)
     return plan
+
+
+def _fits(template: CommitTemplate, shard: ShardState) -> bool:
+    return template.size_bytes <= min(MAX_TEMPLATE_BYTES, shard.config.max_message_bytes - BATCH_HEADER_BYTES)
 
 
 def _columns(asked: Asked) -> CommitColumns:

@@ -34,6 +34,7 @@ from kohort.protocol.messages.offset_commit import (
 )
 from kohort.protocol.record_batch import BatchHeader, parse_header
 from tests.broker.broker_box import BrokerBox, FakeConnection
+from tests.broker.test_broker_configs import alter
 
 RELOAD_MS = 1_000
 
@@ -94,6 +95,26 @@ def test_records_that_cannot_be_packed_fail_their_shard_and_no_other(box: Broker
     again = send_commit(box, "bad")
     box.pass_time()
     assert error_of(again) is ErrorCode.NONE
+
+
+# --- batches as large as the log takes them
+
+
+def test_a_smaller_message_max_bytes_makes_smaller_batches_at_once(tmp_path: Path) -> None:
+    box = BrokerBox(tmp_path, kohort_offsets_sync_before_reply="false", offsets_topic_num_partitions="1")
+    box.topic("t", partitions=2)
+    box.broker.coordinator = CoordinatorHost(box.broker, box.clock)
+    box.broker.coordinator.start()
+    before = send_commit(box, "g0")
+    box.pass_time()
+    assert alter(box, "1", message_max_bytes="1000") == ErrorCode.NONE
+    clients = [before] + [send_commit(box, f"g{number}") for number in range(1, 30)]
+    box.pass_time()
+    assert [error_of(client) for client in clients] == [ErrorCode.NONE] * 30
+    (log,) = [partition.log for partition in box.broker.catalog.get(CONSUMER_OFFSETS).partitions]  # type: ignore[union-attr]
+    sizes = [header.size_bytes for chunk, size in log.chunks() for header in headers_of(bytes(chunk[:size]))]
+    assert max(sizes) <= 1000
+    box.close()
 
 
 # --- writes that wait for the disk
