@@ -1,9 +1,9 @@
 """Runs the coordinator inside the broker: its log, its clock, its replies.
 
-The coordinator is pure; this is where its batches meet files and its deadlines the event loop. Requests of one turn of
-the loop share their batches: `submit` only marks the turn as due, `_turn` writes. By default a reply waits until its
-batch is synced: all that arrives while the disk works is written and synced together when the disk is done. With
-kohort.offsets.sync.before.reply=false a reply waits for the page cache only, as Kafka does.
+The coordinator is pure. This module writes its batches to the log and calls it when a deadline has come. Requests of
+one turn of the loop share their batches: `submit` only marks the turn as due, `_turn` writes. By default a reply waits
+until its batch is synced: all that arrives while the disk works is written and synced together when the disk is done.
+With kohort.offsets.sync.before.reply=false a reply waits for the page cache only, as Kafka does.
 """
 
 from __future__ import annotations

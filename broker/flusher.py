@@ -1,9 +1,9 @@
 """Syncs logs in a thread of its own: one flush is in flight, and the logs that became dirty meanwhile are the next one.
 
-The rule lives in `storage.shared_sync`; this gives it a thread. Answers to Produce leave when the records are in the
-page cache, as with Kafka, and wait for no sync. A log is synced here when it rolled, when flush.messages or flush.ms
-say so, and when an answer must wait for the disk: Produce with flush.messages=1, and by default everything that the
-coordinator writes.
+`storage.shared_sync` decides what is synced when; this module runs the syncs in a thread. Answers to Produce leave when
+the records are in the page cache, as with Kafka, and wait for no sync. A log is synced here when it rolled, when
+flush.messages or flush.ms say so, and when an answer must wait for the disk: Produce with flush.messages=1, and by
+default everything that the coordinator writes.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class GroupApi(Generic[Request, Response]):
     # The answer while the shard is loading, is not owned by this node, or has failed.
     unavailable: Callable[[ShardState, Request, Call, ErrorCode], Response]
 
-    # What to answer instead of `Response`, in a version: the records that it rests on were not written.
+    # The answer to send instead of this response, in this API version: its records could not be written.
     failed: Callable[[Response, int, ErrorCode], Response]
 
     # A bare response may rest on records that are not durable yet, and waits for them.

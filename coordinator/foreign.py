@@ -95,13 +95,13 @@ class ForeignGroup(Group):
 
     @property
     def state_name(self) -> str:
-        """As Kafka would call it after loading the same records."""
+        """The state that Kafka would show after loading the same records."""
         if not self.has_members:
             return "Empty"
         if self.type == SHARE:
             return "Stable"
         if self.type == STREAMS:
-            return "Unknown"  # its records are not read, only counted
+            return "Unknown"  # the records of streams groups are kept unread
         group, target = self._value(CONSUMER_GROUP_METADATA), self._value(CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA)
         assigned = target.assignment_epoch if target is not None else 0
         if group is not None and group.epoch > assigned:
@@ -155,14 +155,14 @@ class ForeignGroup(Group):
         return [Record(place[0], self._in_force[place][0], None) for place in places]
 
     def on_loaded(self, shard: ShardState, out: Outcome) -> None:
-        """Nobody speaks for its members here."""
+        """Nothing to do: Kohort does not coordinate the members of this group."""
 
     def abandon(self, error: ErrorCode, out: Outcome) -> None:
-        """Nobody waits for an answer of it."""
+        """Nothing to do: no request about this group is ever parked."""
 
 
 def replay(shard: ShardState, record_type: int, key: ForeignKey, value: Message | bytes | None) -> None:
-    """The group is there from its first record until the tombstone of the group itself.
+    """Replay one record. A group's first record creates it, and the tombstone of its metadata record ends it.
 
     A record of another kind than the group's begins another group. No log of Kafka has that without tombstones in
     between; but a group with records of two kinds could not be deleted, because it would have tombstones of both.

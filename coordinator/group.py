@@ -1,7 +1,8 @@
 """What every group is, whatever protocol its members speak: what a shard, offsets and administrators ask of it.
 
-A group object is in its shard's `groups` from the record that creates it to the one that ends it. When it leaves that
-dict, `abandon` tells it: whoever holds on to the object, a deadline or a fast path, must see that it is over.
+A group object is in its shard's `groups` from the record that creates it to the one that ends it. When the object
+leaves that dict, `abandon` is called. Deadlines and fast paths may still refer to the object; they must be able to see
+that it is no longer the group.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Group(ABC):
 
     @abstractmethod
     def check_commit(self, shard: ShardState, request: OffsetCommitRequest) -> ErrorCode | None:
-        """Whether the sender may commit now. If so, that was a sign of life of the member."""
+        """An error if the sender may not commit now. If it may, the commit counts as a sign of life of the member."""
 
     @abstractmethod
     def check_delete(self) -> ErrorCode | None: ...
@@ -99,7 +100,7 @@ class Group(ABC):
 
     @abstractmethod
     def on_loaded(self, shard: ShardState, out: Outcome) -> None:
-        """Its log is replayed, and members may speak again."""
+        """The log of its shard has been replayed: members are served from now on."""
 
     @abstractmethod
     def abandon(self, error: ErrorCode, out: Outcome) -> None:
@@ -112,5 +113,5 @@ class Group(ABC):
         instance_id: str | None,  # noqa: ARG002
         generation_or_epoch: int,  # noqa: ARG002
     ) -> Pulse | None:
-        """The fast path of a member that sends its own ids. None: there is none at the moment."""
+        """The fast path for the heartbeats of this member. None: the normal handler must answer them for now."""
         return None

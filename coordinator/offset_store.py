@@ -3,8 +3,8 @@
 Changed by `replay` alone. A transactional commit is pending until its producer's marker comes: COMMIT makes it the
 committed one unless a later record in the log has overtaken it, ABORT drops it.
 
-Commits that recur overwrite each other far more often than anybody looks: they are kept as they come, and put in their
-places when somebody looks at their group (`_settle`).
+A commit that recurs overwrites the one before far more often than anybody reads it. So such commits are kept as they
+come (`_recent`), and are put into `_groups` when somebody reads the offsets of their group (`_settle`).
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class OffsetStore:
         return sum(len(p) for topics in self._groups.values() for p in topics.values())
 
     def tombstones(self, group_id: str) -> list[Record]:
-        """What removes all offsets of the group, pending ones included."""
+        """The records that remove all offsets of the group, pending ones included."""
         places = {(topic, index) for _, topic, index in self.pending_places(group_id)}
         for topic, partitions in self.topics(group_id).items():
             places |= {(topic, index) for index in partitions}
@@ -165,7 +165,7 @@ class OffsetStore:
             self._settle(group_id)
 
     def end_transaction(self, producer_id: int, commit: bool) -> list[str]:
-        """The groups whose offsets changed."""
+        """Commit or drop the pending offsets of a producer. Returns the groups whose offsets changed."""
         pending = self._pending.pop(producer_id, {})
         if not commit:
             return []

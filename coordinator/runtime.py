@@ -300,7 +300,7 @@ def _earliest(shards: Iterable[Shard], now: int) -> int | None:
 
 
 class PartCall:
-    """Stands for a call in one of the shards that it concerns."""
+    """One shard's part of a call that concerns several shards."""
 
     __slots__ = ("_gathering", "_whole", "api", "client_id", "now", "response", "steady_ms", "version")
 

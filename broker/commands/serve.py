@@ -82,7 +82,7 @@ def _load(options: argparse.Namespace) -> Config:
 
 
 def _read_properties(path: str) -> str:
-    """The file's text. Most people write UTF-8. Java reads Latin-1, so that is what bytes are that are not UTF-8."""
+    """The file's text: UTF-8, as most people write it, or else Latin-1, as Java reads it."""
     with open(path, "rb") as file:
         raw = file.read()
     try:

@@ -52,7 +52,7 @@ class Refusal(NamedTuple):
     code: ErrorCode
     message: str | None = None
     record_errors: Sequence[BatchIndexAndErrorMessage] = ()
-    by_log: bool = False  # the partition's log had a look at it: then the answer tells its start offset
+    by_log: bool = False  # the check used the log's settings; as in Kafka, the answer then has the log's start offset
 
 
 _NO_BATCH = Refusal(ErrorCode.INVALID_RECORD)
@@ -79,7 +79,7 @@ def check_batch(data: bytes, version: int, partition: Partition, now: int) -> tu
 
 
 def check_frame(data: bytes, version: int) -> Refusal | None:
-    """Exactly one whole batch of magic 2, of which the header has a place."""
+    """A refusal unless `data` is one whole batch of magic 2, large enough for a batch header."""
     size = len(data)
     length, refusal = _check_start(data, 0)
     if refusal is not None:
@@ -180,7 +180,7 @@ def _correct(data: bytes, header: BatchHeader, max_timestamp: int) -> tuple[byte
 
 
 def _name_the_wrong(data: bytes, header: BatchHeader, partition: Partition, now: int) -> Refusal | None:
-    """Once more, slowly: which records may not enter, and why? None if all may: no timestamp is fine at any time."""
+    """Look at each record again and name those that may not enter. None: all may, for records need no timestamp."""
     config = partition.topic.config
     earliest, latest = now - config.timestamp_before_max_ms, now + config.timestamp_after_max_ms
     appends = config.log.uses_log_append_time

@@ -1,4 +1,4 @@
-"""Looks at every record of a new batch once, as fast as Python can: are they whole, in order, and from when?
+"""Walks over the records of a new batch: checks that they are whole and in order, and finds their time range.
 
 `compiled_walk.py` does the same with record_walk.c, if that could be compiled. A change here is a change there.
 

@@ -38,7 +38,7 @@ def unavailable(
 
 
 def failed(response: ListGroupsResponse, version: int, error: ErrorCode) -> ListGroupsResponse:  # noqa: ARG001
-    """The shard starts over from its log."""
+    """The shard is loaded again from its log: until then nobody knows its groups, and the client must ask again."""
     return ListGroupsResponse(0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ())
 
 

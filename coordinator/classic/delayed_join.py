@@ -136,7 +136,7 @@ def complete_join_phase(shard: ShardState, group: ClassicGroup, out: Outcome) ->
             group.remove(member.member_id)
             member.session.stop()
     if group.members and not _leader_has_joined(group):
-        # Only silent static members: wait for one of them.
+        # Static members alone are left, and none of them has joined: wait again, until one of them does.
         _watch_joins(shard, group, max(group.max_rebalance_timeout_ms(), LEAST_WAIT_AGAIN_MS))
         return
     group.generation += 1
@@ -158,7 +158,7 @@ def complete_join_phase(shard: ShardState, group: ClassicGroup, out: Outcome) ->
 
 
 def _leader_has_joined(group: ClassicGroup) -> bool:
-    """Elects another leader if the present one is silent. False if every member is."""
+    """Elect another leader if the present one has not joined. False: no member has joined."""
     leader = group.members.get(group.leader_id or "")
     if leader is not None and leader.awaiting_join is not None:
         return True
@@ -193,7 +193,7 @@ class DelayedSync:
         return not self._group.pending_syncs
 
     def complete(self, out: Outcome) -> None:
-        """Every member has sent it, and nothing has to be done."""
+        """Every member has sent its SyncGroup: nothing has to be done."""
 
     def expire(self, out: Outcome) -> None:
         group, shard = self._group, self._shard

@@ -297,8 +297,8 @@ class ClassicGroup(Group):
     def to_record(self, assignments: dict[str, bytes] | None, since: int, headers: bool) -> Record:
         """The group as it will be when this record is replayed. `assignments` None: those in force.
 
-        `since`: when it entered its state. Kafka says so of an assignment too, which it writes before the group is
-        Stable: there it is the end of the join phase.
+        `since` is the wall time at which the group entered its present state. Kafka writes an assignment before the
+        group becomes Stable, so the `since` of an assignment is the end of the join phase.
         """
         members = [
             MemberMetadata(

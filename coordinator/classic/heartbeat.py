@@ -37,7 +37,7 @@ def unavailable(shard: ShardState, request: HeartbeatRequest, call: Call, error:
     if not request.group_id:
         return HeartbeatResponse(0, ErrorCode.INVALID_GROUP_ID)
     if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-        return GO_ON  # taken on trust, as by Kafka: the member keeps its partitions
+        return GO_ON  # as Kafka does: the member keeps its partitions until its group is loaded
     return HeartbeatResponse(0, error)
 
 

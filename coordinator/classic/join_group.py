@@ -172,7 +172,7 @@ def _with_reason(cause: str, request: JoinGroupRequest) -> str:
 def _update(
     shard: ShardState, group: ClassicGroup, member: Member, request: JoinGroupRequest, protocols: Protocols, call: Call
 ) -> None:
-    """New metadata and timeouts; a JoinGroup of the same member that was parked before is never answered."""
+    """Take over new metadata and timeouts. An older JoinGroup of this member that is still parked is never answered."""
     group.change_protocols(member, protocols)
     member.session_timeout_ms = request.session_timeout_ms
     member.rebalance_timeout_ms = _rebalance_timeout_ms(request, call)
@@ -217,7 +217,8 @@ def _replace_static_member(
     begin_session(shard, group, member).heard()
     if group.state is STABLE and group.select_protocol() == group.protocol_name:
         record = group.to_record(None, group.state_timestamp, headers=False)
-        if not is_too_large(record, shard.config.max_message_bytes):  # else a rebalance and SyncGroup tell all
+        # If the record is too large, the group rebalances, and SyncGroup tells the members so.
+        if not is_too_large(record, shard.config.max_message_bytes):
             out.records.append(record)
             return _rejoin_without_rebalance(shard, group, member, leader_before, call)
     member.awaiting_join = call

@@ -1,9 +1,9 @@
 """A member's session: a member that is silent for longer is removed.
 
-A sign of life only moves `deadline`. The session is watched in the purgatory until an earlier or equal time; when that
-comes, it compares, and is watched again if the deadline has moved on. A new member has five minutes for its first join
-phase. A member that waits for an answer of ours cannot be silent: its session is not watched, and the answer starts it
-anew.
+A sign of life only moves `deadline`. The session waits in the purgatory until `watched_until`, which is never later
+than `deadline`. At that time the session looks at `deadline`, and waits again if it has moved. A new member has five
+minutes for its first join phase. A member whose request is parked cannot send anything: its session is not watched
+until the request is answered.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Session(ABC):
         """A sign of life: the session starts anew."""
         deadline = self._shard.clock.now + self._member.session_timeout_ms
         if 0 < self.watched_until <= deadline:
-            self.deadline = deadline  # as nearly always: the watch ends earlier, and then sees the new deadline
+            self.deadline = deadline  # the usual case: the watch ends earlier, and then sees this deadline
         else:
             self._watch_until(deadline)
 

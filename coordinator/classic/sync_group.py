@@ -101,7 +101,7 @@ def is_too_large(record: Record, max_bytes: int) -> bool:
 
 
 def _cannot_be_kept(shard: ShardState, group: ClassicGroup) -> Outcome:
-    """No log takes the record: tell the members, and let them agree on something smaller."""
+    """The record is too large for the log: tell the members, and let them join again with something smaller."""
     out = Outcome()
     for member in group.members.values():
         if member.awaiting_sync is not None:

@@ -21,7 +21,7 @@ from kohort.protocol.wire import NO_UUID
 
 
 def expire_offsets(shard: ShardState) -> Outcome:
-    """Tombstones for what has expired, and for groups that are left with nothing."""
+    """Tombstones for offsets that have expired, and for groups that have no offsets left."""
     out = Outcome()
     for group in list(shard.groups.values()):
         kept = _expire_group(shard, group, out)
@@ -31,7 +31,7 @@ def expire_offsets(shard: ShardState) -> Outcome:
 
 
 def _expire_group(shard: ShardState, group: Group, out: Outcome) -> int:
-    """How many offsets stay, pending ones included."""
+    """Add tombstones for the expired offsets of a group. Returns how many offsets stay, pending ones included."""
     kept = sum(1 for _ in shard.offsets.pending_places(group.group_id))
     unused_since = group.offsets_unused_since
     for topic, partitions in shard.offsets.topics(group.group_id).items():

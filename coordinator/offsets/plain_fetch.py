@@ -1,7 +1,7 @@
 """The answer to the usual OffsetFetch, as bytes at once: offsets of one group, without metadata, nothing pending.
 
-offset_fetch.py decides. This is what it decides when nothing is special, made without an object per partition. A test
-compares both byte by byte.
+offset_fetch.py can make every answer. This module makes the same bytes for the usual request, without an object per
+partition. A test compares both byte by byte.
 """
 
 from __future__ import annotations
