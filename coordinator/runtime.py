@@ -206,7 +206,7 @@ class Runtime:
             return  # the shard has failed meanwhile, and everyone was told
         shard.in_flight.remove(write)
         clock = shard.state.clock
-        if not shard.in_flight and now <= clock.stops_at:
+        if not shard.in_flight and now < clock.stops_at:
             clock.stops_at = NEVER  # as write_ends, without a call
         elif clock.write_ends(now, shard.in_flight[0].begun if shard.in_flight else None):
             self.changed[shard.partition] = shard  # its time goes on, and deadlines come nearer again

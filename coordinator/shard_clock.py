@@ -39,10 +39,10 @@ class ShardClock:
             self.stops_at = NEVER
         else:
             self.stops_at = max(oldest_begun + STALL_MS, steady_ms if late_ms > 0 else 0)
-        if late_ms > 0:
-            self.stood_still_ms += late_ms
-            return True
-        return False
+        if late_ms < 0:
+            return False
+        self.stood_still_ms += late_ms
+        return True  # after 0 ms, too: `on_steady_clock` has said None in that millisecond
 
     def on_steady_clock(self, deadline: int, steady_ms: int) -> int | None:
         """When a deadline of shard time comes. None while the clock stands still: that is not known yet."""

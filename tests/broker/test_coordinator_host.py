@@ -173,6 +173,30 @@ def test_a_disk_that_stalls_stops_the_clock_of_groups_whose_records_are_held_bac
     assert clock.on_steady_clock(0, box.clock.steady_ms()) is not None
 
 
+def test_deadlines_come_after_two_stalled_writes_that_end_in_the_same_millisecond(tmp_path: Path) -> None:
+    box = BrokerBox(tmp_path, offsets_topic_num_partitions="1")
+    box.topic("t", partitions=2)
+    box.broker.coordinator = CoordinatorHost(box.broker, box.clock)
+    box.broker.coordinator.start()
+    joining = FakeConnection()
+    request = JoinGroupRequest("h", 10_000, 10_000, "", None, "c", [JoinGroupRequestProtocol("range", b"")])
+    box.send(ApiKey.JOIN_GROUP, request, 3, client=joining)  # the first member of a group waits for 3 s
+    send_commit(box, "g")
+    box.pass_time()
+    box.run_posted()  # the flush begins, and nobody hears of its end for long
+    send_commit(box, "g")
+    box.pass_time(10_000)  # the second commit is written now, and waits for the second flush
+    assert len(shard_of(box, "g").in_flight) == 2
+    box.run_posted()
+    box.pass_time()
+    box.run_posted()
+    box.pass_time()
+    assert (shard_of(box, "g").in_flight, joining.answers) == ([], [])
+    box.pass_time(3_000)
+    assert joining.answers[0].error_code == ErrorCode.NONE
+    box.close()
+
+
 # --- the log is deleted
 
 
