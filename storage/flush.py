@@ -6,6 +6,7 @@ gives the tickets back with `end_flush`. Files stay open until then, whatever ha
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,6 +17,8 @@ from kohort.storage.layout import SYNC_FAILED_FILE
 
 if TYPE_CHECKING:
     from kohort.storage.log_writer import LogWriter
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -42,7 +45,15 @@ class TicketSync:
         self._folders_changed = any(ticket.folders for ticket in tickets)
 
     def run(self) -> None:
-        """Sync. Blocks, touches no log, and never raises OSError: errors are put into the tickets."""
+        """Sync. Blocks, touches no log, and never raises: errors are put into the tickets."""
+        try:
+            self._run()
+        except Exception as problem:  # it is unknown what is durable, so nothing may be taken for durable
+            logger.exception("a sync has failed; this is a bug")
+            for ticket in self.tickets:
+                ticket.error = ticket.error or OSError(f"{type(problem).__name__}: {problem}")
+
+    def _run(self) -> None:
         errors = self._plan()
         if errors is None and not self._folders_changed:
             return  # the usual case: all files are durable, and no folder has changed

@@ -1,13 +1,15 @@
 """One flush in flight; what arrives meanwhile is the next; whoever waits hears of it when it is durable."""
 
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from kohort.storage.disk import RealDisk
+from kohort.storage.disk import File, RealDisk, SyncPlan
 from kohort.storage.errors import LogFailed
+from kohort.storage.flush import TicketSync
 from kohort.storage.partition_log import PartitionLog
 from kohort.storage.shared_sync import Flush, SharedSync
 from tests.simulation.disk import SimulatedDisk
@@ -108,6 +110,27 @@ def test_a_folder_that_cannot_be_synced_fails_the_log() -> None:
     host.disk.fail_next("sync_folder", "t-0")
     host.finish(host.take())
     assert host.heard == ["a failed"]
+
+
+class BuggyDisk(SimulatedDisk):
+    """A disk whose syncs end with an exception that no disk should raise."""
+
+    def plan_sync(self, files: Sequence[File]) -> SyncPlan:
+        def plan() -> None:
+            raise RuntimeError("can't start new thread")
+
+        return plan
+
+
+def test_nothing_is_taken_for_durable_after_a_sync_that_ended_with_a_bug() -> None:
+    host = Host()
+    host.append(0, "a")
+    tickets = [ticket for log in host.logs if (ticket := log.begin_flush())]
+    TicketSync(BuggyDisk(seed=5), tickets).run()
+    for ticket in tickets:
+        ticket.log.end_flush(ticket)
+    assert host.logs[0].recovery_point == 0
+    assert "can't start new thread" in (host.logs[0].failed or "")
 
 
 def test_with_page_cache_durability_nobody_waits_for_a_sync() -> None:
