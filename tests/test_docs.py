@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from urllib.request import urlopen
 
+import pytest
+
 from kohort.broker import group_client
 from kohort.broker.client import Client
 from kohort.broker.config import load_config
@@ -21,10 +23,11 @@ README = (ROOT / "README.md").read_text()
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
 
 
-def test_the_story_of_the_readme_is_true_and_can_be_run_twice(tmp_path: Path) -> None:
+@pytest.mark.parametrize("delay_ms", ["0", "100"])
+def test_the_story_of_the_readme_is_true_and_can_be_run_twice(tmp_path: Path, delay_ms: str) -> None:
     story = re.search(r"```python\n(.*?)```", README, re.DOTALL)
     assert story is not None
-    with KohortProcess(tmp_path, **{"group.initial.rebalance.delay.ms": "100"}) as broker:
+    with KohortProcess(tmp_path, **{"group.initial.rebalance.delay.ms": delay_ms}) as broker:
         code = story[1].replace("localhost:9092", broker.address)
         for run in (1, 2):
             done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)

@@ -37,7 +37,7 @@ def join_group(shard: ShardState, request: JoinGroupRequest, call: Call) -> Join
     if group is None:
         if request.member_id:
             return join_error(call.version, ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
-        return _found_group(shard, request, call)
+        return _create_group(shard, request, call)
     out = Outcome()
     answer = _join(shard, group, request, call, out)
     if answer is not None:
@@ -45,8 +45,8 @@ def join_group(shard: ShardState, request: JoinGroupRequest, call: Call) -> Join
     return out if out.replies or out.at_once or out.records else PARKED
 
 
-def _found_group(shard: ShardState, request: JoinGroupRequest, call: Call) -> Outcome:
-    """The first member of a new group. A record says that the group exists; nobody's answer waits for it.
+def _create_group(shard: ShardState, request: JoinGroupRequest, call: Call) -> Outcome:
+    """Create the group with its first member. A record says that the group exists; no answer waits for that record.
 
     An empty group of another kind makes room: its tombstones and the new group's record are one step.
     """
