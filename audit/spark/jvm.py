@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
@@ -124,7 +123,9 @@ def start_gateway(options: Sequence[str] = (), *, silent: bool = False) -> Any:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL if silent else None,
             env=java_environment() | {"_PYSPARK_DRIVER_CONN_INFO_PATH": str(told)},
-            preexec_fn=_ignore_interrupts,
+            # Ctrl-C and `timeout` send their signal to the whole process group. The JVM must not get it: this process
+            # stops Spark step by step, and needs the JVM for that.
+            start_new_session=True,
         )
         try:
             port, secret = _read_connection(process, told)
@@ -139,11 +140,6 @@ def start_gateway(options: Sequence[str] = (), *, silent: bool = False) -> Any:
         del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
     gateway.proc = process
     return gateway
-
-
-def _ignore_interrupts() -> None:
-    """The JVM ignores Ctrl-C, because this process stops Spark step by step."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _read_connection(process: subprocess.Popen[bytes], told: Path) -> tuple[str, str]:

@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from kohort.audit.spark.jvm import MODULE_OPTIONS
 from tests.audit.logs import Logs
 
@@ -55,3 +57,19 @@ def test_who_interrupts_a_start_is_left_with_nothing(tmp_path: Path) -> None:
         assert audit.returncode in (130, 0)
         assert "Traceback" not in told
         assert list(left.glob("kohort-*")) == []
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_the_whole_process_group_ends_follow_in_silence(tmp_path: Path, sent: signal.Signals) -> None:
+    """Ctrl-C, `timeout` and supervisors send it so: the JVM must live until Spark is stopped."""
+    logs = Logs(tmp_path / "data")
+    logs.group("shop").commit({"orders-0": 1})
+    following = subprocess.Popen(
+        [sys.executable, "-m", "kohort.audit", "follow", str(logs.close())],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT, start_new_session=True,
+    )  # fmt: skip
+    assert following.stdout is not None
+    assert any("following 1 log folders" in line for line in following.stdout)
+    os.killpg(following.pid, sent)
+    told, _ = following.communicate(timeout=60)
+    assert (following.returncode, told) == (0, "")
