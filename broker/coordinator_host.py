@@ -9,7 +9,7 @@ With kohort.offsets.sync.before.reply=false a reply waits for the page cache onl
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from random import Random
 from secrets import randbits
@@ -67,7 +67,6 @@ class CoordinatorHost:
         self._turn_is_due = False
         self._in_turn = False
         self._turn_began = 0  # on the steady clock
-        self._settling = False
         self._unfinished_appends = 0
         self._turns = 0
         self._watches_appends = False
@@ -262,29 +261,26 @@ class CoordinatorHost:
     def _append_writes(self) -> None:
         wall = self._clock.now_ms()
         self._turn_began = self._clock.steady_ms()
+        writes = []
         for write in self.runtime.take_writes(self._turn_began, wall):
-            if write.problem is not None:
+            if write.problem is None:
+                writes.append(write)
+            else:
                 # A retriable error would make the client send the same request, and that would fail the shard again.
                 self._failed(write, write.problem, ErrorCode.UNKNOWN_SERVER_ERROR)
-                continue
-            shard = write.shard
-            self._unfinished_appends += 1
-            self.log.append(shard.partition, shard.epoch, write.batches, wall, partial(self._written, write))
+        self._unfinished_appends += len(writes)
+        self.log.append(writes, wall, self._written)
 
-    def _written(self, write: Write, problem: Exception | None) -> None:
-        self._unfinished_appends -= 1
-        if problem is not None:
-            self._failed(write, problem)
-        elif not write.shard.is_abandoned:
-            self.runtime.written(write, self._turn_began if self._in_turn else self._clock.steady_ms())
-        if not (self._in_turn or self._settling):  # a turn calls _after once, for all its writes
-            self._settling = True
-            self._broker.call_soon(self._settle)
-
-    def _settle(self) -> None:
-        """One sync ends many appends: their replies leave together, and what was held back meanwhile is written."""
-        self._settling = False
-        self._after()
+    def _written(self, writes: Sequence[Write], problem: Exception | None) -> None:
+        self._unfinished_appends -= len(writes)
+        now = self._turn_began if self._in_turn else self._clock.steady_ms()
+        for write in writes:
+            if problem is not None:
+                self._failed(write, problem)
+            elif not write.shard.is_abandoned:
+                self.runtime.written(write, now)
+        if not self._in_turn:  # a turn calls _after at its end
+            self._after()
 
     def _watch_appends(self) -> None:
         """Look again later whether the appends of this turn are done: see MAX_HOLD_S."""

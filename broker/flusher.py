@@ -15,7 +15,7 @@ from kohort.broker.worker import Worker
 from kohort.storage.shared_sync import Flush, Ready, SharedSync
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from kohort.broker.worker import Post
     from kohort.storage.disk import Disk
@@ -39,6 +39,15 @@ class Flusher:
         if not self._turn_is_due and self._syncs.in_flight is None:
             self._turn_is_due = True
             self._call_soon(self._turn)  # later in this turn of the event loop, which may bring more logs to sync
+
+    def sync_all(self, logs: Sequence[LogWriter], ready: Callable[[], None]) -> None:
+        """Make durable what the logs hold now, then call `ready()`. A log that could not be synced has failed by then.
+
+        The logs become dirty at the same time, so one flush syncs all of them.
+        """
+        for log in logs[:-1]:
+            self._syncs.appended(log)
+        self.sync(logs[-1], lambda _: ready())
 
     def _turn(self) -> None:
         self._turn_is_due = False

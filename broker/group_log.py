@@ -5,25 +5,43 @@ may append to it, and coordinates the groups in it.
 
     epoch, end_offset, size_bytes = log.own(partition)    take the partition over
     for _ in log.read(partition, take): ...               replay it: take(chunk, size), giving way after each chunk
-    log.append(partition, epoch, batches, now, done)      done(None) when they are durable, done(problem) if never
+    log.append(writes, now, done)                         done(writes, None) when they are durable, or why they are not
     log.release(partition)                                stop owning it: appends that come late fail
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from kohort.broker.topics.catalog import CONSUMER_OFFSETS, Partition
 from kohort.broker.topics.delayed_fetch import appended
-from kohort.storage.errors import StorageError
+from kohort.storage.errors import LogFailed, StorageError
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.clock import Clock
     from kohort.storage.partition_log import PartitionLog
 
-Done = Callable[[Exception | None], None]
+
+class Write(Protocol):
+    """Batches for the end of one partition's log. They carry their offsets."""
+
+    @property
+    def partition(self) -> int: ...
+
+    @property
+    def epoch(self) -> int:
+        """Of our ownership, see Owned."""
+        ...
+
+    @property
+    def batches(self) -> Sequence[bytes]: ...
+
+
+W = TypeVar("W", bound=Write)
+Done = Callable[[Sequence[W], Exception | None], None]
 
 
 class Owned(NamedTuple):
@@ -59,8 +77,11 @@ class GroupLog(Protocol):
         """Hand every batch of the log to `take`, in chunks of whole batches; each `next` handles one chunk."""
         ...
 
-    def append(self, partition: int, epoch: int, batches: Sequence[bytes], now: int, done: Done) -> None:
-        """Write the batches, which carry their offsets, at the end of the log. `done` may be called at once."""
+    def append(self, writes: Sequence[W], now: int, done: Done[W]) -> None:
+        """The writes of one turn of the event loop, each for another partition.
+
+        `done` is called for all of them, some at a time, maybe before this returns.
+        """
         ...
 
     def release(self, partition: int) -> None: ...
@@ -117,24 +138,34 @@ class LocalGroupLog:
                 take(chunk, size)
                 yield
 
-    def append(self, partition: int, epoch: int, batches: Sequence[bytes], now: int, done: Done) -> None:
-        if self._epochs.get(partition) != epoch:
-            done(NotOwned(f"{CONSUMER_OFFSETS}-{partition} is not ours in epoch {epoch}"))
-            return
-        try:
-            place = (self._places or self._look_up_places())[partition]
-            log = place.log
-            for batch in batches:
-                log.append_placed(batch, now)
-                if place.extra:  # clients that read along, as Burrow does
-                    appended(self._broker, place, len(batch))
-        except (StorageError, OSError) as problem:
-            done(problem)
+    def append(self, writes: Sequence[W], now: int, done: Done[W]) -> None:
+        appended_to: list[PartitionLog] = []
+        appended_writes: list[W] = []
+        for write in writes:
+            try:
+                appended_to.append(self._append(write, now))
+            except (NotOwned, StorageError, OSError) as problem:
+                done((write,), problem)
+            else:
+                appended_writes.append(write)
+        if not appended_writes:
             return
         if self._sync_before_reply:
-            self._broker.flusher.sync(log, done)
+            self._broker.flusher.sync_all(appended_to, partial(_synced, appended_writes, appended_to, done))
         else:
-            done(None)
+            done(appended_writes, None)
+
+    def _append(self, write: Write, now: int) -> PartitionLog:
+        partition = write.partition
+        if self._epochs.get(partition) != write.epoch:
+            raise NotOwned(f"{CONSUMER_OFFSETS}-{partition} is not ours in epoch {write.epoch}")
+        place = (self._places or self._look_up_places())[partition]
+        log = place.log
+        for batch in write.batches:
+            log.append_placed(batch, now)
+            if place.extra:  # clients that read along, as Burrow does
+                appended(self._broker, place, len(batch))
+        return log
 
     def _look_up_places(self) -> list[Partition]:
         self._places = self._broker.catalog.ensure_consumer_offsets().partitions
@@ -144,3 +175,15 @@ class LocalGroupLog:
         self._epochs.pop(partition, None)
         self._to_reopen.add(partition)
         self._places = []  # the topic may have been deleted
+
+
+def _synced(writes: Sequence[W], logs: Sequence[PartitionLog], done: Done[W]) -> None:
+    """The sync of these logs has ended; those that could not be synced have failed."""
+    durable = []
+    for write, log in zip(writes, logs, strict=True):
+        if log.failed is None:
+            durable.append(write)
+        else:
+            done((write,), LogFailed(log.failed))
+    if durable:
+        done(durable, None)

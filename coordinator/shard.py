@@ -47,10 +47,12 @@ class Status(Enum):
 class Write:
     """Batches of one shard for its log, replies that wait for them, and events to tell when they are durable."""
 
-    __slots__ = ("batches", "begun", "events", "first_offset", "problem", "replies", "shard")
+    __slots__ = ("batches", "begun", "epoch", "events", "first_offset", "partition", "problem", "replies", "shard")
 
     def __init__(self, shard: Shard, first_offset: int, begun: int, replies: list[Reply], events: list[Event]) -> None:
         self.shard = shard
+        self.partition = shard.partition
+        self.epoch = shard.epoch
         self.begun = begun  # on the steady clock
         self.first_offset = first_offset
         self.batches: list[bytes] = []

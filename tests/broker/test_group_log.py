@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -40,11 +41,19 @@ class OneOfTwoNodes(LocalGroupLog):
         return super().owner(partition) if partition % 2 == 0 else None
 
 
+@dataclass
+class AWrite:
+    partition: int
+    epoch: int
+    batches: Sequence[bytes]
+
+
 def append(log: GroupLog, epoch: int, base_offset: int, partition: int = 7) -> Exception | None:
-    told: list[Exception | None] = []
-    batch = build_batch([(b"key", b"value")], timestamp=1, base_offset=base_offset)
-    log.append(partition, epoch, [batch], 1, told.append)
-    (problem,) = told
+    told: list[tuple[Sequence[AWrite], Exception | None]] = []
+    write = AWrite(partition, epoch, [build_batch([(b"key", b"value")], timestamp=1, base_offset=base_offset)])
+    log.append([write], 1, lambda writes, problem: told.append((writes, problem)))
+    ((writes, problem),) = told
+    assert list(writes) == [write]
     return problem
 
 
@@ -84,15 +93,32 @@ def test_an_append_that_does_not_continue_the_log_is_refused(log: GroupLog) -> N
 
 def test_with_a_sync_before_the_reply_an_append_is_done_when_the_disk_has_it(box: BrokerBox) -> None:
     log = LocalGroupLog(box.broker, CLOCK, sync_before_reply=True)
-    told: list[Exception | None] = []
-    log.append(7, log.own(7).epoch, [build_batch([(b"key", b"value")], timestamp=1)], 1, told.append)
+    batch = build_batch([(b"key", b"value")], timestamp=1)
+    writes = [AWrite(partition, log.own(partition).epoch, [batch]) for partition in (7, 8, 9)]
+    told: list[tuple[Sequence[AWrite], Exception | None]] = []
+    log.append(writes, 1, lambda writes, problem: told.append((writes, problem)))
     assert told == []
     while not told:
         box.run_posted()
-    assert told == [None]
+    assert told == [(writes, None)]
     topic = box.broker.catalog.get(CONSUMER_OFFSETS)
     assert topic is not None
-    assert topic.partitions[7].log.recovery_point == 1
+    assert [topic.partitions[write.partition].log.recovery_point for write in writes] == [1, 1, 1]
+
+
+def test_each_write_of_a_turn_is_told_how_it_went(box: BrokerBox) -> None:
+    log = LocalGroupLog(box.broker, CLOCK, sync_before_reply=False)
+    batch = build_batch([(b"key", b"value")], timestamp=1)
+    good, stale, misplaced = (
+        AWrite(1, log.own(1).epoch, [batch]),
+        AWrite(2, 99, [batch]),
+        AWrite(3, log.own(3).epoch, [batch] * 2),
+    )
+    told: dict[int, Exception | None] = {}
+    log.append([stale, good, misplaced], 1, lambda writes, problem: told.update({w.partition: problem for w in writes}))
+    assert told[1] is None
+    assert isinstance(told[2], NotOwned)
+    assert isinstance(told[3], InvalidAppend)
 
 
 def test_groups_of_a_partition_that_is_not_ours_are_sent_elsewhere(box: BrokerBox) -> None:
