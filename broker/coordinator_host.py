@@ -132,7 +132,7 @@ class CoordinatorHost:
         self, group_id: str, api: GroupApi[Request, Response], request: Request, call: Call
     ) -> Response | Parked:
         runtime = self.runtime
-        answer = runtime.ask(runtime.shard_of(group_id), api, request, call)
+        answer = runtime.ask(runtime.known_shards.get(group_id) or runtime.shard_of(group_id), api, request, call)
         waits = answer is PARKED and not (self._turn_is_due or self._unfinished_appends)
         if waits or runtime.changed or runtime.replies or runtime.events:
             self._after()  # mostly there is nothing to do; asking first is cheaper than the call

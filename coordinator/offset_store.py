@@ -15,7 +15,7 @@ from itertools import count as counting
 from itertools import repeat
 from typing import NamedTuple
 
-from kohort.coordinator.outcome import CommitColumns, Record
+from kohort.coordinator.outcome import CommitColumns, PlannedCommit, Record
 from kohort.protocol.log_records import OFFSET_COMMIT
 from kohort.protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
 from kohort.protocol.messages.offset_commit import OffsetCommitRequestPartition
@@ -140,17 +140,21 @@ class OffsetStore:
             log_offset += 1
         return log_offset
 
-    def replay_columns(
-        self, group_id: str, columns: CommitColumns, offsets: Sequence[int], now: int, log_offset: int
-    ) -> None:
-        """Replay a commit that recurs (recurring_commit.py). `offsets` begins with those of these columns."""
+    def replay_planned(self, commit: PlannedCommit, log_offset: int) -> int:
+        """Replay a commit that recurs (recurring_commit.py) and return the log offset behind it."""
+        group_id, offsets, now = commit.group, commit.offsets, commit.now
         recent = self._recent.get(group_id)
         if recent is None:
             recent = self._recent[group_id] = {}
         elif len(recent) >= MAX_RECENT:
             self._settle(group_id)
             recent = self._recent[group_id] = {}
-        recent[columns] = _new(Recent, (log_offset, offsets, now))
+        for columns in commit.columns:
+            recent[columns] = _new(Recent, (log_offset, offsets, now))
+            size = len(columns.indexes)
+            log_offset += size
+            offsets = offsets[size:]
+        return log_offset
 
     def _settle(self, group_id: str) -> None:
         recent = self._recent.pop(group_id)

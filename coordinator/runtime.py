@@ -53,19 +53,19 @@ class Runtime:
         self.replies: list[Reply] = []  # ready to leave
         self.dirty: dict[int, Shard] = {}  # shards with something to write
         self.changed: dict[int, Shard] = {}  # shards whose next deadline may have changed
-        self._shard_of: dict[str, Shard] = {}  # Java's hash of a long id costs more than the rest of a heartbeat
+        self.known_shards: dict[str, Shard] = {}  # by group: Java's hash costs more than a heartbeat
 
     def _new_state(self, partition: int) -> ShardState:
         return ShardState(partition, self.config, self._topics, self._random)
 
     def shard_of(self, group_id: str) -> Shard:
-        shard = self._shard_of.get(group_id)
+        shard = self.known_shards.get(group_id)
         if shard is None:
             shard = self.shards[partition_of(group_id, len(self.shards))]
             if len(group_id) <= MAX_REMEMBERED_ID:
-                if len(self._shard_of) >= MAX_CACHED_GROUPS:
-                    self._shard_of.clear()
-                self._shard_of[group_id] = shard
+                if len(self.known_shards) >= MAX_CACHED_GROUPS:
+                    self.known_shards.clear()
+                self.known_shards[group_id] = shard
         return shard
 
     # --- requests
@@ -222,7 +222,7 @@ class Runtime:
             self._abandon(shard, error)
             fresh = self.shards[shard.partition] = Shard(self._new_state(shard.partition))
             fresh.gone_topics = shard.gone_topics
-            self._shard_of.clear()
+            self.known_shards.clear()
 
     def _abandon(self, shard: Shard, error: ErrorCode) -> None:
         self.replies += shard.abandon(error)
@@ -234,7 +234,7 @@ class Runtime:
         for shard in self.shards:
             self._abandon(shard, ErrorCode.NOT_COORDINATOR)
         self.shards = [Shard(self._new_state(partition)) for partition in range(partition_count)]
-        self._shard_of.clear()
+        self.known_shards.clear()
 
     def loaded(self, shard: Shard, now: int, wall: int) -> None:
         """The shard's log is replayed."""

@@ -86,7 +86,9 @@ class Shard:
             self.first_unwritten = self.next_offset
         for entry in out.records:
             if isinstance(entry, PlannedCommit):
-                self._apply_planned(entry)
+                self.next_offset = self.state.offsets.replay_planned(entry, self.next_offset)
+                if entry.group not in self.state.groups:
+                    self._group_of_offsets(entry.group)
             elif isinstance(entry, CommitRecords):
                 self._apply_commit(entry)
             else:
@@ -102,17 +104,6 @@ class Shard:
             commit.group, commit.topic, commit.topic_id, commit.rows, commit.now, self.next_offset
         )
         self._group_of_offsets(commit.group)
-
-    def _apply_planned(self, commit: PlannedCommit) -> None:
-        offsets, log_offset = commit.offsets, self.next_offset
-        for columns in commit.columns:
-            self.state.offsets.replay_columns(commit.group, columns, offsets, commit.now, log_offset)
-            size = len(columns.indexes)
-            log_offset += size
-            offsets = offsets[size:]
-        self.next_offset = log_offset
-        if commit.group not in self.state.groups:
-            self._group_of_offsets(commit.group)
 
     @property
     def has_pending_writes(self) -> bool:

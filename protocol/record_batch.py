@@ -25,7 +25,7 @@ Reading trusts nothing: a record must end both where its length says and where i
 hot loop of every replay, so the varints of one and two bytes are written out in it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from struct import Struct
 from typing import Final, NamedTuple, TypeAlias
 
@@ -178,6 +178,10 @@ class EndTransactionMarker(NamedTuple):
 
 
 # --- reading --------------------------------------------------------------------------------------
+
+
+# The header of a batch that this process has just built: its fields in their order, nothing checked.
+unpack_own_header: Callable[[Buffer], BatchHeader] = _HEADER.unpack_from  # type: ignore[assignment]
 
 
 def parse_header(data: Buffer, position: int = 0) -> BatchHeader:

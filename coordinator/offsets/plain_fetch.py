@@ -6,8 +6,10 @@ partition. A test compares both byte by byte.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from struct import Struct
 
+from kohort.coordinator.config import MAX_REMEMBERED_ID
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponse
 from kohort.protocol.wire import NO_UUID, uvarint
@@ -18,6 +20,22 @@ _END = b"\0\0\0\0"  # no error, no tags of the group, none of the answer
 
 
 FIRST_VERSION_WITH_TOPIC_IDS = 10
+
+
+def _start(group_id: str, topic_count: int) -> bytes:
+    raw = group_id.encode()
+    return _START + uvarint(len(raw) + 1) + raw + uvarint(topic_count + 1)
+
+
+_known_start = lru_cache(maxsize=10_000)(_start)
+
+
+def _topic(name: str, partition_count: int) -> bytes:
+    raw = name.encode()
+    return uvarint(len(raw) + 1) + raw + uvarint(partition_count + 1)
+
+
+_known_topic = lru_cache(maxsize=1_000)(_topic)
 
 
 class EncodedFetchResponse(OffsetFetchResponse):
@@ -38,16 +56,18 @@ def plain_answer(
         return None
     by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
     offsets = shard.offsets_of(group.group_id)
-    group_id = group.group_id.encode()
-    parts = [_START, uvarint(len(group_id) + 1), group_id, uvarint(len(group.topics) + 1)]
+    start = _known_start if len(group.group_id) <= MAX_REMEMBERED_ID else _start
+    parts = [start(group.group_id, len(group.topics))]
     for topic in group.topics:
         topic_id = topic.topic_id
         name = shard.topics.name_of(topic_id) if by_id else topic.name
         if name is None:
             return None
-        raw = topic_id if by_id else name.encode()
-        parts += (raw,) if by_id else (uvarint(len(raw) + 1), raw)
-        parts.append(uvarint(len(topic.partition_indexes) + 1))
+        if by_id:
+            parts += (topic_id, uvarint(len(topic.partition_indexes) + 1))
+        else:
+            head = _known_topic if len(name) <= MAX_REMEMBERED_ID else _topic
+            parts.append(head(name, len(topic.partition_indexes)))
         partitions = offsets.get(name, {})
         for index in topic.partition_indexes:
             committed = partitions.get(index)

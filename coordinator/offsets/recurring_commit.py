@@ -35,7 +35,7 @@ MAX_TEMPLATE_BYTES = 32_768  # each record repeats the ids of group and member, 
 class RecurringCommit(OffsetCommitRequest):
     """Stands for all commits like the first one; `offsets` are those of the one in progress, in the order of rows."""
 
-    __slots__ = ("offsets", "plan", "pulse", "rows")
+    __slots__ = ("offsets", "outcome", "plan", "pulse", "rows")
 
     def __init__(self, first: OffsetCommitRequest) -> None:
         super().__init__(*(getattr(first, field) for field in OffsetCommitRequest.__slots__))
@@ -43,6 +43,7 @@ class RecurringCommit(OffsetCommitRequest):
         self.offsets = tuple(row.committed_offset for row in self.rows)
         self.plan: CommitPlan | None = None
         self.pulse: Pulse | None = None
+        self.outcome = Outcome()  # used each time: whoever applies it takes the entries out of its lists
 
     def spread(self) -> None:
         """Put the offsets where `offset_commit` looks for them.
@@ -81,8 +82,10 @@ def commit_again(shard: ShardState, request: RecurringCommit, call: Call) -> Off
         plan = request.plan = make_plan(shard, request, call.version)
     template = plan.template
     if template is not None and _is_allowed(shard, request, call):
-        commit = PlannedCommit(plan.group_id, plan.columns, template, request.offsets, call.now)
-        return Outcome([commit], [_new(Reply, (call, plan.answer))])
+        outcome = request.outcome
+        outcome.records[:] = (PlannedCommit(plan.group_id, plan.columns, template, request.offsets, call.now),)
+        outcome.replies[:] = (_new(Reply, (call, plan.answer)),)
+        return outcome
     request.spread()
     return offset_commit(shard, request, call)
 
