@@ -53,7 +53,7 @@ def _parse_config(text: str) -> CreatableTopicConfig:
 
 def _list(client: Client, options: argparse.Namespace) -> int:
     names = sorted(topic.name or "" for topic in _metadata(client, None))
-    print(json.dumps(names) if options.json else "\n".join(names))
+    print(json.dumps(names) + "\n" if options.json else "".join(f"{name}\n" for name in names), end="")
     return 0
 
 

@@ -107,6 +107,12 @@ def test_topics_describe_says_that_a_topic_does_not_exist(tmp_path: Path) -> Non
     assert (done.returncode, done.stderr) == (1, "kohort: nope: there is no such topic\n")
 
 
+def test_topics_list_prints_nothing_if_there_are_no_topics(tmp_path: Path) -> None:
+    with KohortProcess(tmp_path) as broker:
+        done = kohort("topics", "list", "--bootstrap-server", broker.address)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 # --- completion
 
 LINES = [
