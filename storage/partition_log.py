@@ -15,7 +15,7 @@ import logging
 import os
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from operator import attrgetter
 
 from kohort.protocol.record_batch import BATCH_HEADER_BYTES, BatchHeader, CorruptBatch, parse_header
@@ -199,17 +199,20 @@ class PartitionLog(LogWriter):
         the log start offset.
         """
         expected: int | None = None
-        for segment in self.segments[self.segment_of(self.log_start_offset) :]:
-            file = self.disk.open(segment.log_path)
-            try:
+        with ExitStack() as opened:
+            # All files are opened at once: a large log is replayed in steps, and compaction may swap its segments
+            # meanwhile. The replay goes on with the old segments, because only these fit to what was read before.
+            parts = [
+                (segment, segment.size_bytes, opened.enter_context(closing(self.disk.open(segment.log_path))))
+                for segment in self.segments[self.segment_of(self.log_start_offset) :]
+            ]
+            for segment, size_bytes, file in parts:
                 for chunk, size, first_offset, next_offset in walk_chunks(
-                    file, 0, segment.size_bytes, gaps_allowed=self.gaps_allowed
+                    file, 0, size_bytes, gaps_allowed=self.gaps_allowed
                 ):
                     self._check_order(segment, first_offset, expected)
                     expected = next_offset
                     yield chunk, size
-            finally:
-                file.close()
 
     def offset_for_timestamp(self, timestamp: int) -> tuple[int, int, int] | None:
         """(timestamp, offset, leader epoch) of the first record at or after `timestamp`, if there is one."""

@@ -366,6 +366,20 @@ def test_a_swap_that_fails_half_way_stops_the_log_and_a_restart_finishes_it(stor
     assert again.offsets() == [1]
 
 
+@pytest.mark.parametrize("chunks_before", [1, 2])
+def test_a_replay_in_steps_is_not_disturbed_by_a_compaction(story: Story, chunks_before: int) -> None:
+    for value in (b"1", b"2", b"3"):
+        story.write((A, value))
+        story.write((B, None if value == b"3" else value))
+        story.roll()
+    before = [bytes(chunk[:size]) for chunk, size in story.log.chunks()]
+    steps = story.log.chunks()
+    read = [next(steps) for _ in range(chunks_before)]
+    story.compact()
+    assert [bytes(chunk[:size]) for chunk, size in [*read, *steps]] == before
+    assert len(list(story.log.chunks())) < len(before), "it was compacted"
+
+
 def test_the_throttle_keeps_the_average_below_the_rate() -> None:
     throttle = IoThrottle(1_000_000, now_s=10.0)
     assert throttle.rest_s(500_000, 10.0) == pytest.approx(0.5)
