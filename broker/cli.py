@@ -110,7 +110,10 @@ def parse(given: Sequence[str]) -> tuple[Run, argparse.Namespace]:
     if rest and rest[0] in actions:
         words.append(rest.pop(0))
     module = load(words)
-    options = parser_for(words).parse_args(rest)
+    parser = parser_for(words)
+    options, unknown = parser.parse_known_args(rest)
+    if unknown:
+        getattr(options, "parser", parser).error(f"unrecognized arguments: {' '.join(unknown)}")
     run: Run = getattr(options, "run", None) or module.run
     return run, options
 

@@ -521,7 +521,7 @@ def build_encoded(body: bytes, count: int, timestamp: int, base_offset: int, bas
 
 
 def covered_fields(count: int, timestamp: int, base_sequence: int) -> list[int]:
-    """Of a batch without producer id: attributes, last offset delta, first and last timestamp (2, 3), ..."""
+    """The header fields that the CRC covers, of a batch without a producer. Base and max timestamp are at 2 and 3."""
     return [0, count - 1, timestamp, timestamp, NO_PRODUCER_ID, NO_PRODUCER_EPOCH, base_sequence, count]
 
 

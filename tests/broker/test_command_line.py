@@ -57,6 +57,8 @@ def test_a_command_that_does_not_exist_is_named(word: str, first_line: str) -> N
     ("arguments", "said"),
     [
         ("groups lsit", "invalid choice: 'lsit'"),
+        ("groups list --nope", "kohort groups list: unrecognized arguments: --nope"),
+        ("serve --nope", "kohort serve: unrecognized arguments: --nope"),
         ("groups", "the following arguments are required: ACTION"),
         (f"groups list --state foo {NOWHERE}", "argument --state: 'foo' is not a state: groups are Assigning, "),
         ("groups list --bootstrap-server localhost", "argument --bootstrap-server: 'localhost' is not HOST:PORT"),
