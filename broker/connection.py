@@ -231,8 +231,11 @@ class Connection(asyncio.Protocol):
         call.started = self.last_active
         try:
             response = route.handler(server.broker, request, call)
-        except Exception:
-            logger.exception("%s v%d of %s failed; this is a bug", route.name, route.version, self)
+        except Exception as problem:
+            if isinstance(problem, OSError):
+                logger.error("%s v%d of %s failed: %s", route.name, route.version, self, problem)
+            else:
+                logger.exception("%s v%d of %s failed; this is a bug", route.name, route.version, self)
             self._parked = None
             self._recurring.clear()  # the handler may have kept a call, so that no call can be used again
             self._answer_failure(call, route)

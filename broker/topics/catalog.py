@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from kohort.broker.topics.topic_config import TopicConfig, topic_config
 from kohort.storage.errors import FileDamaged
-from kohort.storage.layout import TopicPartition
 from kohort.storage.log_config import LogConfig
 
 if TYPE_CHECKING:
@@ -178,7 +177,7 @@ class Catalog:
     def create(self, name: str, partition_count: int, configs: dict[str, str]) -> Topic:
         topic = self._enter(Topic(name, new_topic_id(), configs, topic_config(self._config, configs)))
         self._fill(topic, partition_count)
-        self._save()
+        self._save_or(lambda: self._leave([topic]))
         return topic
 
     def ensure_consumer_offsets(self) -> Topic:
@@ -187,13 +186,15 @@ class Catalog:
         )
 
     def add_partitions(self, topic: Topic, partition_count: int) -> None:
+        before = list(topic.partitions)
         self._fill(topic, partition_count)
-        self._save()
+        self._save_or(lambda: setattr(topic, "partitions", before))
 
     def set_configs(self, topic: Topic, configs: dict[str, str]) -> None:
+        before = topic.configs
         topic.configs = configs
+        self._save_or(lambda: setattr(topic, "configs", before))
         self._configure(topic)
-        self._save()
         self._tell_settings()
 
     def defaults_changed(self) -> None:
@@ -207,13 +208,11 @@ class Catalog:
         self.on_new_settings()
 
     def delete(self, topics: Iterable[Topic]) -> None:
-        keys: list[TopicPartition] = []
-        for topic in topics:
-            del self._topics[topic.name], self._by_id[topic.id]
-            keys += [(topic.name, partition.index) for partition in topic.partitions]
-        self.version += 1
-        self._save()
-        self._logs.delete(keys)
+        before = list(self._topics.values())
+        doomed = list(topics)
+        self._leave(doomed)
+        self._save_or(lambda: self._enter_again(before))
+        self._logs.delete([(topic.name, partition.index) for topic in doomed for partition in topic.partitions])
 
     # --- inside
 
@@ -228,6 +227,17 @@ class Catalog:
         self.version += 1
         return topic
 
+    def _leave(self, topics: Iterable[Topic]) -> None:
+        for topic in topics:
+            del self._topics[topic.name], self._by_id[topic.id]
+        self.version += 1
+
+    def _enter_again(self, topics: Iterable[Topic]) -> None:
+        """These are the topics, in this order."""
+        self._topics.clear()
+        for topic in topics:
+            self._enter(topic)
+
     def _fill(self, topic: Topic, partition_count: int) -> None:
         self.version += 1
         topic.partitions += [Partition(topic, i, self._logs) for i in range(len(topic.partitions), partition_count)]
@@ -240,6 +250,15 @@ class Catalog:
             "compression.type": "producer",
             "segment.bytes": str(self._config.offsets_topic_segment_bytes),
         }
+
+    def _save_or(self, undo: Callable[[], object]) -> None:
+        """Save the topics. If the disk refuses, take the change back: the client is told that it has failed."""
+        try:
+            self._save()
+        except OSError:
+            undo()
+            self.version += 1
+            raise
 
     def _save(self) -> None:
         rows = [
