@@ -10,14 +10,18 @@ from __future__ import annotations
 
 import base64
 import binascii
+import logging
 from typing import TYPE_CHECKING
 
+from kohort.broker.topics.catalog import CONSUMER_OFFSETS
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call
+
+logger = logging.getLogger(__name__)
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 NOT_AVAILABLE_TEXT = "The coordinator is not available."
@@ -43,12 +47,20 @@ def _find(broker: Broker, key: str, key_type: int, call: Call) -> Coordinator:
         return Coordinator(key, -1, "", -1, ErrorCode.INVALID_REQUEST, INVALID_REQUEST_TEXT)
     if key_type == SHARE and (call.version < 6 or not _is_share_partition(key)):
         return Coordinator(key, -1, "", -1, ErrorCode.INVALID_REQUEST, "")
-    if key_type == GROUP:
-        broker.catalog.ensure_consumer_offsets()
-        if broker.coordinator.owner_of(key) != broker.config.node_id:
-            return Coordinator(key, -1, "", -1, ErrorCode.COORDINATOR_NOT_AVAILABLE, NOT_AVAILABLE_TEXT)
+    if key_type == GROUP and not _can_coordinate(broker, key):
+        return Coordinator(key, -1, "", -1, ErrorCode.COORDINATOR_NOT_AVAILABLE, NOT_AVAILABLE_TEXT)
     listener = broker.advertised[call.listener_index]
     return Coordinator(key, broker.config.node_id, listener.host, listener.port, 0, "")
+
+
+def _can_coordinate(broker: Broker, group_id: str) -> bool:
+    """Whether the topic of offsets is there, which is created if need be, and this broker owns the group's part."""
+    try:
+        broker.catalog.ensure_consumer_offsets()
+    except OSError as problem:
+        logger.error("%s could not be saved: %s", CONSUMER_OFFSETS, problem)
+        return False
+    return broker.coordinator.owner_of(group_id) == broker.config.node_id
 
 
 def _is_share_partition(key: str) -> bool:

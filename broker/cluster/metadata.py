@@ -10,6 +10,7 @@ first, and clients ask again.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,8 @@ from kohort.protocol.wire import NO_UUID
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call
+
+logger = logging.getLogger(__name__)
 
 FIRST_VERSION_BY_ID = 12
 
@@ -83,6 +86,9 @@ def _find(broker: Broker, asked: MetadataRequestTopic, create: bool) -> Metadata
             topic = create_on_demand(broker, asked.name)
         except Refused as refused:
             return MetadataResponseTopic(refused.error, asked.name, NO_UUID)
+        except OSError as problem:  # the disk refuses: the client asks again
+            logger.error("topic %s could not be saved: %s", asked.name, problem)
+            return MetadataResponseTopic(ErrorCode.LEADER_NOT_AVAILABLE, asked.name, NO_UUID)
     if topic is not None:
         return _described(broker, topic)
     legal = name_problem(asked.name) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kohort.broker.topics.broker_settings import changeable_setting, is_fixed
-from kohort.broker.topics.create_topics import Refused
+from kohort.broker.topics.create_topics import Refused, saving
 from kohort.broker.topics.describe_configs import broker_name_problem
 from kohort.broker.topics.dynamic_configs import BROKER_LEVEL, CLUSTER_LEVEL, dynamic_configs
 from kohort.broker.topics.topic_config import InvalidConfig, parse_value
@@ -41,7 +41,8 @@ def replace_configs(broker: Broker, level: str, configs: dict[str, str], *, vali
     for name, value in configs.items():
         _check(name, value.strip())
     if not validate_only and configs != current_configs(broker, level):
-        dynamic_configs(broker).change(broker, level, configs)
+        with saving():
+            dynamic_configs(broker).change(broker, level, configs)
 
 
 def _check(name: str, text: str) -> None:

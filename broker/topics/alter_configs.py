@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kohort.broker.topics.alter_broker_configs import level_of, replace_configs
-from kohort.broker.topics.create_topics import Refused
+from kohort.broker.topics.create_topics import Refused, saving
 from kohort.broker.topics.describe_configs import BROKER
 from kohort.broker.topics.incremental_alter_configs import named_topic, refuse_nulls
 from kohort.broker.topics.topic_config import InvalidConfig, check_together, check_topic_config
@@ -49,4 +49,5 @@ def _replace(broker: Broker, resource: AlterConfigsResource, validate_only: bool
     configs = {config.name: check_topic_config(config.name, config.value) for config in resource.configs}
     check_together(configs)
     if not validate_only:
-        broker.catalog.set_configs(topic, configs)
+        with saving():
+            broker.catalog.set_configs(topic, configs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kohort.broker.topics.create_topics import Refused, assignment_problem
+from kohort.broker.topics.create_topics import Refused, assignment_problem, saving
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -53,7 +53,8 @@ def _grow(broker: Broker, wanted: CreatePartitionsTopic, validate_only: bool) ->
     if wanted.assignments is not None:
         _check_assignments(broker, wanted, wanted.count - have)
     if not validate_only:
-        broker.catalog.add_partitions(topic, wanted.count)
+        with saving():
+            broker.catalog.add_partitions(topic, wanted.count)
 
 
 def _check_assignments(broker: Broker, wanted: CreatePartitionsTopic, added: int) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kohort.broker.topics.catalog import CONSUMER_OFFSETS, Catalog, Topic, new_topic_id
@@ -41,6 +43,16 @@ class Refused(Exception):
         self.error = error
 
 
+@contextmanager
+def saving() -> Iterator[None]:
+    """Inside, a change is saved. If the disk refuses, nothing has changed, and the client may try again later."""
+    try:
+        yield
+    except OSError as problem:
+        logger.error("a change of topics or settings could not be saved: %s", problem)
+        raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, f"The change could not be saved: {problem.strerror}") from problem
+
+
 def create_topics(broker: Broker, request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:  # noqa: ARG001
     named = Counter(topic.name for topic in request.topics)
     before = {collision_key(topic.name): topic.name for topic in broker.catalog}
@@ -65,7 +77,8 @@ def _create(
     _check_name(broker.catalog, wanted.name, before)
     partition_count = _partition_count(broker, wanted)
     configs = _configs(wanted)
-    topic_id = new_topic_id() if validate_only else broker.catalog.create(wanted.name, partition_count, configs).id
+    with saving():
+        topic_id = new_topic_id() if validate_only else broker.catalog.create(wanted.name, partition_count, configs).id
     shown = [
         CreatableTopicConfigs(each.name, each.value, False, each.source, False) for each in entries_of(broker, configs)
     ]

@@ -5,6 +5,7 @@ v4 is flexible; v5 adds error messages; v6 takes topics by name or by id. Up to 
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,9 @@ from kohort.protocol.wire import NO_UUID
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call
+
+
+logger = logging.getLogger(__name__)
 
 
 def delete_topics(broker: Broker, request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse:
@@ -57,13 +61,29 @@ def delete_topics(broker: Broker, request: DeleteTopicsRequest, call: Call) -> D
         else:
             doomed.append(topic)
             results.append(DeletableTopicResult(topic.name, topic.id, 0, None))
-    if doomed:
-        broker.catalog.delete(doomed)
-        broker.coordinator.topics_deleted(doomed)
-        for topic in doomed:
-            for partition in topic.partitions:
-                changed(broker, partition)  # fetches that wait for its records
+    if doomed and (problem := _delete(broker, doomed)):
+        names = {topic.name for topic in doomed}
+        results = [_not_saved(result, problem) if result.name in names else result for result in results]
     return DeleteTopicsResponse(0, results)
+
+
+def _delete(broker: Broker, doomed: list[Topic]) -> str | None:
+    """Delete the topics. The answer is why that could not be saved; then nothing has changed."""
+    try:
+        broker.catalog.delete(doomed)
+    except OSError as problem:
+        logger.error("deleting topics: %s", problem)
+        if broker.catalog.by_id(doomed[0].id) is not None:
+            return f"The change could not be saved: {problem.strerror}"
+    broker.coordinator.topics_deleted(doomed)
+    for topic in doomed:
+        for partition in topic.partitions:
+            changed(broker, partition)  # fetches that wait for its records
+    return None
+
+
+def _not_saved(result: DeletableTopicResult, problem: str) -> DeletableTopicResult:
+    return DeletableTopicResult(result.name, result.topic_id, ErrorCode.KAFKA_STORAGE_ERROR, problem)
 
 
 def _repeated(states: list[DeleteTopicState]) -> dict[object, bool]:

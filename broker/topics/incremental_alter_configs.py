@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kohort.broker.topics.alter_broker_configs import current_configs, default_of, level_of, replace_configs
 from kohort.broker.topics.broker_settings import changeable_setting
 from kohort.broker.topics.config_entries import entries_of
-from kohort.broker.topics.create_topics import Refused
+from kohort.broker.topics.create_topics import Refused, saving
 from kohort.broker.topics.describe_configs import BROKER, NOT_HERE, TOPIC
 from kohort.broker.topics.topic_config import (
     LIST,
@@ -75,7 +75,8 @@ def _alter(broker: Broker, resource: AlterConfigsResource, validate_only: bool) 
         _apply(configs, inherited, config)
     check_together(configs)
     if not validate_only:
-        broker.catalog.set_configs(topic, configs)
+        with saving():
+            broker.catalog.set_configs(topic, configs)
 
 
 def _alter_broker(broker: Broker, resource: AlterConfigsResource, validate_only: bool) -> None:
