@@ -117,7 +117,7 @@ class ForeignGroup(Group):
 
     # --- as every group (see coordinator/group.py)
 
-    def check_commit(self, shard: ShardState, request: OffsetCommitRequest) -> ErrorCode | None:  # noqa: ARG002
+    def check_commit(self, shard: ShardState, request: OffsetCommitRequest) -> ErrorCode | None:
         if self.type == SHARE:
             return ErrorCode.GROUP_ID_NOT_FOUND
         is_allowed = request.generation_id_or_member_epoch < 0 and not self.has_members
@@ -136,10 +136,10 @@ class ForeignGroup(Group):
         """Share and streams groups have more state elsewhere, which only their own coordinators may remove."""
         return self.type == CONSUMER and not self.has_members
 
-    def is_subscribed_to(self, topic: str) -> bool:  # noqa: ARG002 - what its members consume is not read
+    def is_subscribed_to(self, topic: str) -> bool:  # what its members consume is not read
         return self.has_members
 
-    def may_expire(self, topic: str) -> bool:  # noqa: ARG002
+    def may_expire(self, topic: str) -> bool:
         return False
 
     @property

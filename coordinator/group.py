@@ -107,11 +107,7 @@ class Group(ABC):
         """This object is the group no longer. Everyone who waits for an answer of it gets `error`."""
 
     def pulse(
-        self,
-        shard: ShardState,  # noqa: ARG002
-        member_id: str,  # noqa: ARG002
-        instance_id: str | None,  # noqa: ARG002
-        generation_or_epoch: int,  # noqa: ARG002
+        self, shard: ShardState, member_id: str, instance_id: str | None, generation_or_epoch: int
     ) -> Pulse | None:
         """The fast path for the heartbeats of this member. None: the normal handler must answer them for now."""
         return None

@@ -35,17 +35,12 @@ def _delete(shard: ShardState, group_id: str, out: Outcome) -> ErrorCode | None:
     return None
 
 
-def unavailable(
-    shard: ShardState,  # noqa: ARG001
-    request: DeleteGroupsRequest,
-    call: Call,  # noqa: ARG001
-    error: ErrorCode,
-) -> DeleteGroupsResponse:
+def unavailable(shard: ShardState, request: DeleteGroupsRequest, call: Call, error: ErrorCode) -> DeleteGroupsResponse:
     names = dict.fromkeys(request.groups_names)
     return DeleteGroupsResponse(0, [DeletableGroupResult(group_id, error) for group_id in names])
 
 
-def failed(response: DeleteGroupsResponse, version: int, error: ErrorCode) -> DeleteGroupsResponse:  # noqa: ARG001
+def failed(response: DeleteGroupsResponse, version: int, error: ErrorCode) -> DeleteGroupsResponse:
     """Groups that could not be deleted keep their own error, unless that was read from what is not durable."""
     results = [
         DeletableGroupResult(each.group_id, each.error_code if _is_durable(each.error_code) else error)

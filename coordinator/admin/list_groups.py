@@ -16,7 +16,7 @@ from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 
-def list_groups(shard: ShardState, request: ListGroupsRequest, call: Call) -> ListGroupsResponse:  # noqa: ARG001
+def list_groups(shard: ShardState, request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
     states = {state.strip().lower() for state in request.states_filter}
     types = {each.lower() for each in request.types_filter}
     listed = [
@@ -27,17 +27,12 @@ def list_groups(shard: ShardState, request: ListGroupsRequest, call: Call) -> Li
     return ListGroupsResponse(0, 0, listed)
 
 
-def unavailable(
-    shard: ShardState,  # noqa: ARG001
-    request: ListGroupsRequest,  # noqa: ARG001
-    call: Call,  # noqa: ARG001
-    error: ErrorCode,
-) -> ListGroupsResponse:
+def unavailable(shard: ShardState, request: ListGroupsRequest, call: Call, error: ErrorCode) -> ListGroupsResponse:
     is_loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     return ListGroupsResponse(0, error if is_loading else 0, ())
 
 
-def failed(response: ListGroupsResponse, version: int, error: ErrorCode) -> ListGroupsResponse:  # noqa: ARG001
+def failed(response: ListGroupsResponse, version: int, error: ErrorCode) -> ListGroupsResponse:
     """The shard is loaded again from its log: until then nobody knows its groups, and the client must ask again."""
     return ListGroupsResponse(0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ())
 

@@ -90,7 +90,7 @@ class InitialDelayedJoin:
     def can_complete(self) -> bool:
         return False  # only the deadline ends the first wait
 
-    def complete(self, out: Outcome) -> None:  # noqa: ARG002
+    def complete(self, out: Outcome) -> None:
         raise AssertionError("only the deadline ends the first wait")
 
     def expire(self, out: Outcome) -> None:
@@ -236,7 +236,7 @@ class PendingJoinExpiry:
     def can_complete(self) -> bool:
         return False
 
-    def complete(self, out: Outcome) -> None:  # noqa: ARG002
+    def complete(self, out: Outcome) -> None:
         raise AssertionError("a pending id joins or leaves, it does not complete")
 
     def expire(self, out: Outcome) -> None:

@@ -58,15 +58,12 @@ def describe_group(shard: ShardState, group_id: str, version: int) -> DescribedG
 
 
 def unavailable(
-    shard: ShardState,  # noqa: ARG001
-    request: DescribeGroupsRequest,
-    call: Call,  # noqa: ARG001
-    error: ErrorCode,
+    shard: ShardState, request: DescribeGroupsRequest, call: Call, error: ErrorCode
 ) -> DescribeGroupsResponse:
     return DescribeGroupsResponse(0, [DescribedGroup(error, None, group_id) for group_id in request.groups])
 
 
-def failed(response: DescribeGroupsResponse, version: int, error: ErrorCode) -> DescribeGroupsResponse:  # noqa: ARG001
+def failed(response: DescribeGroupsResponse, version: int, error: ErrorCode) -> DescribeGroupsResponse:
     return DescribeGroupsResponse(0, [DescribedGroup(error, None, each.group_id) for each in response.groups])
 
 

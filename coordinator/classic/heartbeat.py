@@ -15,7 +15,7 @@ from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespon
 GO_ON = HeartbeatResponse(0, 0)  # the usual answer: one object for all heartbeats
 
 
-def heartbeat(shard: ShardState, request: HeartbeatRequest, call: Call) -> HeartbeatResponse:  # noqa: ARG001
+def heartbeat(shard: ShardState, request: HeartbeatRequest, call: Call) -> HeartbeatResponse:
     if not request.group_id:
         return HeartbeatResponse(0, ErrorCode.INVALID_GROUP_ID)
     group = find_classic(shard, request.group_id)
@@ -33,7 +33,7 @@ def heartbeat(shard: ShardState, request: HeartbeatRequest, call: Call) -> Heart
     return GO_ON
 
 
-def unavailable(shard: ShardState, request: HeartbeatRequest, call: Call, error: ErrorCode) -> HeartbeatResponse:  # noqa: ARG001
+def unavailable(shard: ShardState, request: HeartbeatRequest, call: Call, error: ErrorCode) -> HeartbeatResponse:
     if not request.group_id:
         return HeartbeatResponse(0, ErrorCode.INVALID_GROUP_ID)
     if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
@@ -41,5 +41,5 @@ def unavailable(shard: ShardState, request: HeartbeatRequest, call: Call, error:
     return HeartbeatResponse(0, error)
 
 
-def failed(response: HeartbeatResponse, version: int, error: ErrorCode) -> HeartbeatResponse:  # noqa: ARG001
+def failed(response: HeartbeatResponse, version: int, error: ErrorCode) -> HeartbeatResponse:
     return HeartbeatResponse(0, error)

@@ -66,7 +66,7 @@ def unavailable(shard: ShardState, request: JoinGroupRequest, call: Call, error:
     return refused(shard, request, call) or join_error(call.version, error, "")
 
 
-def failed(response: JoinGroupResponse, version: int, error: ErrorCode) -> JoinGroupResponse:  # noqa: ARG001
+def failed(response: JoinGroupResponse, version: int, error: ErrorCode) -> JoinGroupResponse:
     return join_error(version, error, "")
 
 

@@ -37,11 +37,11 @@ def leave_group(shard: ShardState, request: LeaveGroupRequest, call: Call) -> Le
     return out
 
 
-def unavailable(shard: ShardState, request: LeaveGroupRequest, call: Call, error: ErrorCode) -> LeaveGroupResponse:  # noqa: ARG001
+def unavailable(shard: ShardState, request: LeaveGroupRequest, call: Call, error: ErrorCode) -> LeaveGroupResponse:
     return LeaveGroupResponse(0, error if request.group_id else ErrorCode.INVALID_GROUP_ID)
 
 
-def failed(response: LeaveGroupResponse, version: int, error: ErrorCode) -> LeaveGroupResponse:  # noqa: ARG001
+def failed(response: LeaveGroupResponse, version: int, error: ErrorCode) -> LeaveGroupResponse:
     return LeaveGroupResponse(0, error)
 
 

@@ -63,7 +63,7 @@ class Session(ABC):
     def can_complete(self) -> bool:
         return False
 
-    def complete(self, out: Outcome) -> None:  # noqa: ARG002
+    def complete(self, out: Outcome) -> None:
         raise AssertionError("a session is never completed, only extended")
 
     def expire(self, out: Outcome) -> None:

@@ -51,11 +51,11 @@ def refused(request: SyncGroupRequest, call: Call) -> SyncGroupResponse | None:
     return None if request.group_id else SyncGroupResponse(0, ErrorCode.INVALID_GROUP_ID)
 
 
-def unavailable(shard: ShardState, request: SyncGroupRequest, call: Call, error: ErrorCode) -> SyncGroupResponse:  # noqa: ARG001
+def unavailable(shard: ShardState, request: SyncGroupRequest, call: Call, error: ErrorCode) -> SyncGroupResponse:
     return refused(request, call) or SyncGroupResponse(0, error)
 
 
-def failed(response: SyncGroupResponse, version: int, error: ErrorCode) -> SyncGroupResponse:  # noqa: ARG001
+def failed(response: SyncGroupResponse, version: int, error: ErrorCode) -> SyncGroupResponse:
     return SyncGroupResponse(0, error)
 
 

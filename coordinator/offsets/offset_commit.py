@@ -88,7 +88,7 @@ def unavailable(shard: ShardState, request: OffsetCommitRequest, call: Call, err
     return respond(look_up(shard, request, call.version), error)
 
 
-def failed(response: OffsetCommitResponse, version: int, error: ErrorCode) -> OffsetCommitResponse:  # noqa: ARG001
+def failed(response: OffsetCommitResponse, version: int, error: ErrorCode) -> OffsetCommitResponse:
     """Partitions that were refused keep their own error."""
     topics = [
         OffsetCommitResponseTopic(

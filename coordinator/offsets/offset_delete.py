@@ -50,16 +50,11 @@ def refused(request: OffsetDeleteRequest) -> OffsetDeleteResponse | None:
     return None if request.group_id else OffsetDeleteResponse(ErrorCode.INVALID_GROUP_ID)
 
 
-def unavailable(
-    shard: ShardState,  # noqa: ARG001
-    request: OffsetDeleteRequest,
-    call: Call,  # noqa: ARG001
-    error: ErrorCode,
-) -> OffsetDeleteResponse:
+def unavailable(shard: ShardState, request: OffsetDeleteRequest, call: Call, error: ErrorCode) -> OffsetDeleteResponse:
     return refused(request) or OffsetDeleteResponse(error)
 
 
-def failed(response: OffsetDeleteResponse, version: int, error: ErrorCode) -> OffsetDeleteResponse:  # noqa: ARG001
+def failed(response: OffsetDeleteResponse, version: int, error: ErrorCode) -> OffsetDeleteResponse:
     return OffsetDeleteResponse(error)
 
 

@@ -73,12 +73,7 @@ def _fetch_without_groups(shard: ShardState, request: OffsetFetchRequest, versio
     )
 
 
-def unavailable(
-    shard: ShardState,  # noqa: ARG001
-    request: OffsetFetchRequest,
-    call: Call,
-    error: ErrorCode,
-) -> OffsetFetchResponse:
+def unavailable(shard: ShardState, request: OffsetFetchRequest, call: Call, error: ErrorCode) -> OffsetFetchResponse:
     if call.version >= FIRST_VERSION_WITH_SEVERAL_GROUPS:
         return OffsetFetchResponse(
             groups=[OffsetFetchResponseGroup(each.group_id, (), error) for each in request.groups]
