@@ -236,13 +236,23 @@ class CoordinatorHost:
         if any(topic.name == CONSUMER_OFFSETS for topic in topics):
             for shard in self.runtime.shards:
                 self.log.release(shard.partition)
-            self.runtime.forget_everything(self.log.partition_count)
-            for shard in self.runtime.shards:
-                if (owned := self._own(shard)) is not None:
-                    self._load(shard, owned)
+            self._begin_anew()
         else:
             self.runtime.topics_deleted([(topic.name, topic.id) for topic in topics])
         self._after()
+
+    def offsets_topic_created(self) -> None:
+        """A client has created the topic of offsets, maybe with another number of partitions than we would have."""
+        if self.log.partition_count != len(self.runtime.shards):
+            self._begin_anew()
+            self._after()
+
+    def _begin_anew(self) -> None:
+        """The log is another one now, with nothing in it."""
+        self.runtime.forget_everything(self.log.partition_count)
+        for shard in self.runtime.shards:
+            if (owned := self._own(shard)) is not None:
+                self._load(shard, owned)
 
     # --- writing
 

@@ -79,6 +79,8 @@ def _create(
     configs = _configs(wanted)
     with saving():
         topic_id = new_topic_id() if validate_only else broker.catalog.create(wanted.name, partition_count, configs).id
+    if wanted.name == CONSUMER_OFFSETS and not validate_only:
+        broker.coordinator.offsets_topic_created()
     shown = [
         CreatableTopicConfigs(each.name, each.value, False, each.source, False) for each in entries_of(broker, configs)
     ]

@@ -23,6 +23,7 @@ from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.frames import framed
 from kohort.protocol.headers import read_response_header, request_header
 from kohort.protocol.log_records import OFFSET_COMMIT
+from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kohort.protocol.messages.delete_topics import DeleteTopicsRequest
 from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -115,6 +116,17 @@ def test_a_smaller_message_max_bytes_makes_smaller_batches_at_once(tmp_path: Pat
     sizes = [header.size_bytes for chunk, size in log.chunks() for header in headers_of(bytes(chunk[:size]))]
     assert max(sizes) <= 1000
     box.close()
+
+
+def test_groups_are_spread_over_as_many_partitions_as_an_administrator_gave_the_offsets_topic(box: BrokerBox) -> None:
+    early = send_commit(box, "g0")
+    request = CreateTopicsRequest([CreatableTopic(CONSUMER_OFFSETS, 2, 1, (), ())])
+    assert box.send(ApiKey.CREATE_TOPICS, request, 5).topics[0].error_code == ErrorCode.NONE
+    assert error_of(early) is ErrorCode.NOT_COORDINATOR, "it comes again"
+    clients = [send_commit(box, f"g{number}") for number in range(10)]
+    box.pass_time()
+    assert [error_of(client) for client in clients] == [ErrorCode.NONE] * 10
+    assert {shard_of(box, f"g{number}").partition for number in range(10)} == {0, 1}
 
 
 # --- writes that wait for the disk
