@@ -11,6 +11,7 @@ may append to it, and coordinates the groups in it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
@@ -42,6 +43,8 @@ class Write(Protocol):
 
 W = TypeVar("W", bound=Write)
 Done = Callable[[Sequence[W], Exception | None], None]
+
+logger = logging.getLogger(__name__)
 
 
 class Owned(NamedTuple):
@@ -144,7 +147,9 @@ class LocalGroupLog:
         for write in writes:
             try:
                 appended_to.append(self._append(write, now))
-            except (NotOwned, StorageError, OSError) as problem:
+            except Exception as problem:  # whatever it is: the other writes go on, and somebody waits for this one
+                if not isinstance(problem, NotOwned | StorageError | OSError):
+                    logger.exception("an append to %s-%d failed; this is a bug", CONSUMER_OFFSETS, write.partition)
                 done((write,), problem)
             else:
                 appended_writes.append(write)

@@ -14,6 +14,7 @@ from kohort.broker.api_table import ApiTable
 from kohort.broker.call import PARKED, Call
 from kohort.broker.connection import Connection
 from kohort.broker.coordinator_host import CoordinatorHost
+from kohort.broker.group_log import LocalGroupLog, Write
 from kohort.broker.topics.catalog import CONSUMER_OFFSETS
 from kohort.coordinator.outcome import Outcome, Record
 from kohort.coordinator.shard import Shard
@@ -34,6 +35,7 @@ from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from kohort.protocol.record_batch import BatchHeader, parse_header
+from kohort.storage.partition_log import PartitionLog
 from tests.broker.broker_box import BrokerBox, FakeConnection
 from tests.broker.test_broker_configs import alter
 
@@ -96,6 +98,34 @@ def test_records_that_cannot_be_packed_fail_their_shard_and_no_other(box: Broker
     again = send_commit(box, "bad")
     box.pass_time()
     assert error_of(again) is ErrorCode.NONE
+
+
+class BuggyLog(LocalGroupLog):
+    """Its first append raises what no log should raise."""
+
+    has_failed = False
+
+    def _append(self, write: Write, now: int) -> PartitionLog:
+        if not self.has_failed:
+            self.has_failed = True
+            raise RuntimeError("a bug")
+        return super()._append(write, now)
+
+
+def test_an_append_that_raises_fails_its_shard_and_no_other(tmp_path: Path) -> None:
+    box = BrokerBox(tmp_path)
+    box.topic("t", partitions=2)
+    log = BuggyLog(box.broker, box.clock, sync_before_reply=False)
+    box.broker.coordinator = CoordinatorHost(box.broker, box.clock, log)
+    box.broker.coordinator.start()
+    bad, other = send_commit(box, "bad"), send_commit(box, "other")
+    box.pass_time()
+    assert (error_of(bad), error_of(other)) == (ErrorCode.NOT_COORDINATOR, ErrorCode.NONE)
+    box.pass_time(RELOAD_MS)
+    again = send_commit(box, "bad")
+    box.pass_time()
+    assert error_of(again) is ErrorCode.NONE
+    box.close()
 
 
 # --- batches as large as the log takes them
