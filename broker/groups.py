@@ -25,6 +25,7 @@ from kohort.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCo
 from kohort.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from kohort.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from kohort.protocol.wire import Encoded
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
@@ -67,11 +68,13 @@ def offset_commit(broker: Broker, request: OffsetCommitRequest, call: Call) -> O
     return broker.coordinator.submit(request.group_id, OFFSET_COMMIT_API, request, call)
 
 
-def offset_fetch(broker: Broker, request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse | Parked:
+def offset_fetch(broker: Broker, request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse | Encoded | Parked:
     if call.version < FIRST_VERSION_WITH_SEVERAL_GROUPS:
         return broker.coordinator.submit(request.group_id, OFFSET_FETCH.api, request, call)
     if len(request.groups) == 1:
-        return broker.coordinator.submit(request.groups[0].group_id, OFFSET_FETCH.of_one, request, call)
+        plain = broker.coordinator.runtime.plain_fetch(request.groups[0], request.require_stable, call.version)
+        if plain is not None:
+            return plain
     return broker.coordinator.submit_several(OFFSET_FETCH, request, call)
 
 

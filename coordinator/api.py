@@ -39,8 +39,7 @@ class GroupApi(Generic[Request, Response]):
 class SeveralGroups(Generic[Request, Response, Asked, Row]):
     """An API whose request has an entry for each group, and whose answer has a row for each entry."""
 
-    of_one: GroupApi[Request, Response]  # for a request with one entry, as it came
-    api: GroupApi[Request, Response]  # for a shard's part of a request
+    api: GroupApi[Request, Response]  # for a request whose entries belong to one shard
     entries: Callable[[Request], Sequence[Asked]]
     group_id: Callable[[Asked], str]
     part: Callable[[Request, Sequence[Asked]], Request]  # the request for some of its entries

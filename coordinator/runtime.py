@@ -23,6 +23,7 @@ from kohort.coordinator.config import MAX_REMEMBERED_ID, GroupConfig
 from kohort.coordinator.events import Event
 from kohort.coordinator.group import Pulse
 from kohort.coordinator.offsets.expiration import expire_offsets, forget_topics
+from kohort.coordinator.offsets.plain_fetch import plain_answer
 from kohort.coordinator.outcome import PARKED, Call, Outcome, Parked, Reply
 from kohort.coordinator.partitioner import partition_of
 from kohort.coordinator.record_codec import MAX_BATCH_BYTES, batches
@@ -31,8 +32,9 @@ from kohort.coordinator.shard_clock import NEVER
 from kohort.coordinator.shard_state import ShardState, Topics
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.heartbeat import HeartbeatRequest
+from kohort.protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from kohort.protocol.record_batch import BATCH_HEADER_BYTES
-from kohort.protocol.wire import Message
+from kohort.protocol.wire import Encoded, Message
 
 logger = logging.getLogger(__name__)
 
@@ -78,8 +80,8 @@ class Runtime:
 
     def ask(self, shard: Shard, api: GroupApi[Request, Response], request: Request, call: Call) -> Response | Parked:
         state = shard.state
-        clock, steady_ms = state.clock, call.steady_ms  # as clock.set, without a call
-        clock.now = (steady_ms if steady_ms < clock.stops_at else clock.stops_at) - clock.stood_still_ms
+        clock = state.clock
+        clock.steady_ms = call.steady_ms  # as clock.set, without a call
         clock.wall = call.now
         call.api = api
         if shard.status is not ACTIVE:
@@ -100,7 +102,7 @@ class Runtime:
         """A request about several groups: each of their shards answers its part, and the last one completes it."""
         entries = several.entries(request)
         if len(entries) == 1:
-            return self.submit(several.group_id(entries[0]), several.of_one, request, call)
+            return self.submit(several.group_id(entries[0]), several.api, request, call)
         by_shard: dict[Shard, list[int]] = {}
         for index, entry in enumerate(entries):
             by_shard.setdefault(self.shard_of(several.group_id(entry)), []).append(index)
@@ -146,6 +148,13 @@ class Runtime:
         if group is None or shard.status is not ACTIVE or shard.unwritten or shard.in_flight:
             return None
         return group.pulse(shard.state, request.member_id, request.group_instance_id, request.generation_id)
+
+    def plain_fetch(self, group: OffsetFetchRequestGroup, require_stable: bool, version: int) -> Encoded | None:
+        """The fast path of an OffsetFetch for one group. None: the normal handler must answer."""
+        shard = self.known_shards.get(group.group_id)
+        if shard is None or shard.status is not ACTIVE or shard.unwritten or shard.in_flight:
+            return None
+        return plain_answer(shard.state, group, require_stable, version)
 
     def apply(self, shard: Shard, out: Outcome) -> None:
         if out.at_once:

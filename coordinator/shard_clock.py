@@ -12,18 +12,23 @@ NEVER = 1 << 62
 
 
 class ShardClock:
-    __slots__ = ("now", "stood_still_ms", "stops_at", "wall")
+    __slots__ = ("steady_ms", "stood_still_ms", "stops_at", "wall")
 
     def __init__(self) -> None:
-        self.now = 0  # shard time of the event in progress, milliseconds
+        self.steady_ms = 0  # the host's steady clock when the event in progress began
         self.wall = 0  # its wall time, milliseconds since 1970
         self.stood_still_ms = 0  # how far shard time is behind the steady clock
         self.stops_at = NEVER  # on the steady clock: time stands still from then on
 
     def set(self, steady_ms: int, wall_ms: int) -> None:
         """Set the clock for the next event: a request, a deadline, a deleted topic."""
-        self.now = (steady_ms if steady_ms < self.stops_at else self.stops_at) - self.stood_still_ms
+        self.steady_ms = steady_ms
         self.wall = wall_ms
+
+    @property
+    def now(self) -> int:
+        """Shard time of the event in progress, milliseconds."""
+        return min(self.steady_ms, self.stops_at) - self.stood_still_ms
 
     def write_begins(self, steady_ms: int) -> None:
         """There is one write in flight now. The clock stops unless it ends in time."""

@@ -54,10 +54,8 @@ def _is_durable(error_code: int) -> bool:
     return error_code not in (0, ErrorCode.GROUP_ID_NOT_FOUND)
 
 
-API = GroupApi(delete_groups, unavailable, failed)
 DELETE_GROUPS = SeveralGroups(
-    of_one=API,
-    api=API,
+    api=GroupApi(delete_groups, unavailable, failed),
     entries=lambda request: list(dict.fromkeys(request.groups_names)),
     group_id=str,
     part=lambda _, group_ids: DeleteGroupsRequest(group_ids),

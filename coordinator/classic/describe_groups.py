@@ -67,10 +67,8 @@ def failed(response: DescribeGroupsResponse, version: int, error: ErrorCode) -> 
     return DescribeGroupsResponse(0, [DescribedGroup(error, None, each.group_id) for each in response.groups])
 
 
-API = GroupApi(describe_groups, unavailable, failed)
 DESCRIBE_GROUPS = SeveralGroups(
-    of_one=API,
-    api=API,
+    api=GroupApi(describe_groups, unavailable, failed),
     entries=lambda request: request.groups,
     group_id=str,
     part=lambda request, group_ids: DescribeGroupsRequest(group_ids, request.include_authorized_operations),

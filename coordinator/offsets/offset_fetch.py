@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 from kohort.coordinator.api import GroupApi, SeveralGroups
 from kohort.coordinator.offset_store import CommittedOffset
-from kohort.coordinator.offsets.plain_fetch import FIRST_VERSION_WITH_TOPIC_IDS, EncodedFetchResponse, plain_answer
+from kohort.coordinator.offsets.plain_fetch import FIRST_VERSION_WITH_TOPIC_IDS
 from kohort.coordinator.outcome import Call
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode
@@ -40,12 +40,6 @@ def offset_fetch(shard: ShardState, request: OffsetFetchRequest, call: Call) -> 
         return _fetch_without_groups(shard, request, call.version)
     groups = [fetch_group(shard, group, request.require_stable, call.version) for group in request.groups]
     return OffsetFetchResponse(groups=groups)
-
-
-def offset_fetch_of_one(shard: ShardState, request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
-    """The usual request, with one group."""
-    plain = plain_answer(shard, request.groups[0], request.require_stable, call.version)
-    return plain or offset_fetch(shard, request, call)
 
 
 def _fetch_without_groups(shard: ShardState, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
@@ -85,8 +79,6 @@ def unavailable(shard: ShardState, request: OffsetFetchRequest, call: Call, erro
 
 
 def failed(response: OffsetFetchResponse, version: int, error: ErrorCode) -> OffsetFetchResponse:
-    if isinstance(response, EncodedFetchResponse):
-        return OffsetFetchResponse(groups=[OffsetFetchResponseGroup(response.group_id, (), error)])
     if version >= FIRST_VERSION_WITH_SEVERAL_GROUPS:
         groups = [OffsetFetchResponseGroup(each.group_id, (), error) for each in response.groups]
         return OffsetFetchResponse(groups=groups)
@@ -178,7 +170,6 @@ def _answer(
 
 
 OFFSET_FETCH = SeveralGroups(
-    of_one=GroupApi(offset_fetch_of_one, unavailable, failed),
     api=GroupApi(offset_fetch, unavailable, failed),
     entries=lambda request: request.groups,
     group_id=lambda group: group.group_id,

@@ -11,8 +11,8 @@ from struct import Struct
 
 from kohort.coordinator.config import MAX_REMEMBERED_ID
 from kohort.coordinator.shard_state import ShardState
-from kohort.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponse
-from kohort.protocol.wire import NO_UUID, uvarint
+from kohort.protocol.messages.offset_fetch import OffsetFetchRequestGroup
+from kohort.protocol.wire import NO_UUID, Encoded, uvarint
 
 _row = Struct(">iqiBhx").pack  # partition, offset, leader epoch, empty metadata, error code, no tags
 _START = b"\0\0\0\0\x02"  # no throttling, one group
@@ -38,19 +38,9 @@ def _topic(name: str, partition_count: int) -> bytes:
 _known_topic = lru_cache(maxsize=1_000)(_topic)
 
 
-class EncodedFetchResponse(OffsetFetchResponse):
-    """An answer for one group, of which only the bytes exist."""
-
-    __slots__ = ("encoded", "group_id")
-
-    def __init__(self, group_id: str, encoded: bytes) -> None:
-        self.group_id = group_id
-        self.encoded = encoded
-
-
 def plain_answer(
     shard: ShardState, group: OffsetFetchRequestGroup, require_stable: bool, version: int
-) -> EncodedFetchResponse | None:
+) -> Encoded | None:
     """For v8 and later; None if anything is special."""
     if group.topics is None or (require_stable and shard.offsets.has_open_transactions):
         return None
@@ -79,4 +69,4 @@ def plain_answer(
                 parts.append(_row(index, committed[0], committed[1], 1, 0))
         parts.append(b"\0")
     parts.append(_END)
-    return EncodedFetchResponse(group.group_id, b"".join(parts))
+    return Encoded(b"".join(parts))

@@ -80,8 +80,10 @@ def commit_again(shard: ShardState, request: RecurringCommit, call: Call) -> Off
     plan = request.plan
     if plan is None or (plan.topics_version != shard.topics.version and not _still_holds(plan, shard, request, call)):
         plan = request.plan = make_plan(shard, request, call.version)
-    template = plan.template
-    if template is not None and _is_allowed(shard, request, call):
+    pulse, template = request.pulse, plan.template
+    if template is not None and (
+        (pulse is not None and pulse.beats(call.steady_ms)) or _is_allowed(shard, request, call.version)
+    ):
         outcome = request.outcome
         outcome.records[:] = (PlannedCommit(plan.group_id, plan.columns, template, request.offsets, call.now),)
         outcome.replies[:] = (_new(Reply, (call, plan.answer)),)
@@ -90,11 +92,9 @@ def commit_again(shard: ShardState, request: RecurringCommit, call: Call) -> Off
     return offset_commit(shard, request, call)
 
 
-def _is_allowed(shard: ShardState, request: RecurringCommit, call: Call) -> bool:
-    """Whether the group takes the commit. A member of a stable group may commit, and is alive."""
-    if request.pulse is not None and request.pulse.beats(call.steady_ms):
-        return True
-    if check_commit(shard, request, call.version) is not None:
+def _is_allowed(shard: ShardState, request: RecurringCommit, version: int) -> bool:
+    """Whether the group takes the commit. Later commits ask the member's pulse instead, if there is one."""
+    if check_commit(shard, request, version) is not None:
         return False
     group = shard.groups.get(request.group_id)
     generation = request.generation_id_or_member_epoch
