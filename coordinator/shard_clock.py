@@ -28,7 +28,8 @@ class ShardClock:
     @property
     def now(self) -> int:
         """Shard time of the event in progress, milliseconds."""
-        return min(self.steady_ms, self.stops_at) - self.stood_still_ms
+        steady_ms, stops_at = self.steady_ms, self.stops_at  # not min(), which is a slower call
+        return (steady_ms if steady_ms < stops_at else stops_at) - self.stood_still_ms
 
     def write_begins(self, steady_ms: int) -> None:
         """There is one write in flight now. The clock stops unless it ends in time."""

@@ -43,7 +43,7 @@ class RecurringCommit(OffsetCommitRequest):
         self.offsets = tuple(row.committed_offset for row in self.rows)
         self.plan: CommitPlan | None = None
         self.pulse: Pulse | None = None
-        self.outcome = Outcome()  # used each time: whoever applies it takes the entries out of its lists
+        self.outcome = Outcome()  # used each time: whoever applies it keeps the entries, and not the object
 
     def spread(self) -> None:
         """Put the offsets where `offset_commit` looks for them.
@@ -85,8 +85,8 @@ def commit_again(shard: ShardState, request: RecurringCommit, call: Call) -> Off
         (pulse is not None and pulse.beats(call.steady_ms)) or _is_allowed(shard, request, call.version)
     ):
         outcome = request.outcome
-        outcome.records[:] = (PlannedCommit(plan.group_id, plan.columns, template, request.offsets, call.now),)
-        outcome.replies[:] = (_new(Reply, (call, plan.answer)),)
+        outcome.records = [PlannedCommit(plan.group_id, plan.columns, template, request.offsets, call.now)]
+        outcome.replies = [_new(Reply, (call, plan.answer))]
         return outcome
     request.spread()
     return offset_commit(shard, request, call)
