@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from itertools import count as counting
 from itertools import repeat
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from kohort.coordinator.outcome import CommitColumns, PlannedCommit, Record
 from kohort.protocol.log_records import OFFSET_COMMIT
@@ -37,13 +37,9 @@ class CommittedOffset(NamedTuple):
     log_offset: int  # of the record, to tell which of two commits is the later
 
 
-class Recent(NamedTuple):
-    """The last commit of some columns."""
-
-    log_offset: int  # of its first record
-    offsets: Sequence[int]
-    now: int
-
+# The last commit of some columns: the log offset of its first record, its offsets, and its time. A plain tuple, because
+# every commit makes one.
+Recent: TypeAlias = tuple[int, Sequence[int], int]
 
 _committed_row = partial(_new, CommittedOffset)  # CommittedOffset(...) itself takes longer than all the rest
 
@@ -150,7 +146,7 @@ class OffsetStore:
             self._settle(group_id)
             recent = self._recent[group_id] = {}
         for columns in commit.columns:
-            recent[columns] = _new(Recent, (log_offset, offsets, now))
+            recent[columns] = log_offset, offsets, now
             size = len(columns.indexes)
             log_offset += size
             offsets = offsets[size:]
@@ -212,7 +208,7 @@ def offset_tombstone(group_id: str, topic: str, partition: int) -> Record:
 
 
 def _in_order_of_the_log(entry: tuple[CommitColumns, Recent]) -> int:
-    return entry[1].log_offset
+    return entry[1][0]
 
 
 def _committed(value: OffsetCommitValue, log_offset: int) -> CommittedOffset:

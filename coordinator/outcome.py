@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from kohort.coordinator.events import Event
 from kohort.protocol.messages.offset_commit import OffsetCommitRequestPartition
@@ -103,9 +103,7 @@ class PlannedCommit:
 LogEntry = Record | CommitRecords | PlannedCommit | AtomicRecords
 
 
-class Reply(NamedTuple):
-    call: Call
-    response: Message
+Reply: TypeAlias = tuple[Call, Message]  # a plain tuple: every answer that waits is one
 
 
 class Outcome:
@@ -121,10 +119,10 @@ class Outcome:
         self.events: list[Event] = []  # to tell when the records are durable
 
     def reply(self, call: Call, response: Message) -> None:
-        self.replies.append(Reply(call, response))
+        self.replies.append((call, response))
 
     def reply_at_once(self, call: Call, response: Message) -> None:
-        self.at_once.append(Reply(call, response))
+        self.at_once.append((call, response))
 
 
 class Parked:

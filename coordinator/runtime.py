@@ -171,7 +171,7 @@ class Runtime:
     def _answer_after_writes(self, shard: Shard, call: Call, response: Message) -> Parked:
         """The response may rest on records that are not durable yet: it waits for the newest of them."""
         waiting = shard.waiting if shard.unwritten else shard.in_flight[-1].replies
-        waiting.append(Reply(call, response))
+        waiting.append((call, response))
         return PARKED
 
     def take_replies(self) -> list[Reply]:

@@ -22,12 +22,10 @@ from kohort.coordinator.offsets.offset_commit import (
     respond,
     unavailable,
 )
-from kohort.coordinator.outcome import Call, CommitColumns, Outcome, PlannedCommit, Reply
+from kohort.coordinator.outcome import Call, CommitColumns, Outcome, PlannedCommit
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse, encode_response
 from kohort.protocol.record_batch import BATCH_HEADER_BYTES
-
-_new = tuple.__new__
 
 MAX_TEMPLATE_BYTES = 32_768  # each record repeats the ids of group and member, and ids can be long
 
@@ -86,7 +84,7 @@ def commit_again(shard: ShardState, request: RecurringCommit, call: Call) -> Off
     ):
         outcome = request.outcome
         outcome.records = [PlannedCommit(plan.group_id, plan.columns, template, request.offsets, call.now)]
-        outcome.replies = [_new(Reply, (call, plan.answer))]
+        outcome.replies = [(call, plan.answer)]
         return outcome
     request.spread()
     return offset_commit(shard, request, call)
