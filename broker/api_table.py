@@ -1,8 +1,8 @@
 """Which APIs are served, by which handler, and how a request of each version is read and answered.
 
-A handler is a function `(broker, request, call) -> response`; the response is a message, or the bytes of one. HANDLERS
-names its module, and behind a colon the function if that is not named like the module. A module is imported when its
-first request comes, so that start-up does not pay for it.
+A handler is a function `(broker, request, call) -> response`. If its work can be long, it is a generator that returns
+the response (broker/steps.py). HANDLERS names its module, and behind a colon the function if that is not named like the
+module. A module is imported when its first request comes, so that start-up does not pay for it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from kohort.protocol.wire import Message
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
-    from kohort.broker.call import Call, NoAnswer, Parked
+    from kohort.broker.call import Call, Parked
+    from kohort.broker.steps import Answer, Steps
 
-Handler = Callable[["Broker", Message, "Call"], "Message | bytes | Parked | NoAnswer"]
+Handler = Callable[["Broker", Message, "Call"], "Answer | Parked | Steps[Answer]"]
 
 HANDLERS: dict[ApiKey, str] = {
     ApiKey.API_VERSIONS: "kohort.broker.cluster.api_versions",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kohort.coordinator.outcome import PARKED, Parked
+from kohort.protocol.wire import Message
 
 if TYPE_CHECKING:
     from kohort.broker.api_table import Route
     from kohort.broker.connection import Connection
     from kohort.coordinator.api import GroupApi
-    from kohort.protocol.wire import Message
 
 
 __all__ = ["NO_ANSWER", "PARKED", "Call", "NoAnswer", "Parked"]
@@ -29,7 +29,18 @@ class Call:
     calls `reply` later.
     """
 
-    __slots__ = ("_connection", "api", "client_id", "correlation_id", "now", "route", "started", "steady_ms", "version")
+    __slots__ = (
+        "_connection",
+        "api",
+        "client_id",
+        "correlation_id",
+        "is_long",
+        "now",
+        "route",
+        "started",
+        "steady_ms",
+        "version",
+    )
 
     def __init__(self, connection: Connection, route: Route, client_id: str) -> None:
         """The connection sets the attributes without a value. It uses the call again for a request that recurs."""
@@ -37,6 +48,7 @@ class Call:
         self.route = route
         self.version = route.version
         self.client_id = client_id
+        self.is_long = False  # it has more than ELEMENTS_AT_ONCE elements (broker.steps)
         self.correlation_id: int
         self.now: int  # wall time, milliseconds since 1970
         self.steady_ms: int  # the steady clock, for deadlines
@@ -61,6 +73,25 @@ class Call:
         """Answer a parked request."""
         self._connection.answer_parked(self, response)
 
+    def reply_long(self, response: Message) -> None:
+        """Answer a parked request with a large response: a thread encodes it."""
+        self._connection.answer_long(self, response)
+
+    def __str__(self) -> str:
+        return str(self._connection)
+
     def hang_up(self, reason: str) -> None:
         """Close the client's connection. Nothing else tells a producer with acks=0 that something is wrong."""
         self._connection.close(reason)
+
+
+def holds_error(message: Message) -> bool:
+    """Whether an answer has an error code anywhere: at the top, or for one topic or partition."""
+    for name in message.__slots__:
+        value = getattr(message, name)
+        if name == "error_code":
+            if value:
+                return True
+        elif type(value) is list and value and isinstance(value[0], Message) and any(map(holds_error, value)):
+            return True
+    return False

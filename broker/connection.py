@@ -13,15 +13,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from time import monotonic_ns, time_ns
+from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from kohort.broker.api_table import Route, UnsupportedRequest
-from kohort.broker.call import NO_ANSWER, PARKED, Call
+from kohort.broker.call import NO_ANSWER, PARKED, Call, NoAnswer, Parked, holds_error
 from kohort.broker.recurring import MAX_BYTES as MAX_RECURRING_BYTES
 from kohort.broker.recurring import Recurring, RecurringHeartbeats, remember
 from kohort.broker.sending import MIN_BYTES, CutShort, FileSender, Part, read_parts
+from kohort.broker.steps import ELEMENTS_AT_ONCE, FIRST_SLICE_NS, Answer, LongRequest, Steps, take_steps
 from kohort.protocol.api_keys import ApiKey
-from kohort.protocol.errors import MalformedMessage
+from kohort.protocol.errors import MalformedMessage, TooManyElements
 from kohort.protocol.frames import FrameSplitter
 from kohort.protocol.headers import (
     CLIENT_ID_AT,
@@ -34,6 +36,7 @@ from kohort.protocol.headers import (
     read_kind,
     read_tail,
 )
+from kohort.protocol.wire import SMALL_FRAME_BYTES, decode_at_most
 
 if TYPE_CHECKING:
     from kohort.broker.server import Server
@@ -44,6 +47,8 @@ logger = logging.getLogger(__name__)
 
 READ_AHEAD_BYTES = 65_536
 MAX_GATHERED_BYTES = 65_536
+PUMP_NS = 10_000_000  # so long frames that came together are handled, before others get their turn
+SLOW_STEP_NS = 100_000_000
 MAX_RECURRING_KINDS = 4  # of an API in one version; a real client has three: Heartbeat, OffsetCommit, OffsetFetch
 
 LENGTH_BYTES = 4  # the length of a frame, which stands before its header
@@ -60,6 +65,7 @@ class Connection(asyncio.Protocol):
         "_gathered",
         "_gathered_bytes",
         "_has_beaten",
+        "_is_paused",
         "_parked",
         "_peer",
         "_pumping",
@@ -84,6 +90,7 @@ class Connection(asyncio.Protocol):
         self._has_beaten = False  # a heartbeat came by the quick path, which does not set `last_active`
         self._recurring: dict[int, Recurring] = {}  # by api key << 16 | version
         self._pumping = False
+        self._is_paused = False  # frames wait, because others have their turn
         self._gathered: list[bytes] = []  # answers to frames that came together; see `_write_gathered`
         self._gathered_bytes = 0
         self._choked = False
@@ -153,9 +160,9 @@ class Connection(asyncio.Protocol):
         if not splitter.rest:
             self._frame_started = self.last_active
         splitter.feed(data)
-        if self._parked is None:
+        if self._parked is None and not self._is_paused:
             self._pump()
-        waiting = self._parked or self._choked or self._sending
+        waiting = self._parked or self._is_paused or self._choked or self._sending
         if self._reading and waiting and len(splitter.rest) > READ_AHEAD_BYTES:
             self._reading = False
             self._transport.pause_reading()
@@ -176,8 +183,13 @@ class Connection(asyncio.Protocol):
             return  # called from a handler, inside the loop below, which goes on by itself
         self._pumping = True
         splitter = self._splitter
+        until = monotonic_ns() + PUMP_NS
         try:
             while not (self._parked or self._choked or self._sending or self.is_closed):
+                if monotonic_ns() > until:
+                    self._is_paused = True
+                    self._server.loop.call_soon(self._pump_on)
+                    return
                 frame = splitter.next_frame()
                 if frame is None:
                     self._read_on()
@@ -195,6 +207,10 @@ class Connection(asyncio.Protocol):
             self._pumping = False
             self._write_gathered()
 
+    def _pump_on(self) -> None:
+        self._is_paused = False
+        self._pump()
+
     def _refuse(self, problem: Exception) -> None:
         if self._server.metrics is not None:
             self._server.metrics.refused_requests += 1
@@ -210,6 +226,7 @@ class Connection(asyncio.Protocol):
 
         `kind` is api key << 16 | version; `pos` is where the client id begins, behind the correlation id.
         """
+        began = monotonic_ns()
         server = self._server
         known = self._recurring.get(kind)
         if known is not None and ((rest := frame[pos:]) == known.rest or known.reads(rest)):
@@ -218,33 +235,60 @@ class Connection(asyncio.Protocol):
             found = server.routes.get(kind) or self._find_route(kind, correlation_id)
             if found is None:
                 return
-            route, request = found, self._read(found, frame, pos)
+            route = found
+            try:
+                request = self._read(route, frame, pos)
+            except TooManyElements:
+                self._read_in_thread(route, frame, pos, correlation_id)
+                return
             call = Call(self, route, self._client_id)
             if route.recurs and len(frame) <= MAX_RECURRING_BYTES:
                 if known is None and len(self._recurring) >= MAX_RECURRING_KINDS:
                     self._recurring.clear()
                 known = self._recurring[kind] = remember(known, route, call, frame[pos:], request)
-        self._parked = call
         call.correlation_id = correlation_id
-        call.now = time_ns() // 1_000_000  # as broker/clock.py, without a call
-        call.steady_ms = monotonic_ns() // 1_000_000
         call.started = self.last_active
+        is_answered = self._call_handler(route, request, call, began)
+        may_beat = is_answered and not (self._pumping or self._choked or server.metrics is not None)
+        if type(known) is RecurringHeartbeats and may_beat:
+            self._begin_to_beat(known, server.broker.coordinator.runtime.pulse(known.request))
+
+    def _call_handler(self, route: Route, request: Message, call: Call, began: int) -> bool:
+        """Answer the request, unless it is parked. True: it was answered, and its handler did not raise.
+
+        `began` is when this step began, on the steady clock in nanoseconds.
+        """
+        server = self._server
+        self._parked = call
+        call.now = time_ns() // 1_000_000  # as broker/clock.py, without a call
+        call.steady_ms = began // 1_000_000
         try:
             response = route.handler(server.broker, request, call)
+            if isinstance(response, GeneratorType):
+                response = self._take_first_steps(call, response)
         except Exception as problem:
-            if isinstance(problem, OSError):
-                logger.error("%s v%d of %s failed: %s", route.name, route.version, self, problem)
-            else:
-                logger.exception("%s v%d of %s failed; this is a bug", route.name, route.version, self)
-            self._parked = None
-            self._recurring.clear()  # the handler may have kept a call, so that no call can be used again
-            self._answer_failure(call, route)
-            return
+            self._fail(call, problem)
+            return False
         if response is not PARKED:
             self._parked = None
             self._answer(call, route, response)
-            if type(known) is RecurringHeartbeats and not (self._pumping or self._choked or server.metrics is not None):
-                self._begin_to_beat(known, server.broker.coordinator.runtime.pulse(known.request))
+        took = monotonic_ns() - began
+        if took > SLOW_STEP_NS or server.metrics is not None:
+            server.measure_step(call, took)
+        return response is not PARKED
+
+    def _fail(self, call: Call, problem: Exception) -> None:
+        """The handler raised: say so in the log, and to the client."""
+        route = call.route
+        if isinstance(problem, OSError):
+            logger.error("%s v%d of %s failed: %s", route.name, route.version, self, problem)
+        else:
+            bug = "%s v%d of %s failed; this is a bug"
+            logger.error(bug, route.name, route.version, self, exc_info=problem)
+        self._parked = None
+        self._recurring.clear()  # the handler may have kept a call, so that no call can be used again
+        if not self.is_closed:
+            self._answer_failure(call, route)
 
     def _begin_to_beat(self, heartbeats: RecurringHeartbeats, pulse: Pulse | None) -> None:
         if pulse is not None:
@@ -268,8 +312,79 @@ class Connection(asyncio.Protocol):
         if raw_client_id != self._raw_client_id:
             self._client_id = decode_client_id(raw_client_id)
             self._raw_client_id = raw_client_id
+        if len(frame) > SMALL_FRAME_BYTES:
+            large: Message = decode_at_most(ELEMENTS_AT_ONCE, route.decode, frame, pos)
+            return large
         request: Message = route.decode(frame, pos)
         return request
+
+    # --- long requests: see broker.steps
+
+    def _take_first_steps(self, call: Call, steps: Steps[Answer]) -> Answer | Parked:
+        done = take_steps(steps, FIRST_SLICE_NS)
+        if done is not None:
+            return done.response
+        self._server.long_requests.add(
+            LongRequest(
+                call,
+                steps,
+                finished=lambda response: self.answer_long(call, response),
+                failed=lambda problem: self._fail_long(call, problem),
+            )
+        )
+        return PARKED
+
+    def _read_in_thread(self, route: Route, frame: bytes, pos: int, correlation_id: int) -> None:
+        """Decode a request with many elements. Meanwhile the connection waits, as for a parked request."""
+        call = self._parked = Call(self, route, self._client_id)
+        call.correlation_id = correlation_id
+        call.started = self.last_active
+        call.is_long = True
+
+        def finished(request: Message) -> None:
+            if not self.is_closed:
+                self._call_handler(route, request, call, monotonic_ns())
+                self._go_on()
+
+        body_at = read_tail(frame, pos, route.flexible)[1]
+        self._server.long_requests.in_thread(
+            lambda: route.decode(frame, body_at), finished, lambda problem: self._fail_long(call, problem)
+        )
+
+    def answer_long(self, call: Call, response: Answer) -> None:
+        """Answer a parked request. Encoding the response may take long, so a thread does it."""
+        if isinstance(response, NoAnswer) or response.encoded is not None:
+            self.answer_parked(call, response)
+            return
+        is_measured = self._server.metrics is not None
+
+        def encode() -> tuple[bytes | list[Part], bool]:
+            return call.route.encode(response), is_measured and holds_error(response)
+
+        def finished(encoded: tuple[bytes | list[Part], bool]) -> None:
+            began = monotonic_ns()
+            self._parked = None
+            if not self.is_closed:
+                body, failed = encoded
+                if is_measured:
+                    self._measure(call, failed)
+                self._send(call, body)
+                self._server.measure_step(call, monotonic_ns() - began)
+                self._go_on()
+
+        self._server.long_requests.in_thread(encode, finished, lambda problem: self._fail_long(call, problem))
+
+    def _fail_long(self, call: Call, problem: Exception) -> None:
+        if isinstance(problem, MalformedMessage):
+            self._refuse(problem)
+        else:
+            self._fail(call, problem)
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Handle what came while a request was parked."""
+        if self._splitter.rest or not self._reading:
+            self._pump()
 
     # --- answers
 
@@ -283,27 +398,37 @@ class Connection(asyncio.Protocol):
             except Exception:  # the caller has more replies to send and must not fail
                 logger.exception("an answer to %s of %s could not be written; this is a bug", call.route.name, self)
                 self._answer_failure(call, call.route)
-            if self._splitter.rest or not self._reading:
-                self._pump()
+            self._go_on()
 
     def _answer(self, call: Call, route: Route, response: Any) -> None:
         if self._server.metrics is not None:
-            self._measure(call, route, response)
+            failed = response is not NO_ANSWER and response.encoded is None and holds_error(response)
+            self._measure(call, failed)
         if response is NO_ANSWER:
             return
         body = response.encoded
         if body is None:
             body = route.encode(response)
             if type(body) is list:
-                size = sum(map(len, body))
-                if size >= MIN_BYTES:
-                    self._send_parts(call.correlation_id, route.tagged, body, size)
-                    return
-                body = read_parts(body)
+                self._send(call, body)
+                return
         if route.tagged:
             self._write(pack_framed_tagged_response(len(body) + 5, call.correlation_id) + body)
         else:
             self._write(pack_framed_response(len(body) + 4, call.correlation_id) + body)
+
+    def _send(self, call: Call, body: bytes | list[Part]) -> None:
+        """Write an encoded response, which may be long, or have records in it."""
+        tagged = call.route.tagged
+        if isinstance(body, list):
+            size = sum(map(len, body))
+            if size >= MIN_BYTES:
+                self._send_parts(call.correlation_id, tagged, body, size)
+                return
+            body = read_parts(body)
+        pack, header_bytes = (pack_framed_tagged_response, 5) if tagged else (pack_framed_response, 4)
+        self._write_gathered()
+        self._transport.writelines((pack(len(body) + header_bytes, call.correlation_id), body))  # not copied together
 
     def _write(self, data: bytes) -> None:
         if not self._pumping:
@@ -322,11 +447,8 @@ class Connection(asyncio.Protocol):
             self._gathered_bytes = 0
             self._transport.write(data)
 
-    def _measure(self, call: Call, route: Route, response: Any) -> None:
-        from kohort.broker.metrics import holds_error
-
-        failed = response is not NO_ANSWER and response.encoded is None and holds_error(response)
-        self._server.metrics.api(route.name).answered(self._server.loop.time() - call.started, failed)
+    def _measure(self, call: Call, failed: bool) -> None:
+        self._server.metrics.api(call.route.name).answered(self._server.loop.time() - call.started, failed)
 
     def _send_parts(self, correlation_id: int, tagged: bool, parts: list[Part], size: int) -> None:
         """Send an answer with many records: the kernel copies its log slices from the files to the socket."""

@@ -9,18 +9,18 @@ import asyncio
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kohort.broker.rebalances import DURATION_BUCKETS_S
 from kohort.coordinator.classic.state import ClassicGroupState
 from kohort.coordinator.group import CLASSIC
-from kohort.protocol.wire import Message
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.server import Server
 
 LATENCY_BUCKETS_S = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 60)
+STEP_BUCKETS_S = (0.0001, 0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.3, 1)
 LAG_INTERVAL_S = 0.5
 MAX_HTTP_REQUEST_BYTES = 8192
 
@@ -28,13 +28,16 @@ MAX_HTTP_REQUEST_BYTES = 8192
 class ApiMetrics:
     """Counters for the requests of one API."""
 
-    __slots__ = ("buckets", "errors", "requests", "seconds")
+    __slots__ = ("buckets", "errors", "requests", "seconds", "slowest_step", "step_buckets", "step_seconds")
 
     def __init__(self) -> None:
         self.requests = 0
         self.errors = 0
         self.seconds = 0.0
         self.buckets = [0] * (len(LATENCY_BUCKETS_S) + 1)
+        self.step_buckets = [0] * (len(STEP_BUCKETS_S) + 1)
+        self.step_seconds = 0.0
+        self.slowest_step = 0.0
 
     def answered(self, seconds: float, failed: bool) -> None:
         self.requests += 1
@@ -42,17 +45,11 @@ class ApiMetrics:
         self.seconds += seconds
         self.buckets[bisect_left(LATENCY_BUCKETS_S, seconds)] += 1
 
-
-def holds_error(message: Any) -> bool:
-    """Whether an answer has an error code anywhere: at the top, or for one topic or partition."""
-    for name in message.__slots__:
-        value = getattr(message, name)
-        if name == "error_code":
-            if value:
-                return True
-        elif type(value) is list and value and isinstance(value[0], Message) and any(map(holds_error, value)):
-            return True
-    return False
+    def held_loop(self, seconds: float) -> None:
+        """A step of such a request kept the event loop so long."""
+        self.step_buckets[bisect_left(STEP_BUCKETS_S, seconds)] += 1
+        self.step_seconds += seconds
+        self.slowest_step = max(self.slowest_step, seconds)
 
 
 class Metrics:
@@ -107,6 +104,12 @@ class Metrics:
         for name, each in counters:
             label = f'api="{name}"'
             yield from _histogram("kohort_request_seconds", label, LATENCY_BUCKETS_S, each.buckets, each.seconds)
+        yield from _metric("kohort_step_seconds", "histogram", "for which a step held the event loop", ())
+        for name, each in counters:
+            label = f'api="{name}"'
+            yield from _histogram("kohort_step_seconds", label, STEP_BUCKETS_S, each.step_buckets, each.step_seconds)
+        slowest = [(f'api="{name}"', f"{each.slowest_step:.6f}") for name, each in counters]
+        yield from _gauge("kohort_slowest_step_seconds", "the longest step since the start", slowest)
 
 
 def _group_lines(broker: Broker) -> Iterator[str]:

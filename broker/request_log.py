@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from kohort.broker.call import NO_ANSWER, Call
 from kohort.broker.connection import Connection
+from kohort.broker.steps import Answer
 from kohort.protocol.api_keys import APIS, ApiKey
 from kohort.protocol.codec import response_decoder
 from kohort.protocol.error_codes import ErrorCode
@@ -55,6 +56,10 @@ class LoggedConnection(Connection):
     def _answer(self, call: Call, route: Route, response: Any) -> None:
         self._log(route.name, route.version, call.correlation_id, error_of(route, response))
         super()._answer(call, route, response)
+
+    def answer_long(self, call: Call, response: Answer) -> None:
+        """Encode on the event loop: `_answer` logs the errors in the response."""
+        self.answer_parked(call, response)
 
     def _answer_unknown_api_versions(self, version: int, correlation_id: int) -> None:
         error = ErrorCode.UNSUPPORTED_VERSION.name

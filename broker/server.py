@@ -17,9 +17,11 @@ from errno import EACCES, EADDRINUSE, EADDRNOTAVAIL, EPERM
 from typing import Any
 
 from kohort.broker.broker import Broker
+from kohort.broker.call import Call
 from kohort.broker.clock import CLOCK
 from kohort.broker.config import INT32_MAX, Config, Listener, parse_listeners
-from kohort.broker.connection import Connection
+from kohort.broker.connection import SLOW_STEP_NS, Connection
+from kohort.broker.steps import LongRequests
 from kohort.storage.disk import RealDisk
 
 logger = logging.getLogger(__name__)
@@ -49,6 +51,7 @@ class Server:
         self._stopping = asyncio.Event()
         self.metrics: Any = None  # broker.metrics.Metrics, if kohort.metrics.port is set
         self.metrics_address: tuple[str, int] | None = None
+        self.long_requests = LongRequests(self.loop.call_soon, self.loop.call_soon_threadsafe, self.measure_step)
 
     # --- start
 
@@ -131,6 +134,16 @@ class Server:
         if self._per_ip:
             self._per_ip -= Counter((connection.peer[0],))  # this also drops addresses whose count is 0
 
+    def measure_step(self, call: Call, took_ns: int) -> None:
+        """A step of that request held the event loop so long, and with it everybody else."""
+        if self.metrics is not None:
+            self.metrics.api(call.route.name).held_loop(took_ns / 1e9)
+        if took_ns > SLOW_STEP_NS:
+            name, version = call.route.name, call.version
+            logger.warning(
+                "a step of %s v%d of %s held the event loop for %d ms", name, version, call, took_ns // 1_000_000
+            )
+
     @property
     def connection_count(self) -> int:
         return len(self._connections)
@@ -174,6 +187,7 @@ class Server:
             self._sweeper.cancel()
         for connection in list(self._connections):
             connection.finish()
+        self.long_requests.stop()
         await asyncio.sleep(0)  # one turn of the loop, in which the transports write their last answers
         self.broker.close(CLOCK.now_ms())
 

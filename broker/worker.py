@@ -47,3 +47,4 @@ class Worker:
                 self._post(done)
             except RuntimeError:  # the event loop is closed: a stop that did not wait for us
                 return
+            del item, work, done  # while this thread waits, it holds nothing

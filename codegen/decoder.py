@@ -30,7 +30,7 @@ def write_message_decoder(source: Source, message: Message, version: int, name: 
         with lines.block("try:"):
             if any(f.type in ("array", "struct") for f in message.struct.plain(version)):
                 with lines.block(f"if len(data) > {source.use('SMALL_FRAME_BYTES')}:"):
-                    lines.add(f"{source.use('start_large_request')}(len(data))")
+                    lines.add(f"{source.use(_start_large(message.struct))}(len(data))")
                 reader.read_struct(message.struct)
             else:
                 reader.read_struct(message.struct, starts_with_tags=True)
@@ -44,6 +44,10 @@ def write_message_decoder(source: Source, message: Message, version: int, name: 
     source.functions.append(lines.text())
     source.made[key] = name
     return name
+
+
+def _start_large(struct: Struct) -> str:
+    return "start_large_request" if struct.class_name.endswith("Request") else "start_large_answer"
 
 
 class _StructReader:
@@ -82,7 +86,7 @@ class _StructReader:
             self.lines.add(f"{self._place(f)} = {absent}")
         with self.lines.block("if t:"):
             if starts:
-                self.lines.add(f"{self.source.use('start_large_request')}(len(data))")
+                self.lines.add(f"{self.source.use(_start_large(struct))}(len(data))")
             if not tagged:
                 self.lines.add(f"pos = {self.source.use('skip_tags')}(t, data, pos)")
                 return

@@ -13,7 +13,7 @@ Arrays are where a frame can cost more than it weighs, since one byte on the wir
                                 again when iterated
 
 So a frame above SMALL_FRAME_BYTES makes few live objects, whatever counts it claims. The budget of elements and tagged
-fields per request bounds the time that reading takes.
+fields per request bounds the time that reading and answering take (docs/decisions/17-work-in-steps.md).
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from itertools import starmap as starmap  # exported: the generated modules import everything from here
 from struct import Struct, error, pack
+from threading import local
 from typing import Any, TypeVar
 
-from kohort.protocol.errors import MalformedMessage
+from kohort.protocol.errors import MalformedMessage, TooManyElements
 
 T = TypeVar("T")
 
 SMALL_FRAME_BYTES = 16_384
-MAX_ELEMENTS_PER_REQUEST = 1_000_000
+MAX_ELEMENTS_PER_REQUEST = 100_000
+MAX_ELEMENTS_PER_ANSWER = 10_000_000  # and per record of the log: we asked for the one, and wrote the other
 MAX_STRING_BYTES = 32_767
 NO_UUID = bytes(16)
 
@@ -228,27 +230,41 @@ EAGER_ELEMENTS = 256
 EAGER_ELEMENTS_WALKING = 64
 
 
-class _Budget:
-    """What is left for the request being decoded. Decoding is one synchronous call, so one object is enough for all."""
-
-    __slots__ = ("eager", "left")
+class _Budget(local):
+    """What is left for the message that this thread decodes. Decoding is one call, so one object is enough."""
 
     def __init__(self) -> None:
-        self.left = MAX_ELEMENTS_PER_REQUEST  # elements and tagged fields
+        self.allowed: int | None = None  # elements and tagged fields per request; None: MAX_ELEMENTS_PER_REQUEST
+        self.left = MAX_ELEMENTS_PER_REQUEST
         self.eager = EAGER_ELEMENTS  # elements that may still become objects
 
     def spend(self, count: int) -> None:
         self.left -= count
         if self.left < 0:
-            raise MalformedMessage(f"more than {MAX_ELEMENTS_PER_REQUEST} elements and tagged fields in one request")
+            allowed = self.allowed or MAX_ELEMENTS_PER_REQUEST
+            raise TooManyElements(f"more than {allowed} elements and tagged fields in one request")
 
 
 _budget = _Budget()
 
 
 def start_large_request(size_bytes: int) -> None:
-    _budget.left = MAX_ELEMENTS_PER_REQUEST
+    _budget.left = _budget.allowed or MAX_ELEMENTS_PER_REQUEST
     _budget.eager = EAGER_ELEMENTS + (size_bytes >> 10)
+
+
+def start_large_answer(size_bytes: int) -> None:
+    _budget.left = MAX_ELEMENTS_PER_ANSWER
+    _budget.eager = EAGER_ELEMENTS + (size_bytes >> 10)
+
+
+def decode_at_most(elements: int, decode: Callable[[bytes, int], T], frame: bytes, pos: int) -> T:
+    """Decode a request that may have so many elements, and no more: TooManyElements otherwise."""
+    _budget.allowed = elements
+    try:
+        return decode(frame, pos)
+    finally:
+        _budget.allowed = None
 
 
 class LazyArray(Sequence[T]):
@@ -268,7 +284,7 @@ class LazyArray(Sequence[T]):
     def __iter__(self) -> Iterator[T]:
         data, read, pos = self._data, self._read, self._start
         for _ in range(self._count):
-            _budget.left = MAX_ELEMENTS_PER_REQUEST  # the elements were counted when the request came in
+            _budget.left = MAX_ELEMENTS_PER_ANSWER  # the elements were counted when the request came in
             _budget.eager = EAGER_ELEMENTS_WALKING
             element, pos = read(data, pos)
             yield element
@@ -331,6 +347,8 @@ def read_ints(data: bytes, pos: int, count: int, code: str) -> tuple[Sequence[in
     end = pos + count * _ITEM_BYTES[code]
     if end > len(data):
         raise MalformedMessage(f"an array of {count} integers does not fit into the remaining {len(data) - pos} bytes")
+    if len(data) > SMALL_FRAME_BYTES:
+        _budget.spend(count)
     numbers = array(code)
     assert numbers.itemsize == _ITEM_BYTES[code]
     numbers.frombytes(data[pos:end])

@@ -13,6 +13,7 @@ from kohort.protocol.wire import (
     null_error,
     past_end_error,
     skip_tags,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_string_length,
@@ -154,7 +155,7 @@ def decode_response_v3(data: bytes, pos: int = 0) -> AddOffsetsToTxnResponse:
         o.throttle_time_ms, o.error_code, t = _unpack_ihB(data, pos)
         pos += 7
         if t:
-            start_large_request(len(data))
+            start_large_answer(len(data))
             pos = skip_tags(t, data, pos)
         return o
     except READ_ERRORS as problem:

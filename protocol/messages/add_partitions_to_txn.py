@@ -21,6 +21,7 @@ from kohort.protocol.wire import (
     read_many,
     skip_tags,
     starmap,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -464,7 +465,7 @@ def _read_add_partitions_to_txn_topic_result_v0(data: bytes, pos: int) -> tuple[
 def decode_response_v0(data: bytes, pos: int = 0) -> AddPartitionsToTxnResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(AddPartitionsToTxnResponse)
         o.error_code = 0
         o.results_by_transaction = ()
@@ -535,7 +536,7 @@ def _read_add_partitions_to_txn_topic_result_v3(data: bytes, pos: int) -> tuple[
 def decode_response_v3(data: bytes, pos: int = 0) -> AddPartitionsToTxnResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(AddPartitionsToTxnResponse)
         o.error_code = 0
         o.results_by_transaction = ()
@@ -591,7 +592,7 @@ def _read_add_partitions_to_txn_result_v4(data: bytes, pos: int) -> tuple[AddPar
 def decode_response_v4(data: bytes, pos: int = 0) -> AddPartitionsToTxnResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(AddPartitionsToTxnResponse)
         o.results_by_topic_v3_and_below = ()
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)

@@ -17,6 +17,7 @@ from kohort.protocol.wire import (
     past_end_error,
     read_many,
     skip_tags,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -479,7 +480,7 @@ def _read_response_entry_data_v0(data: bytes, pos: int) -> tuple[ResponseEntryDa
 def decode_response_v0(data: bytes, pos: int = 0) -> AlterClientQuotasResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(AlterClientQuotasResponse)
         o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
@@ -554,7 +555,7 @@ def _read_response_entry_data_v1(data: bytes, pos: int) -> tuple[ResponseEntryDa
 def decode_response_v1(data: bytes, pos: int = 0) -> AlterClientQuotasResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(AlterClientQuotasResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5

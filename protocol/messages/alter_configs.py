@@ -17,6 +17,7 @@ from kohort.protocol.wire import (
     past_end_error,
     read_many,
     skip_tags,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -381,7 +382,7 @@ def _read_alter_configs_resource_response_v0(data: bytes, pos: int) -> tuple[Alt
 def decode_response_v0(data: bytes, pos: int = 0) -> AlterConfigsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(AlterConfigsResponse)
         o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
@@ -446,7 +447,7 @@ def _read_alter_configs_resource_response_v2(data: bytes, pos: int) -> tuple[Alt
 def decode_response_v2(data: bytes, pos: int = 0) -> AlterConfigsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(AlterConfigsResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5

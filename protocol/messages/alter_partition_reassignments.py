@@ -17,6 +17,7 @@ from kohort.protocol.wire import (
     read_ints,
     read_many,
     skip_tags,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -340,7 +341,7 @@ def _read_reassignable_topic_response_v0(data: bytes, pos: int) -> tuple[Reassig
 def decode_response_v0(data: bytes, pos: int = 0) -> AlterPartitionReassignmentsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(AlterPartitionReassignmentsResponse)
         o.allow_replication_factor_change = True
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
@@ -377,7 +378,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> AlterPartitionReassignments
 def decode_response_v1(data: bytes, pos: int = 0) -> AlterPartitionReassignmentsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(AlterPartitionReassignmentsResponse)
         o.throttle_time_ms, o.allow_replication_factor_change, o.error_code, n = _unpack_iohB(data, pos)
         pos += 8

@@ -19,6 +19,7 @@ from kohort.protocol.wire import (
     read_tags,
     skip_tags,
     starmap,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -190,7 +191,7 @@ def _read_api_version_v0(data: bytes, pos: int) -> tuple[ApiVersion, int]:
 def decode_response_v0(data: bytes, pos: int = 0) -> ApiVersionsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(ApiVersionsResponse)
         o.throttle_time_ms = 0
         o.supported_features = ()
@@ -225,7 +226,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> ApiVersionsResponse:
 def decode_response_v1(data: bytes, pos: int = 0) -> ApiVersionsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(ApiVersionsResponse)
         o.supported_features = ()
         o.finalized_features_epoch = -1
@@ -368,7 +369,7 @@ def _read_api_versions_response_zk_migration_ready_v3(data: bytes, pos: int) -> 
 def decode_response_v3(data: bytes, pos: int = 0) -> ApiVersionsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(ApiVersionsResponse)
         o.error_code, n = _unpack_hB(data, pos)
         pos += 3

@@ -21,6 +21,7 @@ from kohort.protocol.wire import (
     read_ints,
     read_many,
     skip_tags,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -479,7 +480,7 @@ def _read_assignment_v0(data: bytes, pos: int) -> tuple[Assignment, int]:
 def decode_response_v0(data: bytes, pos: int = 0) -> ConsumerGroupHeartbeatResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(ConsumerGroupHeartbeatResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7

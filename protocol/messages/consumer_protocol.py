@@ -20,7 +20,7 @@ from kohort.protocol.wire import (
     read_ints,
     read_many,
     read_string,
-    start_large_request,
+    start_large_answer,
     unreadable,
 )
 
@@ -77,7 +77,7 @@ class ConsumerProtocolAssignment(Message):
 def decode_subscription_v0(data: bytes, pos: int = 0) -> ConsumerProtocolSubscription:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(ConsumerProtocolSubscription)
         o.owned_partitions = ()
         o.generation_id = -1
@@ -129,7 +129,7 @@ def _read_topic_partition_v1(data: bytes, pos: int) -> tuple[TopicPartition, int
 def decode_subscription_v1(data: bytes, pos: int = 0) -> ConsumerProtocolSubscription:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(ConsumerProtocolSubscription)
         o.generation_id = -1
         o.rack_id = None
@@ -186,7 +186,7 @@ def decode_subscription_v1(data: bytes, pos: int = 0) -> ConsumerProtocolSubscri
 def decode_subscription_v2(data: bytes, pos: int = 0) -> ConsumerProtocolSubscription:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(ConsumerProtocolSubscription)
         o.rack_id = None
         (n,) = _unpack_i(data, pos)
@@ -244,7 +244,7 @@ def decode_subscription_v2(data: bytes, pos: int = 0) -> ConsumerProtocolSubscri
 def decode_subscription_v3(data: bytes, pos: int = 0) -> ConsumerProtocolSubscription:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(ConsumerProtocolSubscription)
         (n,) = _unpack_i(data, pos)
         pos += 4
@@ -414,7 +414,7 @@ def encode_subscription_v3(m: ConsumerProtocolSubscription) -> bytes:
 def decode_assignment_v0(data: bytes, pos: int = 0) -> ConsumerProtocolAssignment:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(ConsumerProtocolAssignment)
         (n,) = _unpack_i(data, pos)
         pos += 4

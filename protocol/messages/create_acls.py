@@ -17,6 +17,7 @@ from kohort.protocol.wire import (
     past_end_error,
     read_many,
     skip_tags,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -316,7 +317,7 @@ def _read_acl_creation_result_v1(data: bytes, pos: int) -> tuple[AclCreationResu
 def decode_response_v1(data: bytes, pos: int = 0) -> CreateAclsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(CreateAclsResponse)
         o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
@@ -367,7 +368,7 @@ def _read_acl_creation_result_v2(data: bytes, pos: int) -> tuple[AclCreationResu
 def decode_response_v2(data: bytes, pos: int = 0) -> CreateAclsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(CreateAclsResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5

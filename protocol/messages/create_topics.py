@@ -27,6 +27,7 @@ from kohort.protocol.wire import (
     read_tag,
     read_tags,
     skip_tags,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -523,7 +524,7 @@ def _read_creatable_topic_result_v2(data: bytes, pos: int) -> tuple[CreatableTop
 def decode_response_v2(data: bytes, pos: int = 0) -> CreateTopicsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(CreateTopicsResponse)
         o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
@@ -665,7 +666,7 @@ def _read_creatable_topic_result_v5(data: bytes, pos: int) -> tuple[CreatableTop
 def decode_response_v5(data: bytes, pos: int = 0) -> CreateTopicsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(CreateTopicsResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
@@ -762,7 +763,7 @@ def _read_creatable_topic_result_v7(data: bytes, pos: int) -> tuple[CreatableTop
 def decode_response_v7(data: bytes, pos: int = 0) -> CreateTopicsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(CreateTopicsResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5

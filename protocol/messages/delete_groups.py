@@ -19,6 +19,7 @@ from kohort.protocol.wire import (
     read_many,
     read_string,
     skip_tags,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -159,7 +160,7 @@ def _read_deletable_group_result_v0(data: bytes, pos: int) -> tuple[DeletableGro
 def decode_response_v0(data: bytes, pos: int = 0) -> DeleteGroupsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(DeleteGroupsResponse)
         o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
@@ -207,7 +208,7 @@ def _read_deletable_group_result_v2(data: bytes, pos: int) -> tuple[DeletableGro
 def decode_response_v2(data: bytes, pos: int = 0) -> DeleteGroupsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(DeleteGroupsResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5

@@ -16,6 +16,7 @@ from kohort.protocol.wire import (
     read_many,
     skip_tags,
     starmap,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -331,7 +332,7 @@ def _read_delete_records_topic_result_v0(data: bytes, pos: int) -> tuple[DeleteR
 def decode_response_v0(data: bytes, pos: int = 0) -> DeleteRecordsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(DeleteRecordsResponse)
         o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
@@ -400,7 +401,7 @@ def _read_delete_records_topic_result_v2(data: bytes, pos: int) -> tuple[DeleteR
 def decode_response_v2(data: bytes, pos: int = 0) -> DeleteRecordsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(DeleteRecordsResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5

@@ -21,6 +21,7 @@ from kohort.protocol.wire import (
     read_many,
     read_string,
     skip_tags,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -274,7 +275,7 @@ def _read_deletable_topic_result_v1(data: bytes, pos: int) -> tuple[DeletableTop
 def decode_response_v1(data: bytes, pos: int = 0) -> DeleteTopicsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(DeleteTopicsResponse)
         o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
@@ -326,7 +327,7 @@ def _read_deletable_topic_result_v4(data: bytes, pos: int) -> tuple[DeletableTop
 def decode_response_v4(data: bytes, pos: int = 0) -> DeleteTopicsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(DeleteTopicsResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
@@ -392,7 +393,7 @@ def _read_deletable_topic_result_v5(data: bytes, pos: int) -> tuple[DeletableTop
 def decode_response_v5(data: bytes, pos: int = 0) -> DeleteTopicsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(DeleteTopicsResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
@@ -469,7 +470,7 @@ def _read_deletable_topic_result_v6(data: bytes, pos: int) -> tuple[DeletableTop
 def decode_response_v6(data: bytes, pos: int = 0) -> DeleteTopicsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(DeleteTopicsResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5

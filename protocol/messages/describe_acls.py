@@ -17,6 +17,7 @@ from kohort.protocol.wire import (
     past_end_error,
     read_many,
     skip_tags,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -317,7 +318,7 @@ def _read_describe_acls_resource_v1(data: bytes, pos: int) -> tuple[DescribeAcls
 def decode_response_v1(data: bytes, pos: int = 0) -> DescribeAclsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(DescribeAclsResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihh(data, pos)
         pos += 8
@@ -418,7 +419,7 @@ def _read_describe_acls_resource_v2(data: bytes, pos: int) -> tuple[DescribeAcls
 def decode_response_v2(data: bytes, pos: int = 0) -> DescribeAclsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(DescribeAclsResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7

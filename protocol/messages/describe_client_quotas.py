@@ -18,6 +18,7 @@ from kohort.protocol.wire import (
     past_end_error,
     read_many,
     skip_tags,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -395,7 +396,7 @@ def _read_entry_data_v0(data: bytes, pos: int) -> tuple[EntryData, int]:
 def decode_response_v0(data: bytes, pos: int = 0) -> DescribeClientQuotasResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(DescribeClientQuotasResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihh(data, pos)
         pos += 8
@@ -536,7 +537,7 @@ def _read_entry_data_v1(data: bytes, pos: int) -> tuple[EntryData, int]:
 def decode_response_v1(data: bytes, pos: int = 0) -> DescribeClientQuotasResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(DescribeClientQuotasResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7

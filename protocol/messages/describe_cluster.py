@@ -14,6 +14,7 @@ from kohort.protocol.wire import (
     new,
     read_many,
     skip_tags,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -179,7 +180,7 @@ def _read_describe_cluster_broker_v0(data: bytes, pos: int) -> tuple[DescribeClu
 def decode_response_v0(data: bytes, pos: int = 0) -> DescribeClusterResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(DescribeClusterResponse)
         o.endpoint_type = 1
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
@@ -245,7 +246,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> DescribeClusterResponse:
 def decode_response_v1(data: bytes, pos: int = 0) -> DescribeClusterResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(DescribeClusterResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
@@ -336,7 +337,7 @@ def _read_describe_cluster_broker_v2(data: bytes, pos: int) -> tuple[DescribeClu
 def decode_response_v2(data: bytes, pos: int = 0) -> DescribeClusterResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(DescribeClusterResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7

@@ -22,6 +22,7 @@ from kohort.protocol.wire import (
     read_many,
     read_string,
     skip_tags,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -464,7 +465,7 @@ def _read_describe_configs_result_v1(data: bytes, pos: int) -> tuple[DescribeCon
 def decode_response_v1(data: bytes, pos: int = 0) -> DescribeConfigsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(DescribeConfigsResponse)
         o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
@@ -578,7 +579,7 @@ def _read_describe_configs_result_v3(data: bytes, pos: int) -> tuple[DescribeCon
 def decode_response_v3(data: bytes, pos: int = 0) -> DescribeConfigsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(DescribeConfigsResponse)
         o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
@@ -734,7 +735,7 @@ def _read_describe_configs_result_v4(data: bytes, pos: int) -> tuple[DescribeCon
 def decode_response_v4(data: bytes, pos: int = 0) -> DescribeConfigsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(DescribeConfigsResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5

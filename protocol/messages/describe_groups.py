@@ -21,6 +21,7 @@ from kohort.protocol.wire import (
     read_many,
     read_string,
     skip_tags,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -348,7 +349,7 @@ def _read_described_group_v0(data: bytes, pos: int) -> tuple[DescribedGroup, int
 def decode_response_v0(data: bytes, pos: int = 0) -> DescribeGroupsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(DescribeGroupsResponse)
         o.throttle_time_ms = 0
         (n,) = _unpack_i(data, pos)
@@ -372,7 +373,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> DescribeGroupsResponse:
 def decode_response_v1(data: bytes, pos: int = 0) -> DescribeGroupsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(DescribeGroupsResponse)
         o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
@@ -478,7 +479,7 @@ def _read_described_group_v3(data: bytes, pos: int) -> tuple[DescribedGroup, int
 def decode_response_v3(data: bytes, pos: int = 0) -> DescribeGroupsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(DescribeGroupsResponse)
         o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
@@ -641,7 +642,7 @@ def _read_described_group_v4(data: bytes, pos: int) -> tuple[DescribedGroup, int
 def decode_response_v4(data: bytes, pos: int = 0) -> DescribeGroupsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(DescribeGroupsResponse)
         o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
@@ -817,7 +818,7 @@ def _read_described_group_v5(data: bytes, pos: int) -> tuple[DescribedGroup, int
 def decode_response_v5(data: bytes, pos: int = 0) -> DescribeGroupsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(DescribeGroupsResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
@@ -951,7 +952,7 @@ def _read_described_group_v6(data: bytes, pos: int) -> tuple[DescribedGroup, int
 def decode_response_v6(data: bytes, pos: int = 0) -> DescribeGroupsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(DescribeGroupsResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5

@@ -23,6 +23,7 @@ from kohort.protocol.wire import (
     read_many,
     skip_tags,
     starmap,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -367,7 +368,7 @@ def _read_describe_log_dirs_result_v1(data: bytes, pos: int) -> tuple[DescribeLo
 def decode_response_v1(data: bytes, pos: int = 0) -> DescribeLogDirsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(DescribeLogDirsResponse)
         o.error_code = 0
         o.throttle_time_ms, n = _unpack_ii(data, pos)
@@ -468,7 +469,7 @@ def _read_describe_log_dirs_result_v2(data: bytes, pos: int) -> tuple[DescribeLo
 def decode_response_v2(data: bytes, pos: int = 0) -> DescribeLogDirsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(DescribeLogDirsResponse)
         o.error_code = 0
         o.throttle_time_ms, n = _unpack_iB(data, pos)
@@ -495,7 +496,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> DescribeLogDirsResponse:
 def decode_response_v3(data: bytes, pos: int = 0) -> DescribeLogDirsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(DescribeLogDirsResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
@@ -550,7 +551,7 @@ def _read_describe_log_dirs_result_v4(data: bytes, pos: int) -> tuple[DescribeLo
 def decode_response_v4(data: bytes, pos: int = 0) -> DescribeLogDirsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(DescribeLogDirsResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
@@ -604,7 +605,7 @@ def _read_describe_log_dirs_result_v5(data: bytes, pos: int) -> tuple[DescribeLo
 def decode_response_v5(data: bytes, pos: int = 0) -> DescribeLogDirsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(DescribeLogDirsResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7

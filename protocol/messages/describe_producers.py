@@ -18,6 +18,7 @@ from kohort.protocol.wire import (
     read_many,
     skip_tags,
     starmap,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -279,7 +280,7 @@ def _read_topic_response_v0(data: bytes, pos: int) -> tuple[TopicResponse, int]:
 def decode_response_v0(data: bytes, pos: int = 0) -> DescribeProducersResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(DescribeProducersResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5

@@ -19,6 +19,7 @@ from kohort.protocol.wire import (
     read_ints,
     read_many,
     skip_tags,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -348,7 +349,7 @@ def _read_describe_topic_partitions_response_topic_v0(data: bytes, pos: int) -> 
 def decode_response_v0(data: bytes, pos: int = 0) -> DescribeTopicPartitionsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(DescribeTopicPartitionsResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5

@@ -18,6 +18,7 @@ from kohort.protocol.wire import (
     read_ints,
     read_many,
     skip_tags,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -206,7 +207,7 @@ def _read_transaction_state_v0(data: bytes, pos: int) -> tuple[TransactionState,
 def decode_response_v0(data: bytes, pos: int = 0) -> DescribeTransactionsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(DescribeTransactionsResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5

@@ -16,6 +16,7 @@ from kohort.protocol.wire import (
     read_many,
     skip_tags,
     starmap,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -231,7 +232,7 @@ def _read_describe_user_scram_credentials_result_v0(data: bytes, pos: int) -> tu
 def decode_response_v0(data: bytes, pos: int = 0) -> DescribeUserScramCredentialsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(DescribeUserScramCredentialsResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7

@@ -23,6 +23,7 @@ from kohort.protocol.wire import (
     read_ints,
     read_many,
     skip_tags,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -390,7 +391,7 @@ def _read_replica_election_result_v0(data: bytes, pos: int) -> tuple[ReplicaElec
 def decode_response_v0(data: bytes, pos: int = 0) -> ElectLeadersResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(ElectLeadersResponse)
         o.error_code = 0
         o.throttle_time_ms, n = _unpack_ii(data, pos)
@@ -414,7 +415,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> ElectLeadersResponse:
 def decode_response_v1(data: bytes, pos: int = 0) -> ElectLeadersResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(ElectLeadersResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihi(data, pos)
         pos += 10
@@ -498,7 +499,7 @@ def _read_replica_election_result_v2(data: bytes, pos: int) -> tuple[ReplicaElec
 def decode_response_v2(data: bytes, pos: int = 0) -> ElectLeadersResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(ElectLeadersResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7

@@ -29,6 +29,7 @@ from kohort.protocol.wire import (
     read_tags,
     skip_tags,
     starmap,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -1820,7 +1821,7 @@ def _read_fetchable_topic_response_v4(data: bytes, pos: int) -> tuple[FetchableT
 def decode_response_v4(data: bytes, pos: int = 0) -> FetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(FetchResponse)
         o.error_code = 0
         o.session_id = 0
@@ -1908,7 +1909,7 @@ def _read_fetchable_topic_response_v5(data: bytes, pos: int) -> tuple[FetchableT
 def decode_response_v5(data: bytes, pos: int = 0) -> FetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(FetchResponse)
         o.error_code = 0
         o.session_id = 0
@@ -1934,7 +1935,7 @@ def decode_response_v5(data: bytes, pos: int = 0) -> FetchResponse:
 def decode_response_v7(data: bytes, pos: int = 0) -> FetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(FetchResponse)
         o.node_endpoints = ()
         o.throttle_time_ms, o.error_code, o.session_id, n = _unpack_ihii(data, pos)
@@ -2019,7 +2020,7 @@ def _read_fetchable_topic_response_v11(data: bytes, pos: int) -> tuple[Fetchable
 def decode_response_v11(data: bytes, pos: int = 0) -> FetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(FetchResponse)
         o.node_endpoints = ()
         o.throttle_time_ms, o.error_code, o.session_id, n = _unpack_ihii(data, pos)
@@ -2181,7 +2182,7 @@ def _read_fetchable_topic_response_v12(data: bytes, pos: int) -> tuple[Fetchable
 def decode_response_v12(data: bytes, pos: int = 0) -> FetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(FetchResponse)
         o.node_endpoints = ()
         o.throttle_time_ms, o.error_code, o.session_id, n = _unpack_ihiB(data, pos)
@@ -2230,7 +2231,7 @@ def _read_fetchable_topic_response_v13(data: bytes, pos: int) -> tuple[Fetchable
 def decode_response_v13(data: bytes, pos: int = 0) -> FetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(FetchResponse)
         o.node_endpoints = ()
         o.throttle_time_ms, o.error_code, o.session_id, n = _unpack_ihiB(data, pos)
@@ -2320,7 +2321,7 @@ def _read_fetch_response_node_endpoints_v16(data: bytes, pos: int) -> tuple[Any,
 def decode_response_v16(data: bytes, pos: int = 0) -> FetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(FetchResponse)
         o.throttle_time_ms, o.error_code, o.session_id, n = _unpack_ihiB(data, pos)
         pos += 11

@@ -19,6 +19,7 @@ from kohort.protocol.wire import (
     read_compact_string,
     read_many,
     skip_tags,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -306,7 +307,7 @@ def decode_response_v3(data: bytes, pos: int = 0) -> FindCoordinatorResponse:
         o.port, t = _unpack_iB(data, pos)
         pos += 5
         if t:
-            start_large_request(len(data))
+            start_large_answer(len(data))
             pos = skip_tags(t, data, pos)
         return o
     except READ_ERRORS as problem:
@@ -349,7 +350,7 @@ def _read_coordinator_v4(data: bytes, pos: int) -> tuple[Coordinator, int]:
 def decode_response_v4(data: bytes, pos: int = 0) -> FindCoordinatorResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(FindCoordinatorResponse)
         o.error_code = 0
         o.error_message = ''

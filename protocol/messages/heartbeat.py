@@ -15,6 +15,7 @@ from kohort.protocol.wire import (
     null_error,
     past_end_error,
     skip_tags,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_string_length,
@@ -237,7 +238,7 @@ def decode_response_v4(data: bytes, pos: int = 0) -> HeartbeatResponse:
         o.throttle_time_ms, o.error_code, t = _unpack_ihB(data, pos)
         pos += 7
         if t:
-            start_large_request(len(data))
+            start_large_answer(len(data))
             pos = skip_tags(t, data, pos)
         return o
     except READ_ERRORS as problem:

@@ -17,6 +17,7 @@ from kohort.protocol.wire import (
     past_end_error,
     read_many,
     skip_tags,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -383,7 +384,7 @@ def _read_alter_configs_resource_response_v0(data: bytes, pos: int) -> tuple[Alt
 def decode_response_v0(data: bytes, pos: int = 0) -> IncrementalAlterConfigsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(IncrementalAlterConfigsResponse)
         o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
@@ -448,7 +449,7 @@ def _read_alter_configs_resource_response_v1(data: bytes, pos: int) -> tuple[Alt
 def decode_response_v1(data: bytes, pos: int = 0) -> IncrementalAlterConfigsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(IncrementalAlterConfigsResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5

@@ -14,6 +14,7 @@ from kohort.protocol.wire import (
     new,
     past_end_error,
     skip_tags,
+    start_large_answer,
     start_large_request,
     unreadable,
     uvarint,
@@ -196,7 +197,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> InitProducerIdResponse:
         o.throttle_time_ms, o.error_code, o.producer_id, o.producer_epoch, t = _unpack_ihqhB(data, pos)
         pos += 17
         if t:
-            start_large_request(len(data))
+            start_large_answer(len(data))
             pos = skip_tags(t, data, pos)
         return o
     except READ_ERRORS as problem:

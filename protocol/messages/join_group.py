@@ -17,6 +17,7 @@ from kohort.protocol.wire import (
     past_end_error,
     read_many,
     skip_tags,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -695,7 +696,7 @@ def _read_join_group_response_member_v0(data: bytes, pos: int) -> tuple[JoinGrou
 def decode_response_v0(data: bytes, pos: int = 0) -> JoinGroupResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(JoinGroupResponse)
         o.throttle_time_ms = 0
         o.protocol_type = None
@@ -757,7 +758,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> JoinGroupResponse:
 def decode_response_v2(data: bytes, pos: int = 0) -> JoinGroupResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(JoinGroupResponse)
         o.protocol_type = None
         o.skip_assignment = False
@@ -846,7 +847,7 @@ def _read_join_group_response_member_v5(data: bytes, pos: int) -> tuple[JoinGrou
 def decode_response_v5(data: bytes, pos: int = 0) -> JoinGroupResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(JoinGroupResponse)
         o.protocol_type = None
         o.skip_assignment = False
@@ -948,7 +949,7 @@ def _read_join_group_response_member_v6(data: bytes, pos: int) -> tuple[JoinGrou
 def decode_response_v6(data: bytes, pos: int = 0) -> JoinGroupResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(JoinGroupResponse)
         o.protocol_type = None
         o.skip_assignment = False
@@ -1025,7 +1026,7 @@ def decode_response_v6(data: bytes, pos: int = 0) -> JoinGroupResponse:
 def decode_response_v7(data: bytes, pos: int = 0) -> JoinGroupResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(JoinGroupResponse)
         o.skip_assignment = False
         o.throttle_time_ms, o.error_code, o.generation_id, n = _unpack_ihiB(data, pos)
@@ -1114,7 +1115,7 @@ def decode_response_v7(data: bytes, pos: int = 0) -> JoinGroupResponse:
 def decode_response_v9(data: bytes, pos: int = 0) -> JoinGroupResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(JoinGroupResponse)
         o.throttle_time_ms, o.error_code, o.generation_id, n = _unpack_ihiB(data, pos)
         pos += 11

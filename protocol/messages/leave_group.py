@@ -17,6 +17,7 @@ from kohort.protocol.wire import (
     past_end_error,
     read_many,
     skip_tags,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -518,7 +519,7 @@ def _read_member_response_v3(data: bytes, pos: int) -> tuple[MemberResponse, int
 def decode_response_v3(data: bytes, pos: int = 0) -> LeaveGroupResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(LeaveGroupResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihi(data, pos)
         pos += 10
@@ -585,7 +586,7 @@ def _read_member_response_v4(data: bytes, pos: int) -> tuple[MemberResponse, int
 def decode_response_v4(data: bytes, pos: int = 0) -> LeaveGroupResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(LeaveGroupResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7

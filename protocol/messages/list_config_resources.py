@@ -15,6 +15,7 @@ from kohort.protocol.wire import (
     read_ints,
     read_many,
     skip_tags,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -131,7 +132,7 @@ def _read_config_resource_v0(data: bytes, pos: int) -> tuple[ConfigResource, int
 def decode_response_v0(data: bytes, pos: int = 0) -> ListConfigResourcesResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(ListConfigResourcesResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
@@ -185,7 +186,7 @@ def _read_config_resource_v1(data: bytes, pos: int) -> tuple[ConfigResource, int
 def decode_response_v1(data: bytes, pos: int = 0) -> ListConfigResourcesResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(ListConfigResourcesResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7

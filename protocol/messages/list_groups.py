@@ -17,6 +17,7 @@ from kohort.protocol.wire import (
     read_compact_string,
     read_many,
     skip_tags,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -227,7 +228,7 @@ def _read_listed_group_v0(data: bytes, pos: int) -> tuple[ListedGroup, int]:
 def decode_response_v0(data: bytes, pos: int = 0) -> ListGroupsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(ListGroupsResponse)
         o.throttle_time_ms = 0
         o.error_code, n = _unpack_hi(data, pos)
@@ -267,7 +268,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> ListGroupsResponse:
 def decode_response_v1(data: bytes, pos: int = 0) -> ListGroupsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(ListGroupsResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihi(data, pos)
         pos += 10
@@ -331,7 +332,7 @@ def _read_listed_group_v3(data: bytes, pos: int) -> tuple[ListedGroup, int]:
 def decode_response_v3(data: bytes, pos: int = 0) -> ListGroupsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(ListGroupsResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
@@ -408,7 +409,7 @@ def _read_listed_group_v4(data: bytes, pos: int) -> tuple[ListedGroup, int]:
 def decode_response_v4(data: bytes, pos: int = 0) -> ListGroupsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(ListGroupsResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
@@ -497,7 +498,7 @@ def _read_listed_group_v5(data: bytes, pos: int) -> tuple[ListedGroup, int]:
 def decode_response_v5(data: bytes, pos: int = 0) -> ListGroupsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(ListGroupsResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7

@@ -16,6 +16,7 @@ from kohort.protocol.wire import (
     read_many,
     skip_tags,
     starmap,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -520,7 +521,7 @@ def _read_list_offsets_topic_response_v1(data: bytes, pos: int) -> tuple[ListOff
 def decode_response_v1(data: bytes, pos: int = 0) -> ListOffsetsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(ListOffsetsResponse)
         o.throttle_time_ms = 0
         (n,) = _unpack_i(data, pos)
@@ -544,7 +545,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> ListOffsetsResponse:
 def decode_response_v2(data: bytes, pos: int = 0) -> ListOffsetsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(ListOffsetsResponse)
         o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
@@ -604,7 +605,7 @@ def _read_list_offsets_topic_response_v4(data: bytes, pos: int) -> tuple[ListOff
 def decode_response_v4(data: bytes, pos: int = 0) -> ListOffsetsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(ListOffsetsResponse)
         o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
@@ -673,7 +674,7 @@ def _read_list_offsets_topic_response_v6(data: bytes, pos: int) -> tuple[ListOff
 def decode_response_v6(data: bytes, pos: int = 0) -> ListOffsetsResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(ListOffsetsResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5

@@ -23,7 +23,7 @@ from kohort.protocol.wire import (
     read_tag,
     read_tags,
     skip_tags,
-    start_large_request,
+    start_large_answer,
     unreadable,
     unusual_length,
     uvarint,
@@ -150,7 +150,7 @@ def _read_topic_partitions_v0(data: bytes, pos: int) -> tuple[TopicPartitions, i
 def decode_value_v0(data: bytes, pos: int = 0) -> ConsumerGroupCurrentMemberAssignmentValue:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(ConsumerGroupCurrentMemberAssignmentValue)
         o.member_epoch, o.previous_member_epoch, o.state, n = _unpack_iibB(data, pos)
         pos += 10

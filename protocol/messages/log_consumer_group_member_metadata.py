@@ -21,7 +21,7 @@ from kohort.protocol.wire import (
     read_tag,
     read_tags,
     skip_tags,
-    start_large_request,
+    start_large_answer,
     unreadable,
     unusual_length,
     unusual_string_length,
@@ -211,7 +211,7 @@ def _read_consumer_group_member_metadata_value_classic_member_metadata_v0(data: 
 def decode_value_v0(data: bytes, pos: int = 0) -> ConsumerGroupMemberMetadataValue:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(ConsumerGroupMemberMetadataValue)
         n = data[pos]
         pos += 1

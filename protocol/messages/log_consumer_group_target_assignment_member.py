@@ -19,7 +19,7 @@ from kohort.protocol.wire import (
     read_ints,
     read_many,
     skip_tags,
-    start_large_request,
+    start_large_answer,
     unreadable,
     unusual_length,
     uvarint,
@@ -118,7 +118,7 @@ def _read_topic_partition_v0(data: bytes, pos: int) -> tuple[TopicPartition, int
 def decode_value_v0(data: bytes, pos: int = 0) -> ConsumerGroupTargetAssignmentMemberValue:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(ConsumerGroupTargetAssignmentMemberValue)
         n = data[pos]
         pos += 1

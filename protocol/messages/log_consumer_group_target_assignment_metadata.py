@@ -15,7 +15,7 @@ from kohort.protocol.wire import (
     past_end_error,
     read_tag,
     read_tags,
-    start_large_request,
+    start_large_answer,
     unreadable,
 )
 
@@ -88,7 +88,7 @@ def decode_value_v0(data: bytes, pos: int = 0) -> ConsumerGroupTargetAssignmentM
         pos += 5
         o.assignment_timestamp = 0
         if t:
-            start_large_request(len(data))
+            start_large_answer(len(data))
             tags, pos = read_tags(t, data, pos, 1)
             if 0 in tags:
                 o.assignment_timestamp = read_tag(data, tags[0], _read_consumer_group_target_assignment_metadata_value_assignment_timestamp_v0)

@@ -17,7 +17,7 @@ from kohort.protocol.wire import (
     past_end_error,
     read_many,
     skip_tags,
-    start_large_request,
+    start_large_answer,
     unreadable,
     unusual_length,
     unusual_string_length,
@@ -170,7 +170,7 @@ def _read_member_metadata_v0(data: bytes, pos: int) -> tuple[MemberMetadata, int
 def decode_value_v0(data: bytes, pos: int = 0) -> GroupMetadataValue:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(GroupMetadataValue)
         o.current_state_timestamp = -1
         (n,) = _unpack_h(data, pos)
@@ -297,7 +297,7 @@ def _read_member_metadata_v1(data: bytes, pos: int) -> tuple[MemberMetadata, int
 def decode_value_v1(data: bytes, pos: int = 0) -> GroupMetadataValue:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(GroupMetadataValue)
         o.current_state_timestamp = -1
         (n,) = _unpack_h(data, pos)
@@ -382,7 +382,7 @@ def decode_value_v1(data: bytes, pos: int = 0) -> GroupMetadataValue:
 def decode_value_v2(data: bytes, pos: int = 0) -> GroupMetadataValue:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(GroupMetadataValue)
         (n,) = _unpack_h(data, pos)
         pos += 2
@@ -515,7 +515,7 @@ def _read_member_metadata_v3(data: bytes, pos: int) -> tuple[MemberMetadata, int
 def decode_value_v3(data: bytes, pos: int = 0) -> GroupMetadataValue:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(GroupMetadataValue)
         (n,) = _unpack_h(data, pos)
         pos += 2
@@ -661,7 +661,7 @@ def _read_member_metadata_v4(data: bytes, pos: int) -> tuple[MemberMetadata, int
 def decode_value_v4(data: bytes, pos: int = 0) -> GroupMetadataValue:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(GroupMetadataValue)
         n = data[pos]
         pos += 1

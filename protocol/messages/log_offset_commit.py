@@ -16,7 +16,7 @@ from kohort.protocol.wire import (
     past_end_error,
     read_tag,
     read_tags,
-    start_large_request,
+    start_large_answer,
     unreadable,
     unusual_string_length,
     uvarint,
@@ -200,7 +200,7 @@ def decode_value_v4(data: bytes, pos: int = 0) -> OffsetCommitValue:
         pos += 9
         o.topic_id = NO_UUID
         if t:
-            start_large_request(len(data))
+            start_large_answer(len(data))
             tags, pos = read_tags(t, data, pos, 1)
             if 0 in tags:
                 o.topic_id = read_tag(data, tags[0], _read_offset_commit_value_topic_id_v4)

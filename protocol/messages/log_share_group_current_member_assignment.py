@@ -19,7 +19,7 @@ from kohort.protocol.wire import (
     read_ints,
     read_many,
     skip_tags,
-    start_large_request,
+    start_large_answer,
     unreadable,
     unusual_length,
     uvarint,
@@ -127,7 +127,7 @@ def _read_topic_partitions_v0(data: bytes, pos: int) -> tuple[TopicPartitions, i
 def decode_value_v0(data: bytes, pos: int = 0) -> ShareGroupCurrentMemberAssignmentValue:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(ShareGroupCurrentMemberAssignmentValue)
         o.member_epoch, o.previous_member_epoch, o.state, n = _unpack_iibB(data, pos)
         pos += 10

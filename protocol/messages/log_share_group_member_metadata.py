@@ -18,7 +18,7 @@ from kohort.protocol.wire import (
     read_compact_string,
     read_many,
     skip_tags,
-    start_large_request,
+    start_large_answer,
     unreadable,
     unusual_length,
     unusual_string_length,
@@ -96,7 +96,7 @@ def encode_key_v0(m: ShareGroupMemberMetadataKey) -> bytes:
 def decode_value_v0(data: bytes, pos: int = 0) -> ShareGroupMemberMetadataValue:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(ShareGroupMemberMetadataValue)
         n = data[pos]
         pos += 1

@@ -13,7 +13,7 @@ from kohort.protocol.wire import (
     null_error,
     past_end_error,
     skip_tags,
-    start_large_request,
+    start_large_answer,
     unreadable,
 )
 
@@ -77,7 +77,7 @@ def decode_value_v0(data: bytes, pos: int = 0) -> ShareGroupMetadataValue:
         o.epoch, o.metadata_hash, t = _unpack_iqB(data, pos)
         pos += 13
         if t:
-            start_large_request(len(data))
+            start_large_answer(len(data))
             pos = skip_tags(t, data, pos)
         return o
     except READ_ERRORS as problem:

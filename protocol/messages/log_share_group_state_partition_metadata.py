@@ -19,7 +19,7 @@ from kohort.protocol.wire import (
     read_ints,
     read_many,
     skip_tags,
-    start_large_request,
+    start_large_answer,
     unreadable,
     unusual_length,
     unusual_string_length,
@@ -149,7 +149,7 @@ def _read_topic_info_v0(data: bytes, pos: int) -> tuple[TopicInfo, int]:
 def decode_value_v0(data: bytes, pos: int = 0) -> ShareGroupStatePartitionMetadataValue:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(ShareGroupStatePartitionMetadataValue)
         n = data[pos]
         pos += 1

@@ -24,6 +24,7 @@ from kohort.protocol.wire import (
     read_ints,
     read_many,
     skip_tags,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -697,7 +698,7 @@ def _read_metadata_response_topic_v0(data: bytes, pos: int) -> tuple[MetadataRes
 def decode_response_v0(data: bytes, pos: int = 0) -> MetadataResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(MetadataResponse)
         o.throttle_time_ms = 0
         o.cluster_id = None
@@ -804,7 +805,7 @@ def _read_metadata_response_topic_v1(data: bytes, pos: int) -> tuple[MetadataRes
 def decode_response_v1(data: bytes, pos: int = 0) -> MetadataResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(MetadataResponse)
         o.throttle_time_ms = 0
         o.cluster_id = None
@@ -858,7 +859,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> MetadataResponse:
 def decode_response_v2(data: bytes, pos: int = 0) -> MetadataResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(MetadataResponse)
         o.throttle_time_ms = 0
         o.cluster_authorized_operations = -2147483648
@@ -920,7 +921,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> MetadataResponse:
 def decode_response_v3(data: bytes, pos: int = 0) -> MetadataResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(MetadataResponse)
         o.cluster_authorized_operations = -2147483648
         o.error_code = 0
@@ -1043,7 +1044,7 @@ def _read_metadata_response_topic_v5(data: bytes, pos: int) -> tuple[MetadataRes
 def decode_response_v5(data: bytes, pos: int = 0) -> MetadataResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(MetadataResponse)
         o.cluster_authorized_operations = -2147483648
         o.error_code = 0
@@ -1164,7 +1165,7 @@ def _read_metadata_response_topic_v7(data: bytes, pos: int) -> tuple[MetadataRes
 def decode_response_v7(data: bytes, pos: int = 0) -> MetadataResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(MetadataResponse)
         o.cluster_authorized_operations = -2147483648
         o.error_code = 0
@@ -1266,7 +1267,7 @@ def _read_metadata_response_topic_v8(data: bytes, pos: int) -> tuple[MetadataRes
 def decode_response_v8(data: bytes, pos: int = 0) -> MetadataResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(MetadataResponse)
         o.error_code = 0
         o.throttle_time_ms, n = _unpack_ii(data, pos)
@@ -1426,7 +1427,7 @@ def _read_metadata_response_topic_v9(data: bytes, pos: int) -> tuple[MetadataRes
 def decode_response_v9(data: bytes, pos: int = 0) -> MetadataResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(MetadataResponse)
         o.error_code = 0
         o.throttle_time_ms, n = _unpack_iB(data, pos)
@@ -1543,7 +1544,7 @@ def _read_metadata_response_topic_v10(data: bytes, pos: int) -> tuple[MetadataRe
 def decode_response_v10(data: bytes, pos: int = 0) -> MetadataResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(MetadataResponse)
         o.error_code = 0
         o.throttle_time_ms, n = _unpack_iB(data, pos)
@@ -1613,7 +1614,7 @@ def decode_response_v10(data: bytes, pos: int = 0) -> MetadataResponse:
 def decode_response_v11(data: bytes, pos: int = 0) -> MetadataResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(MetadataResponse)
         o.cluster_authorized_operations = -2147483648
         o.error_code = 0
@@ -1734,7 +1735,7 @@ def _read_metadata_response_topic_v12(data: bytes, pos: int) -> tuple[MetadataRe
 def decode_response_v12(data: bytes, pos: int = 0) -> MetadataResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(MetadataResponse)
         o.cluster_authorized_operations = -2147483648
         o.error_code = 0
@@ -1805,7 +1806,7 @@ def decode_response_v12(data: bytes, pos: int = 0) -> MetadataResponse:
 def decode_response_v13(data: bytes, pos: int = 0) -> MetadataResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(MetadataResponse)
         o.cluster_authorized_operations = -2147483648
         o.throttle_time_ms, n = _unpack_iB(data, pos)

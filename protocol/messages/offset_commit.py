@@ -19,6 +19,7 @@ from kohort.protocol.wire import (
     read_many,
     skip_tags,
     starmap,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -889,7 +890,7 @@ def _read_offset_commit_response_topic_v2(data: bytes, pos: int) -> tuple[Offset
 def decode_response_v2(data: bytes, pos: int = 0) -> OffsetCommitResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(OffsetCommitResponse)
         o.throttle_time_ms = 0
         (n,) = _unpack_i(data, pos)
@@ -913,7 +914,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> OffsetCommitResponse:
 def decode_response_v3(data: bytes, pos: int = 0) -> OffsetCommitResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(OffsetCommitResponse)
         o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
@@ -983,7 +984,7 @@ def _read_offset_commit_response_topic_v8(data: bytes, pos: int) -> tuple[Offset
 def decode_response_v8(data: bytes, pos: int = 0) -> OffsetCommitResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(OffsetCommitResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5
@@ -1040,7 +1041,7 @@ def _read_offset_commit_response_topic_v10(data: bytes, pos: int) -> tuple[Offse
 def decode_response_v10(data: bytes, pos: int = 0) -> OffsetCommitResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(OffsetCommitResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5

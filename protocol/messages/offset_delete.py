@@ -15,6 +15,7 @@ from kohort.protocol.wire import (
     past_end_error,
     read_many,
     starmap,
+    start_large_answer,
     start_large_request,
     unreadable,
 )
@@ -230,7 +231,7 @@ def _read_offset_delete_response_topic_v0(data: bytes, pos: int) -> tuple[Offset
 def decode_response_v0(data: bytes, pos: int = 0) -> OffsetDeleteResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(OffsetDeleteResponse)
         o.error_code, o.throttle_time_ms, n = _unpack_hii(data, pos)
         pos += 10

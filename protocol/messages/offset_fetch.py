@@ -24,6 +24,7 @@ from kohort.protocol.wire import (
     read_ints,
     read_many,
     skip_tags,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -966,7 +967,7 @@ def _read_offset_fetch_response_topic_v1(data: bytes, pos: int) -> tuple[OffsetF
 def decode_response_v1(data: bytes, pos: int = 0) -> OffsetFetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(OffsetFetchResponse)
         o.throttle_time_ms = 0
         o.error_code = 0
@@ -992,7 +993,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> OffsetFetchResponse:
 def decode_response_v2(data: bytes, pos: int = 0) -> OffsetFetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(OffsetFetchResponse)
         o.throttle_time_ms = 0
         o.groups = ()
@@ -1019,7 +1020,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> OffsetFetchResponse:
 def decode_response_v3(data: bytes, pos: int = 0) -> OffsetFetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(OffsetFetchResponse)
         o.groups = ()
         o.throttle_time_ms, n = _unpack_ii(data, pos)
@@ -1095,7 +1096,7 @@ def _read_offset_fetch_response_topic_v5(data: bytes, pos: int) -> tuple[OffsetF
 def decode_response_v5(data: bytes, pos: int = 0) -> OffsetFetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(OffsetFetchResponse)
         o.groups = ()
         o.throttle_time_ms, n = _unpack_ii(data, pos)
@@ -1182,7 +1183,7 @@ def _read_offset_fetch_response_topic_v6(data: bytes, pos: int) -> tuple[OffsetF
 def decode_response_v6(data: bytes, pos: int = 0) -> OffsetFetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(OffsetFetchResponse)
         o.groups = ()
         o.throttle_time_ms, n = _unpack_iB(data, pos)
@@ -1299,7 +1300,7 @@ def _read_offset_fetch_response_group_v8(data: bytes, pos: int) -> tuple[OffsetF
 def decode_response_v8(data: bytes, pos: int = 0) -> OffsetFetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(OffsetFetchResponse)
         o.topics = ()
         o.error_code = 0
@@ -1391,7 +1392,7 @@ def _read_offset_fetch_response_group_v10(data: bytes, pos: int) -> tuple[Offset
 def decode_response_v10(data: bytes, pos: int = 0) -> OffsetFetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(OffsetFetchResponse)
         o.topics = ()
         o.error_code = 0

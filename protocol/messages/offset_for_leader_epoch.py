@@ -16,6 +16,7 @@ from kohort.protocol.wire import (
     read_many,
     skip_tags,
     starmap,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -372,7 +373,7 @@ def _read_offset_for_leader_topic_result_v2(data: bytes, pos: int) -> tuple[Offs
 def decode_response_v2(data: bytes, pos: int = 0) -> OffsetForLeaderEpochResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(OffsetForLeaderEpochResponse)
         o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
@@ -441,7 +442,7 @@ def _read_offset_for_leader_topic_result_v4(data: bytes, pos: int) -> tuple[Offs
 def decode_response_v4(data: bytes, pos: int = 0) -> OffsetForLeaderEpochResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(OffsetForLeaderEpochResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5

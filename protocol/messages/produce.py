@@ -24,6 +24,7 @@ from kohort.protocol.wire import (
     read_tags,
     skip_tags,
     starmap,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -592,7 +593,7 @@ def _read_topic_produce_response_v3(data: bytes, pos: int) -> tuple[TopicProduce
 def decode_response_v3(data: bytes, pos: int = 0) -> ProduceResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(ProduceResponse)
         o.node_endpoints = ()
         (n,) = _unpack_i(data, pos)
@@ -662,7 +663,7 @@ def _read_topic_produce_response_v5(data: bytes, pos: int) -> tuple[TopicProduce
 def decode_response_v5(data: bytes, pos: int = 0) -> ProduceResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(ProduceResponse)
         o.node_endpoints = ()
         (n,) = _unpack_i(data, pos)
@@ -761,7 +762,7 @@ def _read_topic_produce_response_v8(data: bytes, pos: int) -> tuple[TopicProduce
 def decode_response_v8(data: bytes, pos: int = 0) -> ProduceResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(ProduceResponse)
         o.node_endpoints = ()
         (n,) = _unpack_i(data, pos)
@@ -881,7 +882,7 @@ def _read_topic_produce_response_v9(data: bytes, pos: int) -> tuple[TopicProduce
 def decode_response_v9(data: bytes, pos: int = 0) -> ProduceResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(ProduceResponse)
         o.node_endpoints = ()
         n = data[pos]
@@ -1064,7 +1065,7 @@ def _read_produce_response_node_endpoints_v10(data: bytes, pos: int) -> tuple[An
 def decode_response_v10(data: bytes, pos: int = 0) -> ProduceResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(ProduceResponse)
         n = data[pos]
         pos += 1
@@ -1152,7 +1153,7 @@ def _read_produce_response_node_endpoints_v13(data: bytes, pos: int) -> tuple[An
 def decode_response_v13(data: bytes, pos: int = 0) -> ProduceResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(ProduceResponse)
         n = data[pos]
         pos += 1

@@ -17,6 +17,7 @@ from kohort.protocol.wire import (
     read_ints,
     read_many,
     skip_tags,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -489,7 +490,7 @@ def _read_node_endpoint_v1(data: bytes, pos: int) -> tuple[NodeEndpoint, int]:
 def decode_response_v1(data: bytes, pos: int = 0) -> ShareAcknowledgeResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(ShareAcknowledgeResponse)
         o.acquisition_lock_timeout_ms = 0
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
@@ -559,7 +560,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> ShareAcknowledgeResponse:
 def decode_response_v2(data: bytes, pos: int = 0) -> ShareAcknowledgeResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(ShareAcknowledgeResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7

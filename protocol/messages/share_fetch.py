@@ -20,6 +20,7 @@ from kohort.protocol.wire import (
     read_many,
     skip_tags,
     starmap,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -672,7 +673,7 @@ def _read_node_endpoint_v1(data: bytes, pos: int) -> tuple[NodeEndpoint, int]:
 def decode_response_v1(data: bytes, pos: int = 0) -> ShareFetchResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(ShareFetchResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7

@@ -20,6 +20,7 @@ from kohort.protocol.wire import (
     read_ints,
     read_many,
     skip_tags,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -343,7 +344,7 @@ def _read_described_group_v1(data: bytes, pos: int) -> tuple[DescribedGroup, int
 def decode_response_v1(data: bytes, pos: int = 0) -> ShareGroupDescribeResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(ShareGroupDescribeResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5

@@ -17,6 +17,7 @@ from kohort.protocol.wire import (
     past_end_error,
     read_many,
     skip_tags,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -589,7 +590,7 @@ def decode_response_v4(data: bytes, pos: int = 0) -> SyncGroupResponse:
         t = data[pos]
         pos += 1
         if t:
-            start_large_request(len(data))
+            start_large_answer(len(data))
             pos = skip_tags(t, data, pos)
         return o
     except READ_ERRORS as problem:
@@ -629,7 +630,7 @@ def decode_response_v5(data: bytes, pos: int = 0) -> SyncGroupResponse:
         t = data[pos]
         pos += 1
         if t:
-            start_large_request(len(data))
+            start_large_answer(len(data))
             pos = skip_tags(t, data, pos)
         return o
     except READ_ERRORS as problem:

@@ -18,6 +18,7 @@ from kohort.protocol.wire import (
     read_many,
     skip_tags,
     starmap,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -604,7 +605,7 @@ def _read_txn_offset_commit_response_topic_v0(data: bytes, pos: int) -> tuple[Tx
 def decode_response_v0(data: bytes, pos: int = 0) -> TxnOffsetCommitResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(TxnOffsetCommitResponse)
         o.throttle_time_ms, n = _unpack_ii(data, pos)
         pos += 8
@@ -673,7 +674,7 @@ def _read_txn_offset_commit_response_topic_v3(data: bytes, pos: int) -> tuple[Tx
 def decode_response_v3(data: bytes, pos: int = 0) -> TxnOffsetCommitResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(TxnOffsetCommitResponse)
         o.throttle_time_ms, n = _unpack_iB(data, pos)
         pos += 5

@@ -14,6 +14,7 @@ from kohort.protocol.wire import (
     new,
     read_many,
     skip_tags,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -268,7 +269,7 @@ def _read_updatable_feature_result_v0(data: bytes, pos: int) -> tuple[UpdatableF
 def decode_response_v0(data: bytes, pos: int = 0) -> UpdateFeaturesResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(UpdateFeaturesResponse)
         o.throttle_time_ms, o.error_code, n = _unpack_ihB(data, pos)
         pos += 7
@@ -339,7 +340,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> UpdateFeaturesResponse:
         t = data[pos]
         pos += 1
         if t:
-            start_large_request(len(data))
+            start_large_answer(len(data))
             pos = skip_tags(t, data, pos)
         return o
     except READ_ERRORS as problem:

@@ -17,6 +17,7 @@ from kohort.protocol.wire import (
     read_many,
     skip_tags,
     starmap,
+    start_large_answer,
     start_large_request,
     unreadable,
     unusual_length,
@@ -391,7 +392,7 @@ def _read_writable_txn_marker_result_v1(data: bytes, pos: int) -> tuple[Writable
 def decode_response_v1(data: bytes, pos: int = 0) -> WriteTxnMarkersResponse:
     try:
         if len(data) > SMALL_FRAME_BYTES:
-            start_large_request(len(data))
+            start_large_answer(len(data))
         o = new(WriteTxnMarkersResponse)
         n = data[pos]
         pos += 1

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from queue import SimpleQueue
+from types import GeneratorType
 from typing import Any
 
 from kohort.broker.broker import Broker
@@ -15,6 +16,7 @@ from kohort.broker.clock import Clock
 from kohort.broker.config import load_config
 from kohort.broker.flusher import Flusher
 from kohort.broker.sending import read_parts
+from kohort.broker.steps import all_steps
 from kohort.broker.topics.catalog import Topic
 from kohort.protocol.codec import request_encoder, response_decoder
 from kohort.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
@@ -54,6 +56,8 @@ class FakeConnection:
 
     def answer_parked(self, call: Call, response: Any) -> None:
         self.answers.append(through_the_wire(call.route, response))
+
+    answer_long = answer_parked
 
     def close(self, reason: str) -> None:
         self.is_closed, self.closed_because = True, reason
@@ -124,6 +128,8 @@ class BrokerBox:
         call = Call(client or FakeConnection(), route, client_id)  # type: ignore[arg-type]
         call.correlation_id, call.now, call.steady_ms = 1, self.clock.now_ms(), self.clock.steady_ms()
         response = route.handler(self.broker, decoded, call)
+        if isinstance(response, GeneratorType):
+            response = all_steps(response)
         return response if response in (PARKED, NO_ANSWER) else through_the_wire(route, response)
 
     def produce(

@@ -1,0 +1,149 @@
+"""Long requests are handled in steps, so that they do not keep the others waiting.
+
+A handler whose work grows with its request, or with what the broker holds, is a generator. It yields after each element
+(a step) and returns the response:
+
+    def find_coordinator(broker, request, call) -> Steps[FindCoordinatorResponse]:
+        found = []
+        for key in request.coordinator_keys:
+            found.append(_find(broker, key))
+            yield
+        return FindCoordinatorResponse(found)
+
+The connection takes steps for FIRST_SLICE_NS. Most requests are done by then. The rest of a longer one is done here, in
+slices between the turns of the event loop: one slice of one request per turn, in rotation. Anything may happen between
+two steps: a handler looks things up again after a `yield`.
+
+Reading a request with many elements, and encoding an answer with many, cannot be done in steps. A thread does it. So
+that the event loop gets the interpreter back soon, the thread shortens the switch interval for that time.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections import deque
+from collections.abc import Callable, Generator
+from time import monotonic_ns
+from typing import Generic, TypeVar
+
+from kohort.broker.call import Call, NoAnswer
+from kohort.broker.worker import Post, Work, Worker
+from kohort.protocol.wire import Message
+
+logger = logging.getLogger(__name__)
+
+Response = TypeVar("Response")
+Result = TypeVar("Result")
+
+Steps = Generator[None, None, Response]
+
+ELEMENTS_AT_ONCE = 2_000  # a request with more is read by a thread
+FIRST_SLICE_NS = 5_000_000
+SLICE_NS = 5_000_000
+SWITCH_INTERVAL_S = 0.0005  # Python's own 5 ms would be the delay of every callback while a thread works
+
+Answer = Message | NoAnswer
+
+
+def take_steps(steps: Steps[Response], for_ns: int) -> Done[Response] | None:
+    """Take steps until that time is over. None: there are more."""
+    until = monotonic_ns() + for_ns
+    try:
+        while monotonic_ns() < until:
+            next(steps)
+    except StopIteration as end:
+        return Done(end.value)
+    return None
+
+
+def all_steps(steps: Steps[Response]) -> Response:
+    """Take all steps at once, where nobody waits."""
+    while (done := take_steps(steps, SLICE_NS)) is None:
+        pass
+    return done.response
+
+
+class Done(Generic[Response]):
+    """The last step was taken."""
+
+    __slots__ = ("response",)
+
+    def __init__(self, response: Response) -> None:
+        self.response = response
+
+
+class LongRequest:
+    """The rest of the steps of one request."""
+
+    __slots__ = ("call", "failed", "finished", "steps")
+
+    def __init__(
+        self,
+        call: Call,
+        steps: Steps[Answer],
+        finished: Callable[[Answer], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        self.call = call
+        self.steps = steps
+        self.finished = finished
+        self.failed = failed
+
+
+class LongRequests:
+    """All long requests of the broker, and the thread that reads and encodes for them."""
+
+    def __init__(self, call_soon: Callable[[Work], object], post: Post, measure: Callable[[Call, int], None]) -> None:
+        """`measure` is told how many nanoseconds a slice took."""
+        self._call_soon = call_soon
+        self._measure = measure
+        self._waiting: deque[LongRequest] = deque()
+        self._is_called = False  # the event loop is going to call `_turn`
+        self._worker = Worker("long requests", post)
+
+    def add(self, request: LongRequest) -> None:
+        self._waiting.append(request)
+        if not self._is_called:
+            self._is_called = True
+            self._call_soon(self._turn)
+
+    def _turn(self) -> None:
+        request = self._waiting.popleft()
+        began = monotonic_ns()
+        try:
+            if request.call.is_gone:
+                request.steps.close()
+            elif (done := take_steps(request.steps, SLICE_NS)) is not None:
+                request.finished(done.response)
+            else:
+                self._waiting.append(request)
+        except Exception as problem:
+            request.failed(problem)
+        self._measure(request.call, monotonic_ns() - began)
+        self._is_called = bool(self._waiting)
+        if self._is_called:
+            self._call_soon(self._turn)
+
+    def in_thread(
+        self, work: Callable[[], Result], finished: Callable[[Result], None], failed: Callable[[Exception], None]
+    ) -> None:
+        """Do `work` in the thread, then call one of the others on the event loop."""
+        outcome: list[Callable[[], None]] = []
+
+        def run() -> None:
+            usual = sys.getswitchinterval()
+            sys.setswitchinterval(SWITCH_INTERVAL_S)
+            try:
+                result = work()
+                outcome.append(lambda: finished(result))
+            except Exception as problem:
+                outcome.append(lambda problem=problem: failed(problem))  # type: ignore[misc]
+            finally:
+                sys.setswitchinterval(usual)
+
+        self._worker.run(run, lambda: outcome[0]())
+
+    def stop(self) -> None:
+        self._waiting.clear()
+        self._worker.stop()

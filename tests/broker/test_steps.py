@@ -1,0 +1,314 @@
+"""Long requests: they are handled in steps, and the others are answered in between."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from gc import collect
+from pathlib import Path
+from queue import SimpleQueue
+from struct import pack, unpack
+from threading import current_thread, main_thread
+from weakref import ref
+
+import pytest
+import pytest_asyncio
+
+from kohort.broker.broker import Broker
+from kohort.broker.call import Call
+from kohort.broker.client import Client, ClientError
+from kohort.broker.config import load_config
+from kohort.broker.server import Server
+from kohort.broker.steps import ELEMENTS_AT_ONCE, LongRequests, Steps, all_steps, take_steps
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.codec import request_encoder, response_encoder
+from kohort.protocol.headers import request_header
+from kohort.protocol.messages.api_versions import ApiVersionsRequest
+from kohort.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kohort.protocol.wire import MAX_ELEMENTS_PER_REQUEST, Message
+from kohort.storage.disk import RealDisk
+from tests.clients.kohort import KohortProcess
+
+Handler = Callable[[Broker, FindCoordinatorRequest, Call], Steps[FindCoordinatorResponse]]
+VERSION = 2  # of FindCoordinator: its answer has an error code at the top
+
+
+@pytest_asyncio.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Server]:
+    made = Server(
+        Broker(load_config(overrides=[f"log.dirs={tmp_path}", "listeners=PLAINTEXT://127.0.0.1:0"]), RealDisk())
+    )
+    await made.start()
+    yield made
+    await made.stop()
+
+
+@pytest_asyncio.fixture
+async def connect(server: Server) -> AsyncIterator[Connect]:
+    peers: list[Peer] = []
+
+    async def open_connection() -> Peer:
+        peers.append(Peer(*await asyncio.open_connection(*server.addresses[0])))
+        return peers[-1]
+
+    yield open_connection
+    for peer in peers:
+        await peer.hang_up()
+
+
+class Peer:
+    """A client whose requests and answers are sent and awaited one by one."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    def send(self, key: ApiKey, version: int, correlation_id: int, request: Message) -> None:
+        body = request_header(key, version, correlation_id, "peer") + request_encoder(key, version)(request)
+        self._writer.write(pack(">i", len(body)) + body)
+
+    def find_coordinator(self, correlation_id: int = 1) -> None:
+        self.send(ApiKey.FIND_COORDINATOR, VERSION, correlation_id, FindCoordinatorRequest("g"))
+
+    async def answer(self) -> tuple[int, bytes]:
+        """The correlation id, and the rest."""
+        (length,) = unpack(">i", await self._reader.readexactly(4))
+        frame = await self._reader.readexactly(length)
+        return unpack(">i", frame[:4])[0], frame[4:]
+
+    async def api_versions(self) -> None:
+        self.send(ApiKey.API_VERSIONS, 0, 77, ApiVersionsRequest())
+        assert (await self.answer())[0] == 77
+
+    async def hang_up(self) -> None:
+        self._writer.close()
+        await self._writer.wait_closed()
+
+
+Connect = Callable[[], Awaitable[Peer]]
+
+
+def serve(server: Server, handler: Handler) -> None:
+    """Let the server answer FindCoordinator with this handler."""
+    server.broker.apis.route(ApiKey.FIND_COORDINATOR, VERSION).handler = handler  # type: ignore[assignment]
+
+
+class Endless:
+    """A handler that takes steps until it is told to stop."""
+
+    def __init__(self) -> None:
+        self.may_end = False
+        self.was_closed = asyncio.Event()
+
+    def handle(self, broker: Broker, request: FindCoordinatorRequest, call: Call) -> Steps[FindCoordinatorResponse]:
+        try:
+            while not self.may_end:
+                yield
+        except GeneratorExit:
+            self.was_closed.set()
+            raise
+        return FindCoordinatorResponse(0, 0, None, 5, "here", 9)
+
+
+ANSWER = response_encoder(ApiKey.FIND_COORDINATOR, VERSION)(FindCoordinatorResponse(0, 0, None, 5, "here", 9))
+
+
+@pytest.mark.asyncio
+async def test_others_are_answered_while_a_long_request_goes_on(server: Server, connect: Connect) -> None:
+    endless = Endless()
+    serve(server, endless.handle)
+    peer, bystander = await connect(), await connect()
+    peer.find_coordinator()
+    for _ in range(5):
+        await bystander.api_versions()
+    endless.may_end = True
+    assert await peer.answer() == (1, ANSWER)
+
+
+@pytest.mark.asyncio
+async def test_two_long_requests_both_go_on(server: Server, connect: Connect) -> None:
+    first, second = Endless(), Endless()
+    handlers = iter((first.handle, second.handle))
+    serve(server, lambda *arguments: next(handlers)(*arguments))
+    one, two = await connect(), await connect()
+    one.find_coordinator(1)
+    await one_more_turn(connect)
+    two.find_coordinator(2)
+    await one_more_turn(connect)
+    second.may_end = True
+    assert await two.answer() == (2, ANSWER)
+    first.may_end = True
+    assert await one.answer() == (1, ANSWER)
+
+
+async def one_more_turn(connect: Connect) -> None:
+    """Let the server read and handle what was sent so far."""
+    bystander = await connect()
+    await bystander.api_versions()
+
+
+@pytest.mark.asyncio
+async def test_requests_behind_a_long_one_wait_for_it(server: Server, connect: Connect) -> None:
+    endless = Endless()
+    serve(server, endless.handle)
+    peer = await connect()
+    peer.find_coordinator(1)
+    peer.send(ApiKey.API_VERSIONS, 0, 2, ApiVersionsRequest())
+    await one_more_turn(connect)
+    endless.may_end = True
+    assert [(await peer.answer())[0] for _ in range(2)] == [1, 2]
+
+
+@pytest.mark.asyncio
+async def test_a_long_request_ends_when_its_client_hangs_up(server: Server, connect: Connect) -> None:
+    endless = Endless()
+    serve(server, endless.handle)
+    peer = await connect()
+    peer.find_coordinator()
+    await one_more_turn(connect)
+    await peer.hang_up()
+    await endless.was_closed.wait()
+
+
+@pytest.mark.asyncio
+async def test_a_late_step_that_fails_is_an_error_for_the_client_alone(
+    server: Server, connect: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    def handle(broker: Broker, request: FindCoordinatorRequest, call: Call) -> Steps[FindCoordinatorResponse]:
+        while not may_fail:
+            yield
+        raise RuntimeError("a step that fails")
+
+    may_fail: list[bool] = []
+    serve(server, handle)
+    peer = await connect()
+    peer.find_coordinator()
+    await one_more_turn(connect)
+    may_fail.append(True)
+    correlation_id, body = await peer.answer()
+    assert (correlation_id, unpack(">h", body[4:6])[0]) == (1, -1)  # behind the throttle time: UNKNOWN_SERVER_ERROR
+    assert "a step that fails" in caplog.text
+    await peer.api_versions()
+
+
+@pytest.mark.asyncio
+async def test_the_answer_to_a_long_request_is_encoded_by_a_thread(server: Server, connect: Connect) -> None:
+    endless = Endless()
+    serve(server, endless.handle)
+    route = server.broker.apis.route(ApiKey.FIND_COORDINATOR, VERSION)
+    encode = route.encode
+    threads = []
+
+    def watched_encode(response: Message) -> bytes:
+        threads.append(current_thread())
+        body: bytes = encode(response)
+        return body
+
+    route.encode = watched_encode
+    peer = await connect()
+    peer.find_coordinator()
+    await one_more_turn(connect)
+    endless.may_end = True
+    assert await peer.answer() == (1, ANSWER)
+    assert threads
+    assert main_thread() not in threads
+
+
+@pytest.mark.asyncio
+async def test_a_step_that_holds_the_event_loop_is_told_with_api_and_client(
+    server: Server, connect: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    peer = await connect()
+    await peer.api_versions()
+    call = Call(next(iter(server._connections)), server.broker.apis.route(ApiKey.FETCH, 12), "c")
+    with caplog.at_level(logging.WARNING):
+        server.measure_step(call, 100_000_000)
+        assert not caplog.records
+        server.measure_step(call, 250_000_000)
+    assert "a step of Fetch v12 of 127.0.0.1:" in caplog.text
+    assert "(client id 'peer') held the event loop for 250 ms" in caplog.text
+
+
+# --- requests with many elements, at a real process
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KohortProcess]:
+    with KohortProcess(tmp_path_factory.mktemp("broker"), kohort_metrics_port="0") as process:
+        yield process
+
+
+def names(count: int) -> DeleteGroupsRequest:
+    return DeleteGroupsRequest([f"group-{number}" for number in range(count)])
+
+
+@pytest.mark.parametrize("count", [ELEMENTS_AT_ONCE, ELEMENTS_AT_ONCE + 1, 20_000])
+def test_a_request_with_many_elements_is_answered_in_full(broker: KohortProcess, count: int) -> None:
+    with Client(broker.address) as client:
+        answer: DeleteGroupsResponse = client.send(ApiKey.DELETE_GROUPS, names(count), 2)
+        expected = [DeletableGroupResult(f"group-{number}", 69) for number in range(count)]
+        assert sorted(answer.results, key=_number) == expected
+
+
+def _number(result: DeletableGroupResult) -> int:
+    return int(result.group_id.removeprefix("group-"))
+
+
+def test_a_request_with_too_many_elements_closes_the_connection_with_a_word(broker: KohortProcess) -> None:
+    with Client(broker.address) as client:
+        with pytest.raises(ClientError, match="closed the connection"):
+            client.send(ApiKey.DELETE_GROUPS, names(MAX_ELEMENTS_PER_REQUEST + 1), 2)
+        assert "more than 100000 elements and tagged fields in one request" in broker.log_tail()
+
+
+def test_many_requests_that_come_together_are_all_answered_in_order(broker: KohortProcess) -> None:
+    """More than are handled before others get their turn."""
+    count = 5_000
+    with Client(broker.address) as client:
+        body = request_encoder(ApiKey.API_VERSIONS, 0)(ApiVersionsRequest())
+        frames = [request_header(ApiKey.API_VERSIONS, 0, number, "c") + body for number in range(count)]
+        client.send_raw(b"".join(pack(">i", len(frame)) + frame for frame in frames))
+        assert [unpack(">i", client.receive_frame()[:4])[0] for _ in range(count)] == list(range(count))
+
+
+# --- without a server
+
+
+def counting(upto: int) -> Steps[int]:
+    for _ in range(upto):
+        yield
+    return upto
+
+
+def test_steps_are_taken_until_the_time_is_over() -> None:
+    assert take_steps(counting(10), for_ns=0) is None
+    done = take_steps(counting(10), for_ns=10**12)
+    assert done is not None
+    assert done.response == 10
+    assert all_steps(counting(100_000)) == 100_000
+
+
+def test_the_thread_drops_its_work_when_it_is_done() -> None:
+    """A request of many megabytes must not stay in memory until the next one comes."""
+    posted: SimpleQueue[Callable[[], object]] = SimpleQueue()
+    long_requests = LongRequests(posted.put, posted.put, lambda call, took: None)
+
+    class Large:
+        pass
+
+    large = Large()
+    watched = ref(large)
+    results: list[int] = []
+
+    def use(large: Large = large) -> int:
+        return len(vars(large))
+
+    long_requests.in_thread(use, results.append, lambda problem: None)
+    del large, use
+    posted.get(timeout=30)()
+    long_requests.stop()
+    collect()
+    assert results == [0]
+    assert watched() is None
