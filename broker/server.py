@@ -13,7 +13,7 @@ import socket
 import sys
 from collections import Counter
 from collections.abc import Callable
-from errno import EACCES, EADDRINUSE, EADDRNOTAVAIL, EPERM
+from errno import EACCES, EADDRINUSE, EADDRNOTAVAIL, EAFNOSUPPORT, EPERM
 from typing import Any
 
 from kohort.broker.broker import Broker
@@ -28,6 +28,8 @@ logger = logging.getLogger(__name__)
 
 SWEEP_INTERVAL_S = 1.0
 MAX_PORT = 65_535
+LOOPBACK = "127.0.0.1"
+NOT_ON_THIS_MACHINE = (EADDRNOTAVAIL, EAFNOSUPPORT)
 
 
 class CannotListen(Exception):
@@ -43,7 +45,7 @@ class Server:
         self.time = self.loop.time
         self.routes = broker.apis.routes
         self.max_request_bytes = broker.config.socket_request_max_bytes
-        self.addresses: list[tuple[str, int]] = []
+        self.addresses: list[tuple[str, int]] = []  # where it listens, in the order of `listeners`; "" is everywhere
         self._connections: set[Connection] = set()
         self._per_ip: Counter[str] = Counter()
         self._listeners: list[asyncio.Server] = []
@@ -78,30 +80,39 @@ class Server:
 
         self.metrics = Metrics(self)
         port = self.broker.config.kohort_metrics_port
-        try:
-            made = await self.loop.create_server(lambda: MetricsEndpoint(self.metrics), host or None, port)
-        except OSError as problem:
-            raise CannotListen(_why_not(problem, host, port, f"kohort.metrics.port={_another(port)}")) from problem
-        self._listeners.append(made)
-        address = made.sockets[0].getsockname()
-        self.metrics_address = address[0], address[1]
+        other = f"kohort.metrics.port={_another(port)}"
+        self.metrics_address = await self._bind(lambda: MetricsEndpoint(self.metrics), host, port, other)
 
     async def _listen(self, index: int, listener: Listener) -> None:
         make_connection = _connection_class()
-        host = listener.host if listener.host not in ("", "0.0.0.0") else None  # noqa: S104
-        try:
-            made = await self.loop.create_server(
-                lambda: make_connection(self, index),
-                host if host is not None else _any_host(listener),
-                listener.port,
-                backlog=self.broker.config.socket_listen_backlog_size,
-            )
-        except OSError as problem:
-            other = f"listeners={listener.name}://{listener.host}:{_another(listener.port)}"
-            raise CannotListen(_why_not(problem, listener.host, listener.port, other)) from problem
-        self._listeners.append(made)
-        address = made.sockets[0].getsockname()
-        self.addresses.append((address[0], address[1]))
+        other = f"listeners={listener.name}://{listener.host}:{_another(listener.port)}"
+        address = await self._bind(lambda: make_connection(self, index), listener.host, listener.port, other)
+        self.addresses.append((listener.host, address[1]))
+
+    async def _bind(
+        self, protocol: Callable[[], asyncio.Protocol], host: str, port: int, other: str
+    ) -> tuple[str, int]:
+        """Listen on every address of the host, with one port. `other` is a setting with another port.
+
+        Returns the first address. A machine without IPv6 may still call ::1 localhost, so one address is enough.
+        """
+        first: tuple[str, int] | None = None
+        missing: OSError | None = None
+        backlog = self.broker.config.socket_listen_backlog_size
+        for each in _addresses(host):
+            try:
+                made = await self.loop.create_server(protocol, each, first[1] if first else port, backlog=backlog)
+            except OSError as problem:
+                if problem.errno not in NOT_ON_THIS_MACHINE:
+                    raise CannotListen(_why_not(problem, host, port, other)) from problem
+                missing = problem
+                continue
+            self._listeners.append(made)
+            first = first or made.sockets[0].getsockname()[:2]
+        if first is None:
+            assert missing is not None
+            raise CannotListen(_why_not(missing, host, port, other)) from missing
+        return first
 
     def _advertised(self) -> list[Listener]:
         """The address that clients are told to use, by the index of the listener that they connected to."""
@@ -230,8 +241,15 @@ def _connection_class() -> type[Connection]:
     return LoggedConnection
 
 
-def _any_host(listener: Listener) -> str | None:
-    return "0.0.0.0" if listener.host == "0.0.0.0" else None  # noqa: S104
+def _addresses(host: str) -> list[str | None]:
+    """The addresses to listen on; None is every address. Clients that are told `localhost` may try either of its two."""
+    if host != "localhost":
+        return [host or None]
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return [LOOPBACK]
+    return list(dict.fromkeys(str(address[0]) for family, *_, address in sorted(found, key=lambda each: each[0])))
 
 
 def _own_name() -> str:

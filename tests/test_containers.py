@@ -17,9 +17,9 @@ DOCKERFILE = (ROOT / "Dockerfile").read_text()
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 
 
-def test_the_broker_has_a_named_volume_and_kafkas_port() -> None:
+def test_the_broker_has_a_named_volume_and_kafkas_port_on_this_machine() -> None:
     broker = COMPOSE["services"]["broker"]
-    assert broker["ports"] == ["9092:9092"]
+    assert broker["ports"] == ["127.0.0.1:9092:9092"]
     assert broker["volumes"] == ["data:/var/lib/kohort"]
     assert "data" in COMPOSE["volumes"]
 

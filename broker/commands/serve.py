@@ -28,7 +28,11 @@ EPILOG = """\
 Settings have Kafka's names and defaults. They come from FILE, then from the environment (KOHORT_CFG_LOG_DIRS for
 log.dirs), then from --override; a later one wins. For instance, on another port and with data in another folder:
 
-  kohort serve --override listeners=PLAINTEXT://:9192 --override log.dirs=/var/lib/kohort
+  kohort serve --override listeners=PLAINTEXT://localhost:9192 --override log.dirs=/var/lib/kohort
+
+Only programs on this machine can connect, until a listener names another address, or none for all of them:
+
+  kohort serve --override listeners=PLAINTEXT://:9092
 """
 
 
@@ -118,17 +122,22 @@ def file_limits(soft: int, hard: int, infinity: int) -> list[int]:
 def _announce(server: Server, form: str) -> None:
     """Tell whoever has started the broker that clients can connect now, and where."""
     _settle_garbage_collector()
-    listeners = [f"{listener.host}:{listener.port}" for listener in server.broker.advertised]
+    listeners = [_address(host or "*", port) for host, port in server.addresses]
+    advertised = [_address(listener.host, listener.port) for listener in server.broker.advertised]
+    told = "" if advertised == listeners else f", tells clients to use {', '.join(advertised)}"
     data = os.path.abspath(server.broker.config.data_folder)
     seconds = round(time() - _process_start(), 2)
     announce(
-        f"Kohort listens on {', '.join(listeners)}, keeps its data in {data}, started in {seconds:.2f} s", form,
-        {"listeners": listeners, "data": data, "started_in_s": seconds},
+        f"Kohort listens on {', '.join(listeners)}{told}, keeps its data in {data}, started in {seconds:.2f} s", form,
+        {"listeners": listeners, "advertised": advertised, "data": data, "started_in_s": seconds},
     )  # fmt: skip
     if server.metrics_address is not None:
-        host, port = server.metrics_address
-        url = f"http://{f'[{host}]' if ':' in host else host}:{port}/metrics"
+        url = f"http://{_address(*server.metrics_address)}/metrics"
         announce(f"metrics at {url}", form, {"metrics": url})
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _settle_garbage_collector() -> None:

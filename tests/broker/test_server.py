@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -12,11 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from struct import pack
 from threading import Thread
+from urllib.parse import urlsplit
 
 import pytest
 
 from kohort.broker.client import Client, ClientError
 from kohort.broker.commands.serve import file_limits
+from kohort.broker.config import Config
 from kohort.protocol.api_keys import APIS, ApiKey
 from kohort.protocol.codec import request_encoder
 from kohort.protocol.frames import framed
@@ -223,6 +226,28 @@ def test_a_taken_port_is_told_in_one_line_with_what_to_do(tmp_path: Path, host: 
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"kohort: port {port} is in use")
     assert f"--override listeners=PLAINTEXT://{host}:{port + 1}" in line
+
+
+def test_without_a_setting_only_this_machine_can_connect_and_the_banner_says_so(tmp_path: Path) -> None:
+    listeners = Config().listeners.replace("9092", "0")
+    with KohortProcess(tmp_path, listeners=listeners, kohort_metrics_port="0") as process:
+        assert process.process.stdout is not None
+        host, port = process.address.rsplit(":", 1)
+        metrics = urlsplit(process.process.stdout.readline().split()[-1])
+        assert host == "localhost"
+        assert metrics.port is not None
+        with Client(process.address) as client:
+            assert ask(client)
+        for each in (int(port), metrics.port):
+            socket.create_connection(("127.0.0.1", each)).close()
+            with pytest.raises(ConnectionRefusedError):  # an address of this machine, but not the one of localhost
+                socket.create_connection(("127.0.0.2", each))
+
+
+def test_the_banner_tells_where_clients_can_connect_and_what_they_are_told(tmp_path: Path) -> None:
+    told = "PLAINTEXT://broker.example:9092"
+    with KohortProcess(tmp_path, listeners="PLAINTEXT://:0", advertised_listeners=told) as process:
+        assert re.match(r"Kohort listens on \*:\d+, tells clients to use broker\.example:9092, keeps", process.banner)
 
 
 def test_a_taken_port_for_metrics_names_the_setting_of_the_metrics(tmp_path: Path) -> None:
