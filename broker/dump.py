@@ -6,7 +6,8 @@
     | offset: 0 CreateTime: ... key: {"type":"1",...} payload: {"version":"4",...}
 
 Records of other topics are shown as text, as the same tool does with --print-data-log. Unlike that tool, a record with
-headers also shows their values, as `headerValues`. With `as_json` each batch is one line of JSON.
+headers also shows their values, as `headerValues`, and control characters are written out. With `as_json` each batch is
+one line of JSON.
 
 Files are opened for reading only and read batch by batch, so that the folder may belong to a running broker, or be
 mounted read-only. That is why this module opens files itself and does not use storage.disk.
@@ -20,6 +21,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO, NamedTuple, TextIO
 
 from kohort.broker.terminal import complain
+from kohort.printable import printable, printable_json
 from kohort.protocol.errors import MalformedMessage
 from kohort.protocol.log_records import UnknownRecord
 from kohort.protocol.record_batch import (
@@ -138,20 +140,21 @@ def read_batches(file: BinaryIO, size_bytes: int) -> Iterator[Batch | TrailingBy
 
 def _dump_text(path: str, out: TextIO) -> bool:
     with open(path, "rb") as file:
-        print(f"Dumping {path}", file=out)
+        print(printable(f"Dumping {path}"), file=out)
         if parts := parse_segment_file(os.path.basename(path)):
             print(f"Log starting offset: {parts[0]}", file=out)
         whole = True
         for batch in read_batches(file, os.fstat(file.fileno()).st_size):
             if isinstance(batch, TrailingBytes):
-                print(f"Found {batch.size_bytes} invalid bytes at the end of {os.path.basename(path)}", file=out)
+                name = printable(os.path.basename(path))
+                print(f"Found {batch.size_bytes} invalid bytes at the end of {name}", file=out)
                 return False
             print(_batch_line(batch), file=out)
             try:
                 for record in read_records(batch.data, header=batch.header):
-                    print(_record_line(batch.header, record, _is_offsets(path)), file=out)
+                    print(printable(_record_line(batch.header, record, _is_offsets(path))), file=out)
             except MalformedMessage as problem:
-                print(f"| {problem}", file=out)
+                print(printable(f"| {problem}"), file=out)
                 whole = False
             whole = whole and batch.is_valid
     return whole
@@ -189,7 +192,8 @@ def _record_line(header: BatchHeader, record: Record, is_offsets: bool) -> str:
         f"valueSize: {_size(record.value)} sequence: {_sequence(header, record.offset)} headerKeys: [{header_keys}]"
     )
     if record.headers:
-        line += f" headerValues: {json.dumps([_text(value) for _, value in record.headers], ensure_ascii=False)}"
+        values = json.dumps([_text(value) for _, value in record.headers], ensure_ascii=False)
+        line += f" headerValues: {printable_json(values)}"
     if header.is_control:
         return line + _marker_text(record)
     return line + (_offsets_text(record) if is_offsets else _plain_text(record))
@@ -250,7 +254,7 @@ def _dump_json(path: str, out: TextIO) -> bool:
                 print(json.dumps({"file": path, "invalidBytes": batch.size_bytes}), file=out)
                 return False
             shown, readable = _batch_json(path, batch)
-            print(json.dumps(shown, ensure_ascii=False), file=out)
+            print(printable_json(json.dumps(shown, ensure_ascii=False)), file=out)
             whole = whole and readable and batch.is_valid
     return whole
 

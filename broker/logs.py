@@ -11,14 +11,16 @@ import sys
 from collections.abc import Mapping
 from time import gmtime, strftime
 
-# JSON may hold these as they are, but some programs that read lines end a line there.
-LINE_BREAKS = str.maketrans({"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"})
+from kohort.printable import printable, printable_json
 
 
 class _TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        line = f"{_timestamp(record)} {record.levelname:<7} {record.getMessage()}"
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        line = f"{_timestamp(record)} {record.levelname:<7} {printable(record.getMessage())}"
+        if not record.exc_info:
+            return line
+        # Indented, because an exception's text may hold what looks like a line of the log.
+        return "\n    ".join([line, *map(printable, self.formatException(record.exc_info).splitlines())])
 
 
 class _JsonFormatter(logging.Formatter):
@@ -34,7 +36,7 @@ class _JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False).translate(LINE_BREAKS)
+        return printable_json(json.dumps(line, ensure_ascii=False))
 
 
 def _timestamp(record: logging.LogRecord) -> str:

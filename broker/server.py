@@ -242,7 +242,7 @@ def _connection_class() -> type[Connection]:
 
 
 def _addresses(host: str) -> list[str | None]:
-    """The addresses to listen on; None is every address. Clients that are told `localhost` may try either of its two."""
+    """The addresses to listen on; None is every address. Clients may try either address of `localhost` first."""
     if host != "localhost":
         return [host or None]
     try:

@@ -1,7 +1,6 @@
 """What people see: plain tables with numbers to the right, and complaints of one line each.
 
-Clients choose the names of groups and members. A name with line breaks or control characters in it must not break the
-table or send commands to the terminal, so such characters are written out.
+Names that clients chose are made safe to print: see kohort/printable.py.
 """
 
 from __future__ import annotations
@@ -9,12 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 
-
-def printable(text: str) -> str:
-    """The text with its line breaks, escapes and other control characters written out."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+from kohort.printable import printable
 
 
 def complain(text: str) -> None:

@@ -17,6 +17,7 @@ from array import array
 from struct import Struct
 from typing import Any
 
+from kohort.printable import printable_json
 from kohort.protocol.errors import MalformedMessage
 from kohort.protocol.log_records import UnknownRecord, decode_key, decode_value
 from kohort.protocol.messages.log_consumer_group_member_metadata import ClassicMemberMetadata
@@ -117,6 +118,8 @@ _ESCAPE = re.compile(r"\\(u00[0-9a-f]{2}|.)")
 
 
 def to_text(shown: Any) -> str:
-    """Compact JSON, to the letter as Kafka's tools write it: control characters in upper-case hex."""
+    """Compact JSON, to the letter as Kafka's tools write it: control characters in upper-case hex. Kafka's tools leave
+    those beyond ASCII as they are; here they are safe to print."""
     text = json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
-    return _ESCAPE.sub(lambda found: "\\" + (found[1] if len(found[1]) == 1 else "u" + found[1][1:].upper()), text)
+    text = _ESCAPE.sub(lambda found: "\\" + (found[1] if len(found[1]) == 1 else "u" + found[1][1:].upper()), text)
+    return printable_json(text)

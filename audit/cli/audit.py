@@ -16,6 +16,7 @@ from kohort.audit.cli.common import (
 )
 from kohort.audit.moments import in_words, moment
 from kohort.audit.result import SEVERITIES, AuditError, Request, Result
+from kohort.printable import printable
 
 EPILOG = """\
 also: kohort audit owners --group G --at TIME ...   who owned each partition at a moment
@@ -70,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
 def _print(result: Result) -> None:
     for finding in result.findings[:SHOWN]:
         print(finding_line(finding))
-        print(f"          {finding['advice']}")
+        print(f"          {printable(finding['advice'])}")
     if len(result.findings) > SHOWN:
         print(f"... and {len(result.findings) - SHOWN:,} more, in the report")
     print(result.summary())

@@ -12,6 +12,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from kohort.audit.moments import in_words
+from kohort.audit.result import AuditError
+from kohort.printable import printable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,8 +67,9 @@ def is_installed() -> bool:
 
 
 def complain(problem: object) -> None:
-    for line in str(problem).splitlines():
-        print(f"kohort audit: {line}", file=sys.stderr)
+    """Print a text in one line; an AuditError in a line for each reason."""
+    for line in str(problem).splitlines() if isinstance(problem, AuditError) else [str(problem)]:
+        print(f"kohort audit: {printable(line)}", file=sys.stderr)
 
 
 def finding_line(finding: dict[str, Any]) -> str:
@@ -75,4 +78,5 @@ def finding_line(finding: dict[str, Any]) -> str:
     place = f"{topic}-{partition}" if topic and partition is not None else topic
     where = " ".join(filter(None, [finding["group_id"], place]))
     when = f" at {in_words(finding['time'])}" if finding["time"] is not None else ""
-    return f"{finding['severity']:<9} {finding['check']}: {where + ': ' if where else ''}{finding['message']}{when}"
+    line = f"{finding['severity']:<9} {finding['check']}: {where + ': ' if where else ''}{finding['message']}{when}"
+    return printable(line)

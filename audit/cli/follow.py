@@ -86,7 +86,7 @@ def _follow(
             complain(f"following {len(folders)} log folders; {earlier} earlier findings are not shown")
             while query.isActive:
                 time.sleep(WAIT_S)
-            complain(f"the stream has ended: {query.exception()}")
+            complain(AuditError(f"the stream has ended: {query.exception()}"))
             return COULD_NOT_RUN
         except KeyboardInterrupt:
             return 0

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kohort.audit.cli.common import COULD_NOT_RUN, complain, is_installed
 from kohort.audit.moments import in_words, moment
 from kohort.audit.result import AuditError
+from kohort.printable import printable
 
 if TYPE_CHECKING:
     from kohort.audit.owners.time_machine import Owner
@@ -49,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     elif owners:
         _print(owners)
     else:
-        print(f"Nobody of group {options.group} owned anything at {in_words(options.at)}.")
+        print(printable(f"Nobody of group {options.group} owned anything at {in_words(options.at)}."))
     return COULD_NOT_RUN if problems else 0
 
 
@@ -62,6 +63,7 @@ def _print(owners: list[Owner]) -> None:
         ]
         for owner in owners
     ]  # fmt: skip
+    rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(HEADS, *rows, strict=True)]
     for row in (HEADS, *rows):
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -12,7 +12,8 @@ from kohort.broker.client import Client
 from kohort.broker.commands.common import Action, add_action, option, with_broker
 from kohort.broker.commands.delete_offsets import add_delete_offsets_arguments, delete_offsets
 from kohort.broker.commands.reset_offsets import add_reset_arguments, check_reset_options, reset_offsets
-from kohort.broker.terminal import complain, printable, table
+from kohort.broker.terminal import complain, table
+from kohort.printable import printable
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.delete_groups import DeleteGroupsRequest
 

@@ -12,6 +12,7 @@ from kohort.broker.client import Client
 from kohort.broker.commands.common import add_action, option, with_broker
 from kohort.broker.group_client import error_name
 from kohort.broker.terminal import complain, table
+from kohort.printable import printable
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -53,7 +54,7 @@ def _parse_config(text: str) -> CreatableTopicConfig:
 
 def _list(client: Client, options: argparse.Namespace) -> int:
     names = sorted(topic.name or "" for topic in _metadata(client, None))
-    print(json.dumps(names) + "\n" if options.json else "".join(f"{name}\n" for name in names), end="")
+    print(json.dumps(names) + "\n" if options.json else "".join(f"{printable(name)}\n" for name in names), end="")
     return 0
 
 
@@ -78,7 +79,7 @@ def _describe(client: Client, options: argparse.Namespace) -> int:
     else:
         for topic in shown:
             configs = ", ".join(f"{name}={value}" for name, value in topic["configs"].items()) or "none of its own"
-            print(f"{topic['name']}  id {topic['id']}  settings: {configs}")
+            print(printable(f"{topic['name']}  id {topic['id']}  settings: {configs}"))
             rows = [(p["partition"], p["leader"], p["start_offset"], p["end_offset"]) for p in topic["partitions"]]
             print(table(("partition", "leader", "start offset", "end offset"), rows))
     return _report(missing, "", options) if missing else 0

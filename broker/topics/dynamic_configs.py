@@ -15,9 +15,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kohort.broker.broker import DYNAMIC_CONFIGS_FILE
-from kohort.broker.terminal import printable
 from kohort.broker.topics.broker_settings import CHANGEABLE, IGNORED, own_settings
 from kohort.broker.topics.topic_config import LIST, STRING, InvalidConfig, parse_value
+from kohort.printable import printable
 from kohort.storage.errors import FileDamaged
 
 if TYPE_CHECKING:

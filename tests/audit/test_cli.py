@@ -60,6 +60,22 @@ def test_findings_are_printed_with_what_to_do_and_where_the_report_is(
     assert "sales  0          m2" in capsys.readouterr().out
 
 
+def test_names_that_would_steer_the_terminal_are_written_out(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "two\nlines\x1b[2J\x9b31m\u202e"
+    logs = Logs(tmp_path / "data")
+    group = logs.group(name)
+    group.generation({name: ["orders-0"]}, cause="member joined", trigger=name)
+    group.commits("orders-0", [10, 20, 5], by=name)
+    data = str(logs.close())
+    assert main(["audit", data, "--report", str(tmp_path / "r.html")]) == 1
+    assert main(["audit", "owners", data, "--group", name, "--at", str(START + HOUR_MS)]) == 0
+    told = capsys.readouterr()
+    assert all(line.isprintable() for line in (told.out + told.err).split("\n"))
+    assert told.out.count("two\\nlines\\x1b[2J\\x9b31m\\u202e") > 2
+
+
 def test_for_machines_everything_is_one_json_object(
     spark: SparkSession, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
