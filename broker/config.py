@@ -55,7 +55,7 @@ def setting(
 class Config:
     # --- this broker
     node_id: int = setting(1, "node.id", 0, INT32_MAX)
-    # Kafka: PLAINTEXT://:9092, which is every address. There is no authentication here: others must be let in knowingly.
+    # Kafka: PLAINTEXT://:9092, which is every address. Kohort knows no passwords: others must be let in knowingly.
     listeners: str = setting("PLAINTEXT://localhost:9092", "listeners")
     advertised_listeners: str = setting("", "advertised.listeners")  # empty: the same as listeners
     log_dirs: str = setting("kohort-data", "log.dirs")  # Kafka: /tmp/kafka-logs, where a reboot loses them

@@ -1,9 +1,9 @@
 """Text that strangers chose, made safe to print.
 
 Clients choose the names of groups, members and themselves, and the keys, headers and values of records. Such a text may
-hold line breaks, which forge lines; escapes, which a terminal obeys; and marks that turn the direction of writing, which
-show something else than is there. All of these are written out, and so is every other character that Python does not
-call printable.
+hold line breaks, which forge lines, escapes, which a terminal obeys, and marks that turn the direction of writing, so
+that something else is shown than is there. All of these are written out, and so is every other character that Python
+does not call printable.
 """
 
 from __future__ import annotations
