@@ -29,12 +29,16 @@ from functools import partial
 from threading import Lock
 from typing import NamedTuple
 
-from kohort.storage.syncfs import SyncChooser
+from kohort.storage.syncfs import SyncChooser, is_trusted
 
 Buffer = bytes | bytearray | memoryview
 SyncPlan = Callable[[], list[OSError | None] | None]  # None: all files are durable; else what went wrong, per file
 
 OUT_OF_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+# Records and the names of groups and clients are nobody else's business. Files that exist keep the mode they have.
+FILE_MODE = 0o600
+FOLDER_MODE = 0o700
 
 
 class SyncFailed(OSError):
@@ -81,6 +85,10 @@ class File(ABC):
     @abstractmethod
     def size_bytes(self) -> int:
         """How long the file is now."""
+
+    def is_removed(self) -> bool:
+        """Whether the file has no name any more. What is written to it then is lost when it is closed."""
+        return False
 
     @abstractmethod
     def fileno(self) -> int:
@@ -186,17 +194,24 @@ class Disk(ABC):
 
     def write_file(self, path: str, data: bytes, *, durable: bool = True) -> None:
         """Replace the content of the file at once: after a crash it has the old content or the new, never a mixture."""
+        file = self.put_file(path, data, durable=durable)
+        file.close()
+        if durable:
+            self.sync_folder(os.path.dirname(path))
+
+    def put_file(self, path: str, data: bytes, *, durable: bool = False) -> File:
+        """Like `write_file`, but the caller syncs the folder, and the file unless `durable`; and closes the file."""
         temporary = path + ".tmp"
         file = self.open(temporary, create=True, truncate=True)
         try:
             file.append(data)
             if durable:
                 file.sync()
-        finally:
+            self.rename(temporary, path)
+        except BaseException:
             file.close()
-        self.rename(temporary, path)
-        if durable:
-            self.sync_folder(os.path.dirname(path))
+            raise
+        return file
 
 
 def all_or_errors(errors: list[OSError | None]) -> list[OSError | None] | None:
@@ -255,6 +270,9 @@ class RealFile(File):
     def size_bytes(self) -> int:
         return os.fstat(self._fd).st_size
 
+    def is_removed(self) -> bool:
+        return os.fstat(self._fd).st_nlink == 0
+
     def fileno(self) -> int:
         return self._fd
 
@@ -293,7 +311,7 @@ class RealDisk(Disk):
             flags |= os.O_CREAT
         if truncate:
             flags |= os.O_TRUNC
-        return RealFile(path, os.open(path, flags, 0o644))
+        return RealFile(path, os.open(path, flags, FILE_MODE))
 
     def scan_folder(self, path: str) -> list[FileInfo]:
         found = []
@@ -307,7 +325,7 @@ class RealDisk(Disk):
 
     def make_folder(self, path: str) -> None:
         try:
-            os.mkdir(path)
+            os.mkdir(path, FOLDER_MODE)
         except FileExistsError:
             if not os.path.isdir(path):
                 raise
@@ -343,13 +361,16 @@ class RealDisk(Disk):
         return all_or_errors(self._chooser.sync_singly([partial(_sync_one, file) for file in files]))
 
     def _witness(self, files: Sequence[File]) -> int | None:
-        """The lock file of the device that all the files lie on; None if there is none, or a file has failed before.
+        """The lock file of the device that all the files lie on; None: sync them one by one.
 
         syncfs reports the errors since its descriptor was opened, and the lock file is opened before all data files. A
         file that failed earlier stays failed, whatever the kernel says now; only a sync of the file itself tells that.
         """
         devices = {file.device if file.sync_error is None else -1 for file in files}
-        return self._locks.get(devices.pop()) if len(devices) == 1 else None
+        if len(devices) != 1:
+            return None
+        device = devices.pop()
+        return self._locks.get(device) if device >= 0 and is_trusted(device) else None
 
     def _sync_whole(self, fd: int, files: Sequence[File]) -> list[OSError | None] | None:
         try:
@@ -361,7 +382,7 @@ class RealDisk(Disk):
         return None
 
     def lock(self, path: str) -> FolderLock:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         try:
             # flock keeps out a second broker of ours, even in the same process; lockf keeps out Apache Kafka.
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

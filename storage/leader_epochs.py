@@ -78,8 +78,6 @@ class LeaderEpochs:
         """Write the file if it changed. The caller must sync and close the files that are returned."""
         if not self.changed:
             return []
-        file = self._disk.open(self._path + ".tmp", create=True, truncate=True)
-        file.append(format_leader_epochs(self.entries))
-        self._disk.rename(self._path + ".tmp", self._path)
+        file = self._disk.put_file(self._path, format_leader_epochs(self.entries))
         self.changed = False
         return [file]

@@ -112,12 +112,7 @@ class LogDirectory:
         """A log with a recovery point whose folder is missing has failed: it must not start again as an empty log."""
         for key, offset in checkpoints[RECOVERY_POINTS_FILE].items():
             if offset > 0 and key not in self.logs and key not in self.failed:
-                self._give_up(
-                    key,
-                    checkpoints,
-                    f"its folder is gone, with offsets up to {offset}. Restore it; or, to start anew, stop "
-                    f"the broker and remove its line from {RECOVERY_POINTS_FILE} (line 2 counts the lines)",
-                )
+                self._give_up(key, checkpoints, _folder_is_gone(offset))
 
     def _give_up(self, key: TopicPartition, checkpoints: dict[str, dict[TopicPartition, int]], why: str) -> None:
         logger.error("partition %s-%d is not available: %s", *key, why)
@@ -168,6 +163,8 @@ class LogDirectory:
                 cleaned_up_to=known[CLEANER_FILE].get(key, 0),
                 topic_id=old.topic_id if old is not None else None, open_files=self._open_files, now=now,
             )  # fmt: skip
+            if (durable_up_to := known[RECOVERY_POINTS_FILE].get(key, 0)) > 0 and not log.exists:
+                raise LogCorrupt(_folder_is_gone(durable_up_to))
             log.flush(now)
         except (StorageError, OSError) as error:
             self._give_up(key, known, str(error))
@@ -278,3 +275,10 @@ class LogDirectory:
         for log in self.logs.values():
             log.abandon()
         self._lock.release()
+
+
+def _folder_is_gone(offset: int) -> str:
+    return (
+        f"its folder is gone, with offsets up to {offset}. Restore it; or, to start anew, stop "
+        f"the broker and remove its line from {RECOVERY_POINTS_FILE} (line 2 counts the lines)"
+    )

@@ -50,6 +50,7 @@ class LogWriter:
         self.failed: str | None = None
         self.leader_epochs = LeaderEpochs(disk, folder, self._epochs_of_batches)
         self._topic_id = topic_id
+        self._new_topic_id = topic_id  # to be written to partition.metadata
         self._open_files = open_files or OpenFiles()
         self._exists = False
         self._last_epoch: int | None = None
@@ -170,7 +171,10 @@ class LogWriter:
         for header in headers:
             self.leader_epochs.assign(header[2], header[0])
         self._last_epoch = headers[-1][2]
-        self._save_epochs()
+        try:
+            self._save_epochs()
+        except OSError as error:  # the records are in the log, and say their epochs themselves; `close` tries again
+            logger.warning("%s: its leader epochs could not be saved: %s", self.folder, error)
 
     def _save_epochs(self) -> None:
         if files := self.leader_epochs.save():
@@ -183,10 +187,10 @@ class LogWriter:
             self.disk.make_folder(self.folder)
             self._unsynced_folders.append(os.path.dirname(self.folder))
             self._exists = True
-            if self._topic_id is not None:
-                file = self.disk.open(f"{self.folder}/{PARTITION_METADATA_FILE}", create=True, truncate=True)
-                self._unsynced_files.append(file)
-                file.append(format_partition_metadata(self._topic_id))
+        if self._new_topic_id is not None:
+            path = f"{self.folder}/{PARTITION_METADATA_FILE}"
+            self._unsynced_files.append(self.disk.put_file(path, format_partition_metadata(self._new_topic_id)))
+            self._new_topic_id = None
         self._add_segment(now)
 
     def create(self, now: int) -> None:
@@ -208,8 +212,10 @@ class LogWriter:
         old = self.active
         with self._failing("sync before a roll"):
             self._settle(old)
+        self._unsynced_files += (
+            old.save_indexes()
+        )  # if that fails, the log stays as it is, and the next append rolls it
         self._add_segment(now)
-        self._unsynced_files += old.save_indexes()
         self._dirty.append(self.active)
         if old not in self._dirty:
             self._used(old)
@@ -294,6 +300,8 @@ class LogWriter:
             file.close()
         if ticket.error is not None:
             self._fail(f"sync: {ticket.error}")
+        elif self.segments and self.segments[-1].is_removed:
+            self._fail("its files were removed while the broker was running: what it holds now will be lost")
         elif ticket.generation == self._generation:
             if ticket.end_offset > self.recovery_point:
                 self.recovery_point = ticket.end_offset

@@ -91,6 +91,11 @@ class Segment:
     def is_open(self) -> bool:
         return self._file is not None
 
+    @property
+    def is_removed(self) -> bool:
+        """Whether somebody has removed the file that is written to. Only an open file can tell."""
+        return self._file is not None and self._file.is_removed()
+
     def release_file(self) -> None:
         """Close the file; the next use opens it again."""
         if self._file is not None:
@@ -158,12 +163,19 @@ class Segment:
         if not self._indexes_changed or self._index is None or self._time_index is None:
             return []
         self._time_index.maybe_append(self._max_timestamp, self._max_timestamp_offset)
-        files = []
-        for kind, content in ((INDEX, self._index.to_bytes()), (TIME_INDEX, self._time_index.to_bytes())):
-            file = self.disk.open(self.path(kind), create=True, truncate=True)
-            files.append(file)
-            if content:
-                file.append(content)
+        files: list[File] = []
+        try:
+            for kind, content in ((INDEX, self._index.to_bytes()), (TIME_INDEX, self._time_index.to_bytes())):
+                file = self.disk.open(self.path(kind), create=True, truncate=True)
+                files.append(file)
+                if content:
+                    file.append(content)
+        except BaseException:
+            for file in files:
+                file.close()
+                with suppress(OSError):  # half an index would be believed; without one it is made anew from the log
+                    self.disk.unlink(file.path)
+            raise
         self._indexes_changed = False
         return files
 

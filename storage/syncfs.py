@@ -7,13 +7,15 @@ of the other way falls a little each time, so that it is tried again.
 
 Both ways report a failed write. syncfs (since Linux 5.8) does not say which file failed, and reports it only once. So
 all files of that sync count as failed, and from then on files are synced one by one. They are also synced one by one if
-there is no syncfs.
+there is no syncfs, and on any file system but the few of which it is known that their syncfs waits for the medium and
+reports errors: that of FUSE, for instance, may return before anything is written.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import cache
 from time import perf_counter
 from typing import Final
 
@@ -22,6 +24,29 @@ FORGET: Final = (
     0.998  # factor for each time a way is not used: if it cost twice as much, it is tried again after 350 times
 )
 WEIGHT: Final = 0.2  # weight of the newest measurement in the running mean
+
+TRUSTED_FILE_SYSTEMS: Final = frozenset({"ext4", "xfs", "btrfs", "f2fs"})
+MOUNTS: Final = "/proc/self/mountinfo"
+
+
+@cache
+def is_trusted(device: int) -> bool:
+    """Whether the device has one of the file systems whose syncfs is as good as a sync of each file."""
+    return file_system_of(device) in TRUSTED_FILE_SYSTEMS
+
+
+def file_system_of(device: int, mounts: str = MOUNTS) -> str | None:
+    """The type of the file system with this number (st_dev); None if it is not known."""
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    try:
+        with open(mounts, encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                place, _, source = line.partition(" - ")  # mount id, parent id, major:minor ... - type, source, options
+                if place.split(" ", 3)[2:3] == [wanted]:
+                    return source.split(" ", 1)[0]
+    except OSError:
+        pass
+    return None
 
 
 def load_syncfs() -> Callable[[int], None] | None:

@@ -220,7 +220,7 @@ class Catalog:
         topic.config = topic_config(self._config, topic.configs)
         for partition in topic.partitions:
             if (topic.name, partition.index) in self._logs.logs:
-                partition.log.config = topic.config.log
+                partition.log.reconfigure(topic.config.log)
 
     def _enter(self, topic: Topic) -> Topic:
         self._topics[topic.name] = self._by_id[topic.id] = topic

@@ -5,12 +5,14 @@ SCREENSHOTS=DIR keeps the pictures.
 
 from __future__ import annotations
 
+import json
+import shlex
 from pathlib import Path
 
 from kohort.audit.report.gather import gather
 from kohort.audit.report.page import page as html_page
 from kohort.audit.report.payload import payload
-from tests.audit.report.example import Example
+from tests.audit.report.example import START_MS, Example
 from tests.audit.report.frames import source_without_spark
 from tests.audit.report.stories import a_troubled_night, many_groups
 from tests.browser.chromium import Browser, Page, chromium, need_chromium
@@ -125,6 +127,34 @@ def test_ten_thousand_groups_are_ranked_and_searched(tmp_path: Path) -> None:
         check_that_it_is_quiet(page, report)
 
 
+def test_groups_called_like_properties_of_every_object_are_groups_as_others(tmp_path: Path) -> None:
+    need_chromium()
+    report = tmp_path / "report.html"
+    example = many_groups(150)
+    example.generations("__proto__", {"events": 6}, rebalances=400)
+    inherited = ("constructor", "toString", "hasOwnProperty", "valueOf", "it's; true 'here'")
+    for name in inherited:  # with fewer commits than the others, so that the page has no drawings of them
+        example.add(
+            "partition_facts", group_id=name, topic="events", partition=0, log_partition=0, commits=0, tombstones=0,
+            first_time=START_MS, last_time=START_MS, first_offset=1, last_offset=1, max_offset=1, rewinds=0,
+        )  # fmt: skip
+    write(example, report)
+    with chromium(tmp_path) as browser, browser.open(report.as_uri()) as page:
+        for name in inherited:
+            _search(page, name)
+            page.run("document.querySelector('details.group').open = true")
+            page.until("document.querySelector('details.group .empty')")
+            assert _command(page) == ["kohort", "audit", "PATH", "--group", name]
+        _search(page, "__proto__")
+        open_groups(page, 1)
+        check_that_it_is_quiet(page, report)
+
+
 def _search(page: Page, text: str) -> None:
     field = "document.querySelector('#groups input[type=search]')"
-    page.run(f"{field}.value = {text!r}; {field}.dispatchEvent(new Event('input'))")
+    page.run(f"{field}.value = {json.dumps(text)}; {field}.dispatchEvent(new Event('input'))")
+
+
+def _command(page: Page) -> list[str]:
+    """The words of the command that the page offers for a group without drawings, as a shell reads them."""
+    return shlex.split(page.run("document.querySelector('details.group .empty code').textContent"))
