@@ -22,7 +22,7 @@ from tests.broker.broker_box import BrokerBox
 from tests.broker.test_housekeeping import DAY_MS, Household, write_keys
 from tests.clients.kohort import KohortProcess
 
-BROKER = 4
+TOPIC, BROKER = 2, 4
 SET, REMOVE = 0, 1
 THIS, CLUSTER = "1", ""
 
@@ -210,3 +210,19 @@ def test_settings_that_kohort_does_not_have_are_refused_with_a_reason(
     ]
     assert [answer.error_code for answer in answers] == [ErrorCode.INVALID_REQUEST] * 2
     assert all(said in answer.error_message for answer in answers)
+
+
+@pytest.mark.parametrize(("name", "value"), [("segment.bytes", "1048576"), ("segment.ms", "1")])
+def test_a_changed_setting_of_segments_holds_for_the_segment_that_is_written_to(
+    tmp_path: Path, name: str, value: str
+) -> None:
+    box = BrokerBox(tmp_path)
+    topic = box.topic("t")
+    box.append(b"x" * 700_000)
+    asked = AlterConfigsResource(TOPIC, "t", [AlterableConfig(name, SET, value)])
+    answer = box.send(ApiKey.INCREMENTAL_ALTER_CONFIGS, IncrementalAlterConfigsRequest([asked]), 1)
+    assert answer.responses[0].error_code == 0
+    box.pass_time(10)
+    box.append(b"x" * 700_000)
+    assert [segment.base_offset for segment in topic.partitions[0].log.segments] == [0, 1]
+    box.close()

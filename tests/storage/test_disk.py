@@ -1,14 +1,19 @@
 """The seam keeps its promises on the real disk."""
 
+import os
+import stat
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from kohort.storage.disk import FolderInUse, RealDisk, SyncFailed
+from kohort.storage.log_config import LogConfig
 from kohort.storage.log_directory import LogDirectory
-from kohort.storage.syncfs import SyncChooser
+from kohort.storage.syncfs import SyncChooser, file_system_of
+from tests.storage.support import START, a_batch
 
 
 def test_appends_can_be_read_at_once_and_cut(tmp_path: Path) -> None:
@@ -127,3 +132,64 @@ def test_a_second_broker_in_the_same_process_is_refused_too(tmp_path: Path) -> N
     with pytest.raises(FolderInUse):
         LogDirectory.open(RealDisk(), str(tmp_path))
     directory.close()
+
+
+def test_files_and_folders_are_for_their_owner_only(tmp_path: Path) -> None:
+    usual = os.umask(0o022)
+    try:
+        directory = LogDirectory.open(RealDisk(), str(tmp_path), lambda _: LogConfig(segment_bytes=500))
+        log = directory.log("t", 0, topic_id=b"i" * 16)
+        for _ in range(20):
+            log.append(a_batch(3), now=START)
+        directory.close()
+    finally:
+        os.umask(usual)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*")}
+    assert modes.pop("t-0") == 0o700
+    assert len(modes) > 10
+    assert {name: oct(mode) for name, mode in modes.items() if mode != 0o600} == {}
+
+
+def test_a_folder_of_an_older_release_keeps_its_modes_and_is_read(tmp_path: Path) -> None:
+    directory = LogDirectory.open(RealDisk(), str(tmp_path))
+    directory.log("t", 0).append(a_batch(3), now=START)
+    directory.close()
+    for path in tmp_path.rglob("*"):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    again = LogDirectory.open(RealDisk(), str(tmp_path))
+    assert again.log("t", 0).log_end_offset == 3
+    again.close()
+    assert stat.S_IMODE((tmp_path / "t-0").stat().st_mode) == 0o755
+
+
+def test_the_whole_disk_is_synced_at_once_only_where_that_is_known_to_wait(tmp_path: Path) -> None:
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(
+        "21 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n"
+        "30 21 0:44 / /mnt/s3 rw,nosuid shared:7 - fuse.s3fs s3fs rw,user_id=0\n"
+        "31 21 0:45 / /with\\040space rw - xfs /dev/vdb rw\n"
+    )
+
+    def found(major: int, minor: int) -> str | None:
+        return file_system_of(os.makedev(major, minor), str(mounts))
+
+    assert [found(254, 0), found(0, 44), found(0, 45), found(9, 9)] == ["ext4", "fuse.s3fs", "xfs", None]
+    assert file_system_of(os.makedev(254, 0), str(tmp_path / "nowhere")) is None
+
+
+def test_files_on_a_file_system_that_is_not_trusted_are_synced_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kohort.storage.disk.is_trusted", lambda _: False)
+    disk = RealDisk()
+    lock = disk.lock(f"{tmp_path}/.lock")
+    files = [disk.open(f"{tmp_path}/{i}", create=True) for i in range(10)]
+    for file in files:
+        file.append(b"x")
+    plan = disk.plan_sync(files)
+    assert isinstance(plan, partial)
+    assert plan.func == disk._sync_singly
+    assert plan() is None
+    for file in files:
+        file.close()
+    lock.release()

@@ -3,12 +3,14 @@
 import logging
 import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 
 from kohort.storage.disk import RealDisk
 from kohort.storage.errors import LogCorrupt, LogFailed, StorageError
+from kohort.storage.flush import TicketSync
 from kohort.storage.log_config import LogConfig
 from kohort.storage.log_directory import LogDirectory
 from tests.simulation.disk import SimulatedDisk
@@ -18,6 +20,7 @@ SMALL = LogConfig(segment_bytes=20_000)
 
 
 def opened(path: Path, *, disk: RealDisk | None = None, config: LogConfig = SMALL) -> LogDirectory:
+    path.mkdir(exist_ok=True)
     return LogDirectory.open(disk or RealDisk(), str(path), lambda _: config, now=START)
 
 
@@ -284,3 +287,37 @@ def test_a_damaged_log_can_be_opened_again_after_a_repair(tmp_path: Path) -> Non
     victim.write_bytes(good)
     assert again.reopen("topic-0", 0, START).log_end_offset == 600
     again.close()
+
+
+@pytest.mark.parametrize("removed", ["the data folder", "the partition's folder"])
+def test_a_log_whose_files_were_removed_takes_nothing_more(tmp_path: Path, removed: str) -> None:
+    directory = opened(tmp_path / "data")
+    log = directory.log("t", 0)
+    log.append(a_batch(3), now=START)
+    log.flush()
+    shutil.rmtree(tmp_path / "data" if removed == "the data folder" else tmp_path / "data" / "t-0")
+    log.append(a_batch(3), now=START)
+    with pytest.raises(LogFailed, match="its files were removed while the broker was running"):
+        log.flush()
+    with pytest.raises(LogFailed, match="were removed"):
+        log.append(a_batch(3), now=START)
+    with pytest.raises(LogCorrupt, match="its folder is gone, with offsets up to 3"):
+        directory.reopen("t", 0)
+    with pytest.raises(LogFailed, match="its folder is gone"):
+        directory.log("t", 0)
+    directory.abandon()
+
+
+def test_segments_that_retention_removes_do_not_fail_the_log(tmp_path: Path) -> None:
+    directory = opened(tmp_path, config=LogConfig(segment_bytes=500, file_delete_delay_ms=0))
+    log = directory.log("t", 0)
+    for _ in range(20):
+        log.append(a_batch(3), now=START)
+    ticket = log.begin_flush()
+    assert ticket is not None
+    log.delete_segments(log.segments[:-1], START)
+    log.purge_deleted(START)
+    TicketSync(log.disk, [ticket]).run()
+    log.end_flush(ticket)
+    assert log.failed is None
+    directory.close()
