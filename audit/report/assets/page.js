@@ -3,6 +3,7 @@
 const payload = JSON.parse(document.getElementById("payload").textContent);
 const GROUP = ["id", "type", "critical", "error", "warning", "info", "rebalances", "members", "partitions", "commits", "rewinds", "last", "longest"];
 const FINDING = ["check", "severity", "group", "topic", "partition", "member", "generation", "log_partition", "log_offset", "time", "until", "message"];
+const details = new Map(Object.entries(payload.details));  // a plain object also has what it inherits: "constructor"
 const section = (name) => document.getElementById(name);
 const groups = asObjects(GROUP, payload.groups.rows);
 groups.forEach((group, index) => { group.rank = index + 1; group.found = group.id.toLowerCase(); });
@@ -33,6 +34,7 @@ function summary() {
 
 const place = (row) => row.topic === null ? "" : row.partition === null ? row.topic : `${row.topic}-${row.partition}`;
 const named = (id) => id.trim() === "" ? `“${id}”` : id;
+const quoted = (id) => `'${id.replaceAll("'", "'\\''")}'`;  // for a shell: somebody will copy it
 const link = (id) => el("a", { class: "mono", href: "#group=" + encodeURIComponent(id) }, named(id));
 
 function findingsTable(findings, withGroup) {
@@ -83,20 +85,20 @@ function groupCard(group) {
     el("span", { class: "badges" }, badges.length ? badges : badge("none", "clean")), el("span", { class: "figures" }, figures.map((text) => el("span", {}, text)))), holder);
   card.addEventListener("toggle", () => {
     if (!card.open || holder.children.length) return;
-    const packed = payload.details[group.id];
+    const packed = details.get(group.id);
     const facts = el("p", { class: "note" }, [group.type ? group.type + " group" : "commits only, no generations", group.members === null ? "" : plural(group.members, "member") + " in the last rebalance",
       group.longest === null ? "" : "longest rebalance " + duration(group.longest), group.last === null ? "" : "last commit " + moment(group.last)].filter((text) => text).join(" · "));
     const body = el("div", {}, el("p", { class: "note" }, packed ? "Unpacking…" : ""));
     holder.append(facts, body);
     if (packed) openGroup(body, packed).catch((error) => { body.replaceChildren(el("p", { class: "empty" }, "This browser could not unpack the details: " + error)); });
-    else body.replaceChildren(el("p", { class: "empty" }, "Drawings are in this file for the worst and busiest groups only. For this one: ", el("code", {}, `kohort audit PATH --group '${group.id}'`)));
+    else body.replaceChildren(el("p", { class: "empty" }, "Drawings are in this file for the worst and busiest groups only. For this one: ", el("code", {}, `kohort audit PATH --group ${quoted(group.id)}`)));
   });
   return card;
 }
 
 function groupList() {
   const home = section("groups");
-  const withDetails = Object.keys(payload.details).length;
+  const withDetails = details.size;
   home.append(el("h2", {}, "Groups", el("small", {}, number(payload.totals.groups))));
   if (!groups.length) { home.append(el("p", { class: "empty" }, "There are no groups in what was read.")); return; }
   home.append(el("p", { class: "about" }, `Worst first; open one for its owners, rebalances and offsets.${withDetails < payload.totals.groups ? ` Drawings are here for the ${number(withDetails)} worst and busiest.` : ""}${payload.groups.left_out ? ` ${number(payload.groups.left_out)} quiet groups are not listed.` : ""}`));
