@@ -17,9 +17,9 @@ from tests.storage.support import START, a_batch, records_of
 TOPIC_ID = b"t" * 16
 
 
-def a_log(disk: SimulatedDisk, **settings: int) -> PartitionLog:
+def a_log(disk: SimulatedDisk) -> PartitionLog:
     disk.make_folder("/data")
-    return PartitionLog.open(disk, "/data/t-0", LogConfig(**settings), topic_id=TOPIC_ID)
+    return PartitionLog.open(disk, "/data/t-0", LogConfig(), topic_id=TOPIC_ID)
 
 
 def test_an_append_whose_leader_epoch_cannot_be_saved_is_answered() -> None:
