@@ -221,10 +221,11 @@ class Connection(asyncio.Protocol):
             self._reading = True
             self._transport.resume_reading()
 
-    def _handle(self, frame: bytes, pos: int, kind: int, correlation_id: int) -> None:
+    def _handle(self, frame: bytes, pos: int, kind: int, correlation_id: int, decoded: Message | None = None) -> None:
         """Read one request, call its handler, and answer it unless it is parked.
 
-        `kind` is api key << 16 | version; `pos` is where the client id begins, behind the correlation id.
+        `kind` is api key << 16 | version; `pos` is where the client id begins, behind the correlation id. `decoded` is
+        a request that a thread has read.
         """
         began = monotonic_ns()
         server = self._server
@@ -237,45 +238,35 @@ class Connection(asyncio.Protocol):
                 return
             route = found
             try:
-                request = self._read(route, frame, pos)
+                request = decoded or self._read(route, frame, pos)
             except TooManyElements:
-                self._read_in_thread(route, frame, pos, correlation_id)
+                self._read_in_thread(route, frame, pos, kind, correlation_id)
                 return
             call = Call(self, route, self._client_id)
+            call.is_long = decoded is not None
             if route.recurs and len(frame) <= MAX_RECURRING_BYTES:
                 if known is None and len(self._recurring) >= MAX_RECURRING_KINDS:
                     self._recurring.clear()
                 known = self._recurring[kind] = remember(known, route, call, frame[pos:], request)
-        call.correlation_id = correlation_id
-        call.started = self.last_active
-        is_answered = self._call_handler(route, request, call, began)
-        may_beat = is_answered and not (self._pumping or self._choked or server.metrics is not None)
-        if type(known) is RecurringHeartbeats and may_beat:
-            self._begin_to_beat(known, server.broker.coordinator.runtime.pulse(known.request))
-
-    def _call_handler(self, route: Route, request: Message, call: Call, began: int) -> bool:
-        """Answer the request, unless it is parked. True: it was answered, and its handler did not raise.
-
-        `began` is when this step began, on the steady clock in nanoseconds.
-        """
-        server = self._server
         self._parked = call
+        call.correlation_id = correlation_id
         call.now = time_ns() // 1_000_000  # as broker/clock.py, without a call
         call.steady_ms = began // 1_000_000
+        call.started = self.last_active
         try:
             response = route.handler(server.broker, request, call)
             if isinstance(response, GeneratorType):
                 response = self._take_first_steps(call, response)
         except Exception as problem:
             self._fail(call, problem)
-            return False
+            return
         if response is not PARKED:
             self._parked = None
             self._answer(call, route, response)
-        took = monotonic_ns() - began
-        if took > SLOW_STEP_NS or server.metrics is not None:
-            server.measure_step(call, took)
-        return response is not PARKED
+            if type(known) is RecurringHeartbeats and not (self._pumping or self._choked or server.metrics is not None):
+                self._begin_to_beat(known, server.broker.coordinator.runtime.pulse(known.request))
+        if server.metrics is not None or monotonic_ns() - began > SLOW_STEP_NS:
+            server.measure_step(call, monotonic_ns() - began)
 
     def _fail(self, call: Call, problem: Exception) -> None:
         """The handler raised: say so in the log, and to the client."""
@@ -334,17 +325,15 @@ class Connection(asyncio.Protocol):
         )
         return PARKED
 
-    def _read_in_thread(self, route: Route, frame: bytes, pos: int, correlation_id: int) -> None:
+    def _read_in_thread(self, route: Route, frame: bytes, pos: int, kind: int, correlation_id: int) -> None:
         """Decode a request with many elements. Meanwhile the connection waits, as for a parked request."""
         call = self._parked = Call(self, route, self._client_id)
-        call.correlation_id = correlation_id
-        call.started = self.last_active
-        call.is_long = True
 
         def finished(request: Message) -> None:
             if not self.is_closed:
-                self._call_handler(route, request, call, monotonic_ns())
-                self._go_on()
+                self._handle(frame, pos, kind, correlation_id, request)
+                if self._parked is None:
+                    self._go_on()
 
         body_at = read_tail(frame, pos, route.flexible)[1]
         self._server.long_requests.in_thread(

@@ -46,9 +46,10 @@ class LoggedConnection(Connection):
         super().__init__(server, listener_index)
         self._request_began_ns = 0
 
-    def _handle(self, frame: bytes, pos: int, kind: int, correlation_id: int) -> None:
-        self._request_began_ns = perf_counter_ns()  # a connection handles one request at a time
-        super()._handle(frame, pos, kind, correlation_id)
+    def _handle(self, frame: bytes, pos: int, kind: int, correlation_id: int, decoded: Message | None = None) -> None:
+        if decoded is None:
+            self._request_began_ns = perf_counter_ns()  # a connection handles one request at a time
+        super()._handle(frame, pos, kind, correlation_id, decoded)
 
     def _begin_to_beat(self, heartbeats: RecurringHeartbeats, pulse: Pulse | None) -> None:
         """Do nothing: the quick path for heartbeats answers them without a call of `_answer`, which logs."""

@@ -13,7 +13,7 @@ Arrays are where a frame can cost more than it weighs, since one byte on the wir
                                 again when iterated
 
 So a frame above SMALL_FRAME_BYTES makes few live objects, whatever counts it claims. The budget of elements and tagged
-fields per request bounds the time that reading and answering take (docs/decisions/17-work-in-steps.md).
+fields per request bounds the time that reading and answering take (docs/decisions/0007-long-requests-in-steps.md).
 """
 
 from __future__ import annotations
