@@ -52,6 +52,12 @@ def test_the_setting_with_which_the_readme_makes_a_group_form_at_once_does_that(
     assert config.group_initial_rebalance_delay_ms == 0
 
 
+def test_the_comparison_in_the_readme_says_what_a_commit_costs_in_both_ways_to_have_it() -> None:
+    rows = re.findall(r"^\| CPU of a commit, (.*?) \|", README, re.MULTILINE)
+    assert [("page cache" in row, "Kohort's default" in row) for row in rows] == [(True, False), (False, True)]
+    assert load_config().kohort_offsets_sync_before_reply
+
+
 def test_the_readme_dumps_the_partition_that_its_group_belongs_to() -> None:
     assert f"__consumer_offsets-{partition_of('billing', 50)}" in README
 

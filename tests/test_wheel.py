@@ -143,6 +143,14 @@ def test_any_newer_python_may_install_it(wheel: Path) -> None:
     assert metadata(wheel)["Requires-Python"] == ">=3.11"
 
 
+def test_no_requirement_is_for_a_system_on_which_kohort_does_not_run(wheel: Path) -> None:
+    """It needs uvloop: a marker that leaves uvloop out on Windows would say that it runs there without."""
+    assert (
+        re.findall(r"^Requires-Dist: .*(?:sys_platform|os_name|platform_system).*$", metadata_text(wheel), re.MULTILINE)
+        == []
+    )
+
+
 # --- what it does
 
 
@@ -188,10 +196,14 @@ def test_in_the_repository_the_folders_cannot_be_imported_under_their_old_names(
 # --- the README on PyPI
 
 
-def metadata(wheel: Path) -> dict[str, str]:
+def metadata_text(wheel: Path) -> str:
     packed = ZipFile(wheel)
     (name,) = [name for name in packed.namelist() if name.endswith(".dist-info/METADATA")]
-    message = Parser().parsestr(packed.read(name).decode())
+    return packed.read(name).decode()
+
+
+def metadata(wheel: Path) -> dict[str, str]:
+    message = Parser().parsestr(metadata_text(wheel))
     return {**dict(message.items()), "Description": str(message.get_payload())}
 
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from struct import pack_into
+from types import FrameType
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -24,6 +28,7 @@ from kohort.protocol.record_batch import (
     scan_records,
 )
 from kohort.protocol.varint import encode_varint
+from tests.broker.broker_box import BrokerBox
 
 BASE_MS = 1_700_000_000_000
 COMPILED = load_compiled_walk()
@@ -126,6 +131,36 @@ def test_a_batch_that_ends_behind_its_64_records_of_equal_size_is_refused(bytes_
 def test_where_there_is_a_compiler_the_compiled_walk_is_the_one_in_use() -> None:
     assert COMPILED is not None
     assert fastest_walk() is not walk_records
+
+
+def lines_run_by_produce(box: BrokerBox, count: int) -> int:
+    """How many lines of Python the broker runs for a Produce of so many records, each of another size."""
+    batch = build_batch([(b"key", bytes(50 + number)) for number in range(count)], timestamp=box.now)
+    lines = 0
+
+    def trace(frame: FrameType, event: str, argument: object) -> Callable[..., Any]:
+        nonlocal lines
+        lines += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        answer = box.produce(batch)
+    finally:
+        sys.settrace(before)
+    assert answer.error_code == 0
+    return lines
+
+
+@pytest.mark.skipif(COMPILED is None, reason="no C compiler")
+def test_produce_runs_no_python_for_each_record_of_another_size(tmp_path: Path) -> None:
+    box = BrokerBox(tmp_path)
+    box.topic("t")
+    lines_run_by_produce(box, 10)  # the first Produce prepares what the later ones use
+    few, many = lines_run_by_produce(box, 10), lines_run_by_produce(box, 100)
+    assert many - few < 90, "less than one line for each of the 90 records more"
+    box.close()
 
 
 def test_a_library_of_another_machine_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -363,6 +363,20 @@ def test_as_many_files_as_the_system_allows_are_tried_from_the_highest_number_do
     assert file_limits(soft, hard, infinity=-1) == expected
 
 
+def test_a_limit_of_open_files_that_the_kernel_refuses_does_not_stop_the_broker() -> None:
+    """As on macOS, where the hard limit is infinite and the kernel refuses that many. Linux refuses them, too."""
+    code = (
+        "import resource, sys; from kohort.broker.cli import main;"
+        "resource.getrlimit = lambda which: (256, resource.RLIM_INFINITY);"
+        "sys.exit(main(['serve', '--override', 'num.partitions=0']))"
+    )
+    done = _run_command([sys.executable, "-c", code])
+    assert (done.returncode, done.stderr) == (
+        2,  # it came as far as to its settings
+        "kohort: --override num.partitions=0: must be between 1 and 2147483647\n",
+    )
+
+
 def test_metrics_count_what_clients_do(tmp_path: Path) -> None:
     from urllib.request import urlopen
 
@@ -380,7 +394,10 @@ def test_metrics_count_what_clients_do(tmp_path: Path) -> None:
 
 
 def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return _run_command([str(Path(sys.executable).with_name("kohort")), *arguments])
+
+
+def _run_command(command: list[str]) -> subprocess.CompletedProcess[str]:
     """Without variables that would bring settings, or warnings, along."""
-    command = [str(Path(sys.executable).with_name("kohort")), *arguments]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("KOHORT_")}
     return subprocess.run(command, capture_output=True, text=True, timeout=30, env=environment)
