@@ -1,7 +1,8 @@
 """message -> bytes.
 
 As in the decoder, neighbouring fields of fixed size and the length of what follows leave in one `pack`. Pieces are
-gathered in a list and joined once.
+gathered in a list and joined once. The pieces of a long answer would take far more memory than the answer itself, so
+they are joined now and then: whenever MANY of them stand behind the `k` that were joined before.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ def write_message_encoder(source: Source, message: Message, version: int, name: 
     flexible = message.flexible(version)
     key = ("encode", message.struct.signature(version, flexible))
     if key not in source.made:
-        writer = _StructWriter(source, version, flexible)
         has_records = any(f.type == "records" for struct in message.structs for f in struct.fields)
         result = "list[Any]" if has_records else "bytes"
+        writer = _StructWriter(source, version, flexible)
+        is_answer = message.struct.class_name.endswith("Response")
+        writer.joins = is_answer and not has_records and _has_long_elements(message.struct, version)
         _write_function(writer, name, message.struct, result)
         source.functions.append(writer.lines.text())
         source.made[key] = name
@@ -34,6 +37,8 @@ def _write_function(writer: _StructWriter, name: str, struct: Struct, result: st
             return
         lines.add("out: list[Any] = []")
         lines.add("w = out.append")
+        if writer.joins:
+            lines.add("k = 0")
         writer.write_struct(struct, "m")
         writer.flush()
         lines.add("return out" if result != "bytes" else 'return b"".join(out)')
@@ -49,6 +54,7 @@ class _StructWriter:
         self.lines = Lines()
         self._run: list[tuple[str, str]] = []  # format, expression ("" for a zero byte)
         self._names = 0
+        self.joins = False  # pieces are joined now and then
 
     def write_struct(self, struct: Struct, value: str) -> None:
         for f in struct.plain(self.version):
@@ -150,6 +156,8 @@ class _StructWriter:
                     self._write_without_text(fields, each)
                 self.write_struct(element.struct, each)
                 self.flush()
+                if self.joins:
+                    self._join_pieces()
         elif element.type == "uuid":
             self.lines.add(f"out += {items}")
         elif element.type == "string":
@@ -157,6 +165,11 @@ class _StructWriter:
             self.lines.add(f"out += [{pack}(text) for text in {items}]")
         else:
             raise ValueError(element)
+
+    def _join_pieces(self) -> None:
+        with self.lines.block(f"if len(out) > k + {self.source.use('MANY')}:"):
+            self.lines.add('out[k:] = (b"".join(out[k:]),)')
+            self.lines.add("k += 1")
 
     def _write_without_text(self, fields: list[Field], each: str) -> None:
         """If the only string of an element is empty, as the metadata of offsets is, one `pack` writes the element."""
@@ -215,6 +228,16 @@ class _StructWriter:
     def _name(self, stem: str) -> str:
         self._names += 1
         return f"{stem}{self._names}"
+
+
+def _has_long_elements(struct: Struct, version: int) -> bool:
+    """Whether the message has an array of structs that are written in several pieces."""
+    for f in struct.plain(version):
+        if f.element is not None and f.element.struct is not None:
+            inner = f.element.struct
+            if any(each.type not in FIXED for each in inner.fields if each.present(version)):
+                return True
+    return False
 
 
 def _value_function(source: Source, f: Field, version: int, owner: str) -> str:

@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     READ_ERRORS,
     SHORT_COMPACT_INTS,
@@ -619,6 +620,7 @@ def decode_response_v4(data: bytes, pos: int = 0) -> AddPartitionsToTxnResponse:
 def encode_response_v0(m: AddPartitionsToTxnResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.results_by_topic_v3_and_below
     n = len(items1)
     w(_pack_ii(m.throttle_time_ms, n))
@@ -630,12 +632,16 @@ def encode_response_v0(m: AddPartitionsToTxnResponse) -> bytes:
         n = len(items3)
         w(_pack_i(n))
         out += [_pack_ih(e4.partition_index, e4.partition_error_code) for e4 in items3]
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 
 def encode_response_v3(m: AddPartitionsToTxnResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.results_by_topic_v3_and_below
     n = len(items1) + 1
     w(_pack_iB(m.throttle_time_ms, n) if n < 128 else _pack_i(m.throttle_time_ms) + uvarint(n))
@@ -648,6 +654,9 @@ def encode_response_v3(m: AddPartitionsToTxnResponse) -> bytes:
         w(uvarint(n))
         out += [_pack_ihx(e4.partition_index, e4.partition_error_code) for e4 in items3]
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 
@@ -655,6 +664,7 @@ def encode_response_v3(m: AddPartitionsToTxnResponse) -> bytes:
 def encode_response_v4(m: AddPartitionsToTxnResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.results_by_transaction
     n = len(items1) + 1
     w(_pack_ihB(m.throttle_time_ms, m.error_code, n) if n < 128 else _pack_ih(m.throttle_time_ms, m.error_code) + uvarint(n))
@@ -674,7 +684,13 @@ def encode_response_v4(m: AddPartitionsToTxnResponse) -> bytes:
             w(uvarint(n))
             out += [_pack_ihx(e6.partition_index, e6.partition_error_code) for e6 in items5]
             w(b"\0")
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 

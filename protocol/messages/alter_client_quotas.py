@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     READ_ERRORS,
     SMALL_FRAME_BYTES,
@@ -581,6 +582,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> AlterClientQuotasResponse:
 def encode_response_v0(m: AlterClientQuotasResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.entries
     n = len(items1)
     w(_pack_ii(m.throttle_time_ms, n))
@@ -606,12 +608,19 @@ def encode_response_v0(m: AlterClientQuotasResponse) -> bytes:
                 b = b.encode(); n = len(b)
             w(_pack_h(n))
             w(b)
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 
 def encode_response_v1(m: AlterClientQuotasResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.entries
     n = len(items1) + 1
     w(_pack_iB(m.throttle_time_ms, n) if n < 128 else _pack_i(m.throttle_time_ms) + uvarint(n))
@@ -638,7 +647,13 @@ def encode_response_v1(m: AlterClientQuotasResponse) -> bytes:
             w(uvarint(n))
             w(b)
             w(b"\0")
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 

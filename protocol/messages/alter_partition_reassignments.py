@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     READ_ERRORS,
     SMALL_FRAME_BYTES,
@@ -414,6 +415,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> AlterPartitionReassignments
 def encode_response_v0(m: AlterPartitionReassignmentsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     b = m.error_message
     if b is None:
         b = b""; n = 0
@@ -440,7 +442,13 @@ def encode_response_v0(m: AlterPartitionReassignmentsResponse) -> bytes:
             w(_pack_ihB(e4.partition_index, e4.error_code, n) if n < 128 else _pack_ih(e4.partition_index, e4.error_code) + uvarint(n))
             w(b)
             w(b"\0")
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 
@@ -448,6 +456,7 @@ def encode_response_v0(m: AlterPartitionReassignmentsResponse) -> bytes:
 def encode_response_v1(m: AlterPartitionReassignmentsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     b = m.error_message
     if b is None:
         b = b""; n = 0
@@ -474,7 +483,13 @@ def encode_response_v1(m: AlterPartitionReassignmentsResponse) -> bytes:
             w(_pack_ihB(e4.partition_index, e4.error_code, n) if n < 128 else _pack_ih(e4.partition_index, e4.error_code) + uvarint(n))
             w(b)
             w(b"\0")
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 

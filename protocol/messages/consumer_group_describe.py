@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     NO_UUID,
     READ_ERRORS,
@@ -555,6 +556,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> ConsumerGroupDescribeRespon
 def encode_response_v0(m: ConsumerGroupDescribeResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.groups
     n = len(items1) + 1
     w(_pack_iB(m.throttle_time_ms, n) if n < 128 else _pack_i(m.throttle_time_ms) + uvarint(n))
@@ -625,6 +627,9 @@ def encode_response_v0(m: ConsumerGroupDescribeResponse) -> bytes:
                 n = len(items9)
                 w(SHORT_COMPACT_INTS[n](n + 1, *items9) if n < 33 else pack_compact_ints(items9, "i"))
                 w(b"\0")
+                if len(out) > k + MANY:
+                    out[k:] = (b"".join(out[k:]),)
+                    k += 1
             s10 = e4.target_assignment
             items11 = s10.topic_partitions
             n = len(items11) + 1
@@ -637,8 +642,17 @@ def encode_response_v0(m: ConsumerGroupDescribeResponse) -> bytes:
                 n = len(items13)
                 w(SHORT_COMPACT_INTS[n](n + 1, *items13) if n < 33 else pack_compact_ints(items13, "i"))
                 w(b"\0")
+                if len(out) > k + MANY:
+                    out[k:] = (b"".join(out[k:]),)
+                    k += 1
             w(b"\0\0")
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         w(_pack_ix(e2.authorized_operations))
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 
@@ -646,6 +660,7 @@ def encode_response_v0(m: ConsumerGroupDescribeResponse) -> bytes:
 def encode_response_v1(m: ConsumerGroupDescribeResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.groups
     n = len(items1) + 1
     w(_pack_iB(m.throttle_time_ms, n) if n < 128 else _pack_i(m.throttle_time_ms) + uvarint(n))
@@ -716,6 +731,9 @@ def encode_response_v1(m: ConsumerGroupDescribeResponse) -> bytes:
                 n = len(items9)
                 w(SHORT_COMPACT_INTS[n](n + 1, *items9) if n < 33 else pack_compact_ints(items9, "i"))
                 w(b"\0")
+                if len(out) > k + MANY:
+                    out[k:] = (b"".join(out[k:]),)
+                    k += 1
             s10 = e4.target_assignment
             items11 = s10.topic_partitions
             n = len(items11) + 1
@@ -728,8 +746,17 @@ def encode_response_v1(m: ConsumerGroupDescribeResponse) -> bytes:
                 n = len(items13)
                 w(SHORT_COMPACT_INTS[n](n + 1, *items13) if n < 33 else pack_compact_ints(items13, "i"))
                 w(b"\0")
+                if len(out) > k + MANY:
+                    out[k:] = (b"".join(out[k:]),)
+                    k += 1
             w(_pack_xbx(e4.member_type))
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         w(_pack_ix(e2.authorized_operations))
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 

@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     READ_ERRORS,
     SMALL_FRAME_BYTES,
@@ -408,6 +409,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> CreateAclsResponse:
 def encode_response_v1(m: CreateAclsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.results
     n = len(items1)
     w(_pack_ii(m.throttle_time_ms, n))
@@ -419,12 +421,16 @@ def encode_response_v1(m: CreateAclsResponse) -> bytes:
             b = b.encode(); n = len(b)
         w(_pack_hh(e2.error_code, n))
         w(b)
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 
 def encode_response_v2(m: CreateAclsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.results
     n = len(items1) + 1
     w(_pack_iB(m.throttle_time_ms, n) if n < 128 else _pack_i(m.throttle_time_ms) + uvarint(n))
@@ -437,6 +443,9 @@ def encode_response_v2(m: CreateAclsResponse) -> bytes:
         w(_pack_hB(e2.error_code, n) if n < 128 else _pack_h(e2.error_code) + uvarint(n))
         w(b)
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 

@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     READ_ERRORS,
     SHORT_COMPACT_INTS,
@@ -444,6 +445,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> CreatePartitionsResponse:
 def encode_response_v0(m: CreatePartitionsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.results
     n = len(items1)
     w(_pack_ii(m.throttle_time_ms, n))
@@ -458,12 +460,16 @@ def encode_response_v0(m: CreatePartitionsResponse) -> bytes:
             b = b.encode(); n = len(b)
         w(_pack_hh(e2.error_code, n))
         w(b)
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 
 def encode_response_v2(m: CreatePartitionsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.results
     n = len(items1) + 1
     w(_pack_iB(m.throttle_time_ms, n) if n < 128 else _pack_i(m.throttle_time_ms) + uvarint(n))
@@ -479,6 +485,9 @@ def encode_response_v2(m: CreatePartitionsResponse) -> bytes:
         w(_pack_hB(e2.error_code, n) if n < 128 else _pack_h(e2.error_code) + uvarint(n))
         w(b)
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 

@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     NO_UUID,
     READ_ERRORS,
@@ -789,6 +790,7 @@ def decode_response_v7(data: bytes, pos: int = 0) -> CreateTopicsResponse:
 def encode_response_v2(m: CreateTopicsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.topics
     n = len(items1)
     w(_pack_ii(m.throttle_time_ms, n))
@@ -803,6 +805,9 @@ def encode_response_v2(m: CreateTopicsResponse) -> bytes:
             b = b.encode(); n = len(b)
         w(_pack_hh(e2.error_code, n))
         w(b)
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 
@@ -816,6 +821,7 @@ def _pack_creatable_topic_result_topic_config_error_code_v5(value: Any) -> bytes
 def encode_response_v5(m: CreateTopicsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.topics
     n = len(items1) + 1
     w(_pack_iB(m.throttle_time_ms, n) if n < 128 else _pack_i(m.throttle_time_ms) + uvarint(n))
@@ -848,10 +854,16 @@ def encode_response_v5(m: CreateTopicsResponse) -> bytes:
             w(uvarint(n))
             w(b)
             w(_pack_obox(e4.read_only, e4.config_source, e4.is_sensitive))
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         tags5: list[tuple[int, bytes]] = []
         if e2.topic_config_error_code != 0:
             tags5.append((0, _pack_creatable_topic_result_topic_config_error_code_v5(e2.topic_config_error_code)))
         w(pack_tags(tags5))
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 
@@ -866,6 +878,7 @@ def _pack_creatable_topic_result_topic_config_error_code_v7(value: Any) -> bytes
 def encode_response_v7(m: CreateTopicsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.topics
     n = len(items1) + 1
     w(_pack_iB(m.throttle_time_ms, n) if n < 128 else _pack_i(m.throttle_time_ms) + uvarint(n))
@@ -898,10 +911,16 @@ def encode_response_v7(m: CreateTopicsResponse) -> bytes:
             w(uvarint(n))
             w(b)
             w(_pack_obox(e4.read_only, e4.config_source, e4.is_sensitive))
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         tags5: list[tuple[int, bytes]] = []
         if e2.topic_config_error_code != 0:
             tags5.append((0, _pack_creatable_topic_result_topic_config_error_code_v7(e2.topic_config_error_code)))
         w(pack_tags(tags5))
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 

@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     READ_ERRORS,
     SMALL_FRAME_BYTES,
@@ -634,6 +635,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> DeleteAclsResponse:
 def encode_response_v1(m: DeleteAclsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.filter_results
     n = len(items1)
     w(_pack_ii(m.throttle_time_ms, n))
@@ -666,12 +668,19 @@ def encode_response_v1(m: DeleteAclsResponse) -> bytes:
             w(_pack_h(n))
             w(b)
             w(_pack_bb(e4.operation, e4.permission_type))
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 
 def encode_response_v2(m: DeleteAclsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.filter_results
     n = len(items1) + 1
     w(_pack_iB(m.throttle_time_ms, n) if n < 128 else _pack_i(m.throttle_time_ms) + uvarint(n))
@@ -704,7 +713,13 @@ def encode_response_v2(m: DeleteAclsResponse) -> bytes:
             w(uvarint(n))
             w(b)
             w(_pack_bbx(e4.operation, e4.permission_type))
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 

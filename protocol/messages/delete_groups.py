@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     READ_ERRORS,
     SMALL_FRAME_BYTES,
@@ -245,6 +246,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> DeleteGroupsResponse:
 def encode_response_v0(m: DeleteGroupsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.results
     n = len(items1)
     w(_pack_ii(m.throttle_time_ms, n))
@@ -253,12 +255,16 @@ def encode_response_v0(m: DeleteGroupsResponse) -> bytes:
         w(_pack_h(n))
         w(b)
         w(_pack_h(e2.error_code))
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 
 def encode_response_v2(m: DeleteGroupsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.results
     n = len(items1) + 1
     w(_pack_iB(m.throttle_time_ms, n) if n < 128 else _pack_i(m.throttle_time_ms) + uvarint(n))
@@ -267,6 +273,9 @@ def encode_response_v2(m: DeleteGroupsResponse) -> bytes:
         w(uvarint(n))
         w(b)
         w(_pack_hx(e2.error_code))
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 

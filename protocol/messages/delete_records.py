@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     READ_ERRORS,
     SMALL_FRAME_BYTES,
@@ -427,6 +428,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> DeleteRecordsResponse:
 def encode_response_v0(m: DeleteRecordsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.topics
     n = len(items1)
     w(_pack_ii(m.throttle_time_ms, n))
@@ -438,12 +440,16 @@ def encode_response_v0(m: DeleteRecordsResponse) -> bytes:
         n = len(items3)
         w(_pack_i(n))
         out += [_pack_iqh(e4.partition_index, e4.low_watermark, e4.error_code) for e4 in items3]
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 
 def encode_response_v2(m: DeleteRecordsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.topics
     n = len(items1) + 1
     w(_pack_iB(m.throttle_time_ms, n) if n < 128 else _pack_i(m.throttle_time_ms) + uvarint(n))
@@ -456,6 +462,9 @@ def encode_response_v2(m: DeleteRecordsResponse) -> bytes:
         w(uvarint(n))
         out += [_pack_iqhx(e4.partition_index, e4.low_watermark, e4.error_code) for e4 in items3]
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 

@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     NO_UUID,
     READ_ERRORS,
@@ -520,6 +521,7 @@ def decode_response_v6(data: bytes, pos: int = 0) -> DeleteTopicsResponse:
 def encode_response_v1(m: DeleteTopicsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.responses
     n = len(items1)
     w(_pack_ii(m.throttle_time_ms, n))
@@ -528,12 +530,16 @@ def encode_response_v1(m: DeleteTopicsResponse) -> bytes:
         w(_pack_h(n))
         w(b)
         w(_pack_h(e2.error_code))
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 
 def encode_response_v4(m: DeleteTopicsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.responses
     n = len(items1) + 1
     w(_pack_iB(m.throttle_time_ms, n) if n < 128 else _pack_i(m.throttle_time_ms) + uvarint(n))
@@ -542,6 +548,9 @@ def encode_response_v4(m: DeleteTopicsResponse) -> bytes:
         w(uvarint(n))
         w(b)
         w(_pack_hx(e2.error_code))
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 
@@ -549,6 +558,7 @@ def encode_response_v4(m: DeleteTopicsResponse) -> bytes:
 def encode_response_v5(m: DeleteTopicsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.responses
     n = len(items1) + 1
     w(_pack_iB(m.throttle_time_ms, n) if n < 128 else _pack_i(m.throttle_time_ms) + uvarint(n))
@@ -564,6 +574,9 @@ def encode_response_v5(m: DeleteTopicsResponse) -> bytes:
         w(_pack_hB(e2.error_code, n) if n < 128 else _pack_h(e2.error_code) + uvarint(n))
         w(b)
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 
@@ -571,6 +584,7 @@ def encode_response_v5(m: DeleteTopicsResponse) -> bytes:
 def encode_response_v6(m: DeleteTopicsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.responses
     n = len(items1) + 1
     w(_pack_iB(m.throttle_time_ms, n) if n < 128 else _pack_i(m.throttle_time_ms) + uvarint(n))
@@ -590,6 +604,9 @@ def encode_response_v6(m: DeleteTopicsResponse) -> bytes:
         w(_pack_uhB(e2.topic_id, e2.error_code, n) if n < 128 else _pack_uh(e2.topic_id, e2.error_code) + uvarint(n))
         w(b)
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 

@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     READ_ERRORS,
     SMALL_FRAME_BYTES,
@@ -455,6 +456,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> DescribeAclsResponse:
 def encode_response_v1(m: DescribeAclsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     b = m.error_message
     if b is None:
         b = b""; n = -1
@@ -480,12 +482,19 @@ def encode_response_v1(m: DescribeAclsResponse) -> bytes:
             w(_pack_h(n))
             w(b)
             w(_pack_bb(e4.operation, e4.permission_type))
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 
 def encode_response_v2(m: DescribeAclsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     b = m.error_message
     if b is None:
         b = b""; n = 0
@@ -511,7 +520,13 @@ def encode_response_v2(m: DescribeAclsResponse) -> bytes:
             w(uvarint(n))
             w(b)
             w(_pack_bbx(e4.operation, e4.permission_type))
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 

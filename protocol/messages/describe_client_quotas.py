@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     READ_ERRORS,
     SMALL_FRAME_BYTES,
@@ -576,6 +577,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> DescribeClientQuotasRespons
 def encode_response_v0(m: DescribeClientQuotasResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     b = m.error_message
     if b is None:
         b = b""; n = -1
@@ -604,6 +606,9 @@ def encode_response_v0(m: DescribeClientQuotasResponse) -> bytes:
                 b = b.encode(); n = len(b)
             w(_pack_h(n))
             w(b)
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         items5 = e2.values
         n = len(items5)
         w(_pack_i(n))
@@ -612,12 +617,19 @@ def encode_response_v0(m: DescribeClientQuotasResponse) -> bytes:
             w(_pack_h(n))
             w(b)
             w(_pack_d(e6.value))
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 
 def encode_response_v1(m: DescribeClientQuotasResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     b = m.error_message
     if b is None:
         b = b""; n = 0
@@ -647,6 +659,9 @@ def encode_response_v1(m: DescribeClientQuotasResponse) -> bytes:
             w(uvarint(n))
             w(b)
             w(b"\0")
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         items5 = e2.values
         n = len(items5) + 1
         w(uvarint(n))
@@ -655,7 +670,13 @@ def encode_response_v1(m: DescribeClientQuotasResponse) -> bytes:
             w(uvarint(n))
             w(b)
             w(_pack_dx(e6.value))
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 

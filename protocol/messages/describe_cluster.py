@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     READ_ERRORS,
     SMALL_FRAME_BYTES,
@@ -401,6 +402,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> DescribeClusterResponse:
 def encode_response_v0(m: DescribeClusterResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     b = m.error_message
     if b is None:
         b = b""; n = 0
@@ -426,6 +428,9 @@ def encode_response_v0(m: DescribeClusterResponse) -> bytes:
         w(_pack_iB(e2.port, n) if n < 128 else _pack_i(e2.port) + uvarint(n))
         w(b)
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(_pack_ix(m.cluster_authorized_operations))
     return b"".join(out)
 
@@ -433,6 +438,7 @@ def encode_response_v0(m: DescribeClusterResponse) -> bytes:
 def encode_response_v1(m: DescribeClusterResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     b = m.error_message
     if b is None:
         b = b""; n = 0
@@ -458,6 +464,9 @@ def encode_response_v1(m: DescribeClusterResponse) -> bytes:
         w(_pack_iB(e2.port, n) if n < 128 else _pack_i(e2.port) + uvarint(n))
         w(b)
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(_pack_ix(m.cluster_authorized_operations))
     return b"".join(out)
 
@@ -465,6 +474,7 @@ def encode_response_v1(m: DescribeClusterResponse) -> bytes:
 def encode_response_v2(m: DescribeClusterResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     b = m.error_message
     if b is None:
         b = b""; n = 0
@@ -490,6 +500,9 @@ def encode_response_v2(m: DescribeClusterResponse) -> bytes:
         w(_pack_iB(e2.port, n) if n < 128 else _pack_i(e2.port) + uvarint(n))
         w(b)
         w(_pack_ox(e2.is_fenced))
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(_pack_ix(m.cluster_authorized_operations))
     return b"".join(out)
 

@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     READ_ERRORS,
     SMALL_FRAME_BYTES,
@@ -761,6 +762,7 @@ def decode_response_v4(data: bytes, pos: int = 0) -> DescribeConfigsResponse:
 def encode_response_v1(m: DescribeConfigsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.results
     n = len(items1)
     w(_pack_ii(m.throttle_time_ms, n))
@@ -804,12 +806,22 @@ def encode_response_v1(m: DescribeConfigsResponse) -> bytes:
                 w(_pack_h(n))
                 w(b)
                 w(_pack_b(e6.source))
+                if len(out) > k + MANY:
+                    out[k:] = (b"".join(out[k:]),)
+                    k += 1
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 
 def encode_response_v3(m: DescribeConfigsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.results
     n = len(items1)
     w(_pack_ii(m.throttle_time_ms, n))
@@ -853,6 +865,9 @@ def encode_response_v3(m: DescribeConfigsResponse) -> bytes:
                 w(_pack_h(n))
                 w(b)
                 w(_pack_b(e6.source))
+                if len(out) > k + MANY:
+                    out[k:] = (b"".join(out[k:]),)
+                    k += 1
             b = e4.documentation
             if b is None:
                 b = b""; n = -1
@@ -860,12 +875,19 @@ def encode_response_v3(m: DescribeConfigsResponse) -> bytes:
                 b = b.encode(); n = len(b)
             w(_pack_bh(e4.config_type, n))
             w(b)
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 
 def encode_response_v4(m: DescribeConfigsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.results
     n = len(items1) + 1
     w(_pack_iB(m.throttle_time_ms, n) if n < 128 else _pack_i(m.throttle_time_ms) + uvarint(n))
@@ -909,6 +931,9 @@ def encode_response_v4(m: DescribeConfigsResponse) -> bytes:
                 w(uvarint(n))
                 w(b)
                 w(_pack_bx(e6.source))
+                if len(out) > k + MANY:
+                    out[k:] = (b"".join(out[k:]),)
+                    k += 1
             b = e4.documentation
             if b is None:
                 b = b""; n = 0
@@ -917,7 +942,13 @@ def encode_response_v4(m: DescribeConfigsResponse) -> bytes:
             w(_pack_bB(e4.config_type, n) if n < 128 else _pack_b(e4.config_type) + uvarint(n))
             w(b)
             w(b"\0")
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 

@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     READ_ERRORS,
     SMALL_FRAME_BYTES,
@@ -978,6 +979,7 @@ def decode_response_v6(data: bytes, pos: int = 0) -> DescribeGroupsResponse:
 def encode_response_v0(m: DescribeGroupsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.groups
     n = len(items1)
     w(_pack_i(n))
@@ -1013,12 +1015,19 @@ def encode_response_v0(m: DescribeGroupsResponse) -> bytes:
             b = e4.member_assignment; n = len(b)
             w(_pack_i(n))
             w(b)
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 
 def encode_response_v1(m: DescribeGroupsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.groups
     n = len(items1)
     w(_pack_ii(m.throttle_time_ms, n))
@@ -1054,12 +1063,19 @@ def encode_response_v1(m: DescribeGroupsResponse) -> bytes:
             b = e4.member_assignment; n = len(b)
             w(_pack_i(n))
             w(b)
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 
 def encode_response_v3(m: DescribeGroupsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.groups
     n = len(items1)
     w(_pack_ii(m.throttle_time_ms, n))
@@ -1095,13 +1111,20 @@ def encode_response_v3(m: DescribeGroupsResponse) -> bytes:
             b = e4.member_assignment; n = len(b)
             w(_pack_i(n))
             w(b)
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         w(_pack_i(e2.authorized_operations))
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 
 def encode_response_v4(m: DescribeGroupsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.groups
     n = len(items1)
     w(_pack_ii(m.throttle_time_ms, n))
@@ -1144,13 +1167,20 @@ def encode_response_v4(m: DescribeGroupsResponse) -> bytes:
             b = e4.member_assignment; n = len(b)
             w(_pack_i(n))
             w(b)
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         w(_pack_i(e2.authorized_operations))
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 
 def encode_response_v5(m: DescribeGroupsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.groups
     n = len(items1) + 1
     w(_pack_iB(m.throttle_time_ms, n) if n < 128 else _pack_i(m.throttle_time_ms) + uvarint(n))
@@ -1194,7 +1224,13 @@ def encode_response_v5(m: DescribeGroupsResponse) -> bytes:
             w(uvarint(n))
             w(b)
             w(b"\0")
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         w(_pack_ix(e2.authorized_operations))
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 
@@ -1202,6 +1238,7 @@ def encode_response_v5(m: DescribeGroupsResponse) -> bytes:
 def encode_response_v6(m: DescribeGroupsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.groups
     n = len(items1) + 1
     w(_pack_iB(m.throttle_time_ms, n) if n < 128 else _pack_i(m.throttle_time_ms) + uvarint(n))
@@ -1252,7 +1289,13 @@ def encode_response_v6(m: DescribeGroupsResponse) -> bytes:
             w(uvarint(n))
             w(b)
             w(b"\0")
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         w(_pack_ix(e2.authorized_operations))
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 

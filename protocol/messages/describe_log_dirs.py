@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     READ_ERRORS,
     SHORT_COMPACT_INTS,
@@ -631,6 +632,7 @@ def decode_response_v5(data: bytes, pos: int = 0) -> DescribeLogDirsResponse:
 def encode_response_v1(m: DescribeLogDirsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.results
     n = len(items1)
     w(_pack_ii(m.throttle_time_ms, n))
@@ -649,12 +651,19 @@ def encode_response_v1(m: DescribeLogDirsResponse) -> bytes:
             n = len(items5)
             w(_pack_i(n))
             out += [_pack_iqqo(e6.partition_index, e6.partition_size, e6.offset_lag, e6.is_future_key) for e6 in items5]
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 
 def encode_response_v2(m: DescribeLogDirsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.results
     n = len(items1) + 1
     w(_pack_iB(m.throttle_time_ms, n) if n < 128 else _pack_i(m.throttle_time_ms) + uvarint(n))
@@ -674,7 +683,13 @@ def encode_response_v2(m: DescribeLogDirsResponse) -> bytes:
             w(uvarint(n))
             out += [_pack_iqqox(e6.partition_index, e6.partition_size, e6.offset_lag, e6.is_future_key) for e6 in items5]
             w(b"\0")
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 
@@ -682,6 +697,7 @@ def encode_response_v2(m: DescribeLogDirsResponse) -> bytes:
 def encode_response_v3(m: DescribeLogDirsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.results
     n = len(items1) + 1
     w(_pack_ihB(m.throttle_time_ms, m.error_code, n) if n < 128 else _pack_ih(m.throttle_time_ms, m.error_code) + uvarint(n))
@@ -701,7 +717,13 @@ def encode_response_v3(m: DescribeLogDirsResponse) -> bytes:
             w(uvarint(n))
             out += [_pack_iqqox(e6.partition_index, e6.partition_size, e6.offset_lag, e6.is_future_key) for e6 in items5]
             w(b"\0")
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 
@@ -709,6 +731,7 @@ def encode_response_v3(m: DescribeLogDirsResponse) -> bytes:
 def encode_response_v4(m: DescribeLogDirsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.results
     n = len(items1) + 1
     w(_pack_ihB(m.throttle_time_ms, m.error_code, n) if n < 128 else _pack_ih(m.throttle_time_ms, m.error_code) + uvarint(n))
@@ -728,7 +751,13 @@ def encode_response_v4(m: DescribeLogDirsResponse) -> bytes:
             w(uvarint(n))
             out += [_pack_iqqox(e6.partition_index, e6.partition_size, e6.offset_lag, e6.is_future_key) for e6 in items5]
             w(b"\0")
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         w(_pack_qqx(e2.total_bytes, e2.usable_bytes))
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 
@@ -736,6 +765,7 @@ def encode_response_v4(m: DescribeLogDirsResponse) -> bytes:
 def encode_response_v5(m: DescribeLogDirsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.results
     n = len(items1) + 1
     w(_pack_ihB(m.throttle_time_ms, m.error_code, n) if n < 128 else _pack_ih(m.throttle_time_ms, m.error_code) + uvarint(n))
@@ -755,7 +785,13 @@ def encode_response_v5(m: DescribeLogDirsResponse) -> bytes:
             w(uvarint(n))
             out += [_pack_iqqox(e6.partition_index, e6.partition_size, e6.offset_lag, e6.is_future_key) for e6 in items5]
             w(b"\0")
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         w(_pack_qqox(e2.total_bytes, e2.usable_bytes, e2.is_cordoned))
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 

@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     READ_ERRORS,
     SHORT_COMPACT_INTS,
@@ -306,6 +307,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> DescribeProducersResponse:
 def encode_response_v0(m: DescribeProducersResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.topics
     n = len(items1) + 1
     w(_pack_iB(m.throttle_time_ms, n) if n < 128 else _pack_i(m.throttle_time_ms) + uvarint(n))
@@ -329,7 +331,13 @@ def encode_response_v0(m: DescribeProducersResponse) -> bytes:
             w(uvarint(n))
             out += [_pack_qiiqiqx(e6.producer_id, e6.producer_epoch, e6.last_sequence, e6.last_timestamp, e6.coordinator_epoch, e6.current_txn_start_offset) for e6 in items5]
             w(b"\0")
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 

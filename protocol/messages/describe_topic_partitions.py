@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     NO_UUID,
     READ_ERRORS,
@@ -381,6 +382,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> DescribeTopicPartitionsResp
 def encode_response_v0(m: DescribeTopicPartitionsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.topics
     n = len(items1) + 1
     w(_pack_iB(m.throttle_time_ms, n) if n < 128 else _pack_i(m.throttle_time_ms) + uvarint(n))
@@ -411,7 +413,13 @@ def encode_response_v0(m: DescribeTopicPartitionsResponse) -> bytes:
             n = len(items9)
             w(SHORT_COMPACT_INTS[n](n + 1, *items9) if n < 33 else pack_compact_ints(items9, "i"))
             w(b"\0")
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         w(_pack_ix(e2.topic_authorized_operations))
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     s10 = m.next_cursor
     if s10 is None:
         w(b"\xff")

@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     READ_ERRORS,
     SHORT_COMPACT_INTS,
@@ -233,6 +234,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> DescribeTransactionsRespons
 def encode_response_v0(m: DescribeTransactionsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.transaction_states
     n = len(items1) + 1
     w(_pack_iB(m.throttle_time_ms, n) if n < 128 else _pack_i(m.throttle_time_ms) + uvarint(n))
@@ -254,7 +256,13 @@ def encode_response_v0(m: DescribeTransactionsResponse) -> bytes:
             n = len(items5)
             w(SHORT_COMPACT_INTS[n](n + 1, *items5) if n < 33 else pack_compact_ints(items5, "i"))
             w(b"\0")
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 

@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     READ_ERRORS,
     SMALL_FRAME_BYTES,
@@ -268,6 +269,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> DescribeUserScramCredential
 def encode_response_v0(m: DescribeUserScramCredentialsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     b = m.error_message
     if b is None:
         b = b""; n = 0
@@ -294,6 +296,9 @@ def encode_response_v0(m: DescribeUserScramCredentialsResponse) -> bytes:
         w(uvarint(n))
         out += [_pack_bix(e4.mechanism, e4.iterations) for e4 in items3]
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 

@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     READ_ERRORS,
     SHORT_COMPACT_INTS,
@@ -525,6 +526,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> ElectLeadersResponse:
 def encode_response_v0(m: ElectLeadersResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.replica_election_results
     n = len(items1)
     w(_pack_ii(m.throttle_time_ms, n))
@@ -543,12 +545,19 @@ def encode_response_v0(m: ElectLeadersResponse) -> bytes:
                 b = b.encode(); n = len(b)
             w(_pack_ihh(e4.partition_id, e4.error_code, n))
             w(b)
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 
 def encode_response_v1(m: ElectLeadersResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.replica_election_results
     n = len(items1)
     w(_pack_ihi(m.throttle_time_ms, m.error_code, n))
@@ -567,12 +576,19 @@ def encode_response_v1(m: ElectLeadersResponse) -> bytes:
                 b = b.encode(); n = len(b)
             w(_pack_ihh(e4.partition_id, e4.error_code, n))
             w(b)
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 
 def encode_response_v2(m: ElectLeadersResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.replica_election_results
     n = len(items1) + 1
     w(_pack_ihB(m.throttle_time_ms, m.error_code, n) if n < 128 else _pack_ih(m.throttle_time_ms, m.error_code) + uvarint(n))
@@ -592,7 +608,13 @@ def encode_response_v2(m: ElectLeadersResponse) -> bytes:
             w(_pack_ihB(e4.partition_id, e4.error_code, n) if n < 128 else _pack_ih(e4.partition_id, e4.error_code) + uvarint(n))
             w(b)
             w(b"\0")
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 

@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     READ_ERRORS,
     SMALL_FRAME_BYTES,
@@ -453,6 +454,7 @@ def encode_response_v3(m: FindCoordinatorResponse) -> bytes:
 def encode_response_v4(m: FindCoordinatorResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.coordinators
     n = len(items1) + 1
     w(_pack_iB(m.throttle_time_ms, n) if n < 128 else _pack_i(m.throttle_time_ms) + uvarint(n))
@@ -471,6 +473,9 @@ def encode_response_v4(m: FindCoordinatorResponse) -> bytes:
         w(_pack_ihB(e2.port, e2.error_code, n) if n < 128 else _pack_ih(e2.port, e2.error_code) + uvarint(n))
         w(b)
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 

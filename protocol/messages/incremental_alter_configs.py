@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     READ_ERRORS,
     SMALL_FRAME_BYTES,
@@ -496,6 +497,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> IncrementalAlterConfigsResp
 def encode_response_v0(m: IncrementalAlterConfigsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.responses
     n = len(items1)
     w(_pack_ii(m.throttle_time_ms, n))
@@ -510,12 +512,16 @@ def encode_response_v0(m: IncrementalAlterConfigsResponse) -> bytes:
         b = e2.resource_name.encode(); n = len(b)
         w(_pack_bh(e2.resource_type, n))
         w(b)
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 
 def encode_response_v1(m: IncrementalAlterConfigsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.responses
     n = len(items1) + 1
     w(_pack_iB(m.throttle_time_ms, n) if n < 128 else _pack_i(m.throttle_time_ms) + uvarint(n))
@@ -531,6 +537,9 @@ def encode_response_v1(m: IncrementalAlterConfigsResponse) -> bytes:
         w(_pack_bB(e2.resource_type, n) if n < 128 else _pack_b(e2.resource_type) + uvarint(n))
         w(b)
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 

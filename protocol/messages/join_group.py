@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     READ_ERRORS,
     SMALL_FRAME_BYTES,
@@ -1203,6 +1204,7 @@ def decode_response_v9(data: bytes, pos: int = 0) -> JoinGroupResponse:
 def encode_response_v0(m: JoinGroupResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     b = m.protocol_name.encode(); n = len(b)
     w(_pack_hih(m.error_code, m.generation_id, n))
     w(b)
@@ -1222,12 +1224,16 @@ def encode_response_v0(m: JoinGroupResponse) -> bytes:
         b = e2.metadata; n = len(b)
         w(_pack_i(n))
         w(b)
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 
 def encode_response_v2(m: JoinGroupResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     b = m.protocol_name.encode(); n = len(b)
     w(_pack_ihih(m.throttle_time_ms, m.error_code, m.generation_id, n))
     w(b)
@@ -1247,12 +1253,16 @@ def encode_response_v2(m: JoinGroupResponse) -> bytes:
         b = e2.metadata; n = len(b)
         w(_pack_i(n))
         w(b)
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 
 def encode_response_v5(m: JoinGroupResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     b = m.protocol_name.encode(); n = len(b)
     w(_pack_ihih(m.throttle_time_ms, m.error_code, m.generation_id, n))
     w(b)
@@ -1279,12 +1289,16 @@ def encode_response_v5(m: JoinGroupResponse) -> bytes:
         b = e2.metadata; n = len(b)
         w(_pack_i(n))
         w(b)
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 
 def encode_response_v6(m: JoinGroupResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     b = m.protocol_name.encode(); n = len(b) + 1
     w(_pack_ihiB(m.throttle_time_ms, m.error_code, m.generation_id, n) if n < 128 else _pack_ihi(m.throttle_time_ms, m.error_code, m.generation_id) + uvarint(n))
     w(b)
@@ -1312,6 +1326,9 @@ def encode_response_v6(m: JoinGroupResponse) -> bytes:
         w(uvarint(n))
         w(b)
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 
@@ -1319,6 +1336,7 @@ def encode_response_v6(m: JoinGroupResponse) -> bytes:
 def encode_response_v7(m: JoinGroupResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     b = m.protocol_type
     if b is None:
         b = b""; n = 0
@@ -1357,6 +1375,9 @@ def encode_response_v7(m: JoinGroupResponse) -> bytes:
         w(uvarint(n))
         w(b)
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 
@@ -1364,6 +1385,7 @@ def encode_response_v7(m: JoinGroupResponse) -> bytes:
 def encode_response_v9(m: JoinGroupResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     b = m.protocol_type
     if b is None:
         b = b""; n = 0
@@ -1402,6 +1424,9 @@ def encode_response_v9(m: JoinGroupResponse) -> bytes:
         w(uvarint(n))
         w(b)
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 

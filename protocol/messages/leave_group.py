@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     READ_ERRORS,
     SMALL_FRAME_BYTES,
@@ -641,6 +642,7 @@ def encode_response_v1(m: LeaveGroupResponse) -> bytes:
 def encode_response_v3(m: LeaveGroupResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.members
     n = len(items1)
     w(_pack_ihi(m.throttle_time_ms, m.error_code, n))
@@ -656,12 +658,16 @@ def encode_response_v3(m: LeaveGroupResponse) -> bytes:
         w(_pack_h(n))
         w(b)
         w(_pack_h(e2.error_code))
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 
 def encode_response_v4(m: LeaveGroupResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.members
     n = len(items1) + 1
     w(_pack_ihB(m.throttle_time_ms, m.error_code, n) if n < 128 else _pack_ih(m.throttle_time_ms, m.error_code) + uvarint(n))
@@ -677,6 +683,9 @@ def encode_response_v4(m: LeaveGroupResponse) -> bytes:
         w(uvarint(n))
         w(b)
         w(_pack_hx(e2.error_code))
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 

@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     READ_ERRORS,
     SMALL_FRAME_BYTES,
@@ -223,6 +224,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> ListConfigResourcesResponse
 def encode_response_v0(m: ListConfigResourcesResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.config_resources
     n = len(items1) + 1
     w(_pack_ihB(m.throttle_time_ms, m.error_code, n) if n < 128 else _pack_ih(m.throttle_time_ms, m.error_code) + uvarint(n))
@@ -231,6 +233,9 @@ def encode_response_v0(m: ListConfigResourcesResponse) -> bytes:
         w(uvarint(n))
         w(b)
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 
@@ -238,6 +243,7 @@ def encode_response_v0(m: ListConfigResourcesResponse) -> bytes:
 def encode_response_v1(m: ListConfigResourcesResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.config_resources
     n = len(items1) + 1
     w(_pack_ihB(m.throttle_time_ms, m.error_code, n) if n < 128 else _pack_ih(m.throttle_time_ms, m.error_code) + uvarint(n))
@@ -246,6 +252,9 @@ def encode_response_v1(m: ListConfigResourcesResponse) -> bytes:
         w(uvarint(n))
         w(b)
         w(_pack_bx(e2.resource_type))
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 

@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     READ_ERRORS,
     SMALL_FRAME_BYTES,
@@ -556,6 +557,7 @@ def decode_response_v5(data: bytes, pos: int = 0) -> ListGroupsResponse:
 def encode_response_v0(m: ListGroupsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.groups
     n = len(items1)
     w(_pack_hi(m.error_code, n))
@@ -566,12 +568,16 @@ def encode_response_v0(m: ListGroupsResponse) -> bytes:
         b = e2.protocol_type.encode(); n = len(b)
         w(_pack_h(n))
         w(b)
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 
 def encode_response_v1(m: ListGroupsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.groups
     n = len(items1)
     w(_pack_ihi(m.throttle_time_ms, m.error_code, n))
@@ -582,12 +588,16 @@ def encode_response_v1(m: ListGroupsResponse) -> bytes:
         b = e2.protocol_type.encode(); n = len(b)
         w(_pack_h(n))
         w(b)
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 
 def encode_response_v3(m: ListGroupsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.groups
     n = len(items1) + 1
     w(_pack_ihB(m.throttle_time_ms, m.error_code, n) if n < 128 else _pack_ih(m.throttle_time_ms, m.error_code) + uvarint(n))
@@ -599,6 +609,9 @@ def encode_response_v3(m: ListGroupsResponse) -> bytes:
         w(uvarint(n))
         w(b)
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 
@@ -606,6 +619,7 @@ def encode_response_v3(m: ListGroupsResponse) -> bytes:
 def encode_response_v4(m: ListGroupsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.groups
     n = len(items1) + 1
     w(_pack_ihB(m.throttle_time_ms, m.error_code, n) if n < 128 else _pack_ih(m.throttle_time_ms, m.error_code) + uvarint(n))
@@ -620,6 +634,9 @@ def encode_response_v4(m: ListGroupsResponse) -> bytes:
         w(uvarint(n))
         w(b)
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 
@@ -627,6 +644,7 @@ def encode_response_v4(m: ListGroupsResponse) -> bytes:
 def encode_response_v5(m: ListGroupsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.groups
     n = len(items1) + 1
     w(_pack_ihB(m.throttle_time_ms, m.error_code, n) if n < 128 else _pack_ih(m.throttle_time_ms, m.error_code) + uvarint(n))
@@ -644,6 +662,9 @@ def encode_response_v5(m: ListGroupsResponse) -> bytes:
         w(uvarint(n))
         w(b)
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 

@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     READ_ERRORS,
     SMALL_FRAME_BYTES,
@@ -700,6 +701,7 @@ def decode_response_v6(data: bytes, pos: int = 0) -> ListOffsetsResponse:
 def encode_response_v1(m: ListOffsetsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.topics
     n = len(items1)
     w(_pack_i(n))
@@ -711,12 +713,16 @@ def encode_response_v1(m: ListOffsetsResponse) -> bytes:
         n = len(items3)
         w(_pack_i(n))
         out += [_pack_ihqq(e4.partition_index, e4.error_code, e4.timestamp, e4.offset) for e4 in items3]
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 
 def encode_response_v2(m: ListOffsetsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.topics
     n = len(items1)
     w(_pack_ii(m.throttle_time_ms, n))
@@ -728,12 +734,16 @@ def encode_response_v2(m: ListOffsetsResponse) -> bytes:
         n = len(items3)
         w(_pack_i(n))
         out += [_pack_ihqq(e4.partition_index, e4.error_code, e4.timestamp, e4.offset) for e4 in items3]
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 
 def encode_response_v4(m: ListOffsetsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.topics
     n = len(items1)
     w(_pack_ii(m.throttle_time_ms, n))
@@ -745,12 +755,16 @@ def encode_response_v4(m: ListOffsetsResponse) -> bytes:
         n = len(items3)
         w(_pack_i(n))
         out += [_pack_ihqqi(e4.partition_index, e4.error_code, e4.timestamp, e4.offset, e4.leader_epoch) for e4 in items3]
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 
 def encode_response_v6(m: ListOffsetsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.topics
     n = len(items1) + 1
     w(_pack_iB(m.throttle_time_ms, n) if n < 128 else _pack_i(m.throttle_time_ms) + uvarint(n))
@@ -763,6 +777,9 @@ def encode_response_v6(m: ListOffsetsResponse) -> bytes:
         w(uvarint(n))
         out += [_pack_ihqqix(e4.partition_index, e4.error_code, e4.timestamp, e4.offset, e4.leader_epoch) for e4 in items3]
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 

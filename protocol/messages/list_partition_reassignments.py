@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     READ_ERRORS,
     SHORT_COMPACT_INTS,
@@ -299,6 +300,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> ListPartitionReassignmentsR
 def encode_response_v0(m: ListPartitionReassignmentsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     b = m.error_message
     if b is None:
         b = b""; n = 0
@@ -328,7 +330,13 @@ def encode_response_v0(m: ListPartitionReassignmentsResponse) -> bytes:
             n = len(items7)
             w(SHORT_COMPACT_INTS[n](n + 1, *items7) if n < 33 else pack_compact_ints(items7, "i"))
             w(b"\0")
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 

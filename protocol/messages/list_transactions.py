@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     READ_ERRORS,
     SMALL_FRAME_BYTES,
@@ -315,6 +316,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> ListTransactionsResponse:
 def encode_response_v0(m: ListTransactionsResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.unknown_state_filters
     n = len(items1) + 1
     w(_pack_ihB(m.throttle_time_ms, m.error_code, n) if n < 128 else _pack_ih(m.throttle_time_ms, m.error_code) + uvarint(n))
@@ -330,6 +332,9 @@ def encode_response_v0(m: ListTransactionsResponse) -> bytes:
         w(_pack_qB(e3.producer_id, n) if n < 128 else _pack_q(e3.producer_id) + uvarint(n))
         w(b)
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 

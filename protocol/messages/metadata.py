@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     NO_UUID,
     READ_ERRORS,
@@ -1876,6 +1877,7 @@ def decode_response_v13(data: bytes, pos: int = 0) -> MetadataResponse:
 def encode_response_v0(m: MetadataResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.brokers
     n = len(items1)
     w(_pack_i(n))
@@ -1884,6 +1886,9 @@ def encode_response_v0(m: MetadataResponse) -> bytes:
         w(_pack_ih(e2.node_id, n))
         w(b)
         w(_pack_i(e2.port))
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     items3 = m.topics
     n = len(items3)
     w(_pack_i(n))
@@ -1902,12 +1907,19 @@ def encode_response_v0(m: MetadataResponse) -> bytes:
             items8 = e6.isr_nodes
             n = len(items8)
             w(SHORT_INTS[n](n, *items8) if n < 33 else pack_ints(items8, "i"))
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 
 def encode_response_v1(m: MetadataResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.brokers
     n = len(items1)
     w(_pack_i(n))
@@ -1922,6 +1934,9 @@ def encode_response_v1(m: MetadataResponse) -> bytes:
             b = b.encode(); n = len(b)
         w(_pack_ih(e2.port, n))
         w(b)
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     items3 = m.topics
     n = len(items3)
     w(_pack_ii(m.controller_id, n))
@@ -1940,12 +1955,19 @@ def encode_response_v1(m: MetadataResponse) -> bytes:
             items8 = e6.isr_nodes
             n = len(items8)
             w(SHORT_INTS[n](n, *items8) if n < 33 else pack_ints(items8, "i"))
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 
 def encode_response_v2(m: MetadataResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.brokers
     n = len(items1)
     w(_pack_i(n))
@@ -1960,6 +1982,9 @@ def encode_response_v2(m: MetadataResponse) -> bytes:
             b = b.encode(); n = len(b)
         w(_pack_ih(e2.port, n))
         w(b)
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     b = m.cluster_id
     if b is None:
         b = b""; n = -1
@@ -1985,12 +2010,19 @@ def encode_response_v2(m: MetadataResponse) -> bytes:
             items8 = e6.isr_nodes
             n = len(items8)
             w(SHORT_INTS[n](n, *items8) if n < 33 else pack_ints(items8, "i"))
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 
 def encode_response_v3(m: MetadataResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.brokers
     n = len(items1)
     w(_pack_ii(m.throttle_time_ms, n))
@@ -2005,6 +2037,9 @@ def encode_response_v3(m: MetadataResponse) -> bytes:
             b = b.encode(); n = len(b)
         w(_pack_ih(e2.port, n))
         w(b)
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     b = m.cluster_id
     if b is None:
         b = b""; n = -1
@@ -2030,12 +2065,19 @@ def encode_response_v3(m: MetadataResponse) -> bytes:
             items8 = e6.isr_nodes
             n = len(items8)
             w(SHORT_INTS[n](n, *items8) if n < 33 else pack_ints(items8, "i"))
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 
 def encode_response_v5(m: MetadataResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.brokers
     n = len(items1)
     w(_pack_ii(m.throttle_time_ms, n))
@@ -2050,6 +2092,9 @@ def encode_response_v5(m: MetadataResponse) -> bytes:
             b = b.encode(); n = len(b)
         w(_pack_ih(e2.port, n))
         w(b)
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     b = m.cluster_id
     if b is None:
         b = b""; n = -1
@@ -2078,12 +2123,19 @@ def encode_response_v5(m: MetadataResponse) -> bytes:
             items9 = e6.offline_replicas
             n = len(items9)
             w(SHORT_INTS[n](n, *items9) if n < 33 else pack_ints(items9, "i"))
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 
 def encode_response_v7(m: MetadataResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.brokers
     n = len(items1)
     w(_pack_ii(m.throttle_time_ms, n))
@@ -2098,6 +2150,9 @@ def encode_response_v7(m: MetadataResponse) -> bytes:
             b = b.encode(); n = len(b)
         w(_pack_ih(e2.port, n))
         w(b)
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     b = m.cluster_id
     if b is None:
         b = b""; n = -1
@@ -2126,12 +2181,19 @@ def encode_response_v7(m: MetadataResponse) -> bytes:
             items9 = e6.offline_replicas
             n = len(items9)
             w(SHORT_INTS[n](n, *items9) if n < 33 else pack_ints(items9, "i"))
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 
 def encode_response_v8(m: MetadataResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.brokers
     n = len(items1)
     w(_pack_ii(m.throttle_time_ms, n))
@@ -2146,6 +2208,9 @@ def encode_response_v8(m: MetadataResponse) -> bytes:
             b = b.encode(); n = len(b)
         w(_pack_ih(e2.port, n))
         w(b)
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     b = m.cluster_id
     if b is None:
         b = b""; n = -1
@@ -2174,7 +2239,13 @@ def encode_response_v8(m: MetadataResponse) -> bytes:
             items9 = e6.offline_replicas
             n = len(items9)
             w(SHORT_INTS[n](n, *items9) if n < 33 else pack_ints(items9, "i"))
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         w(_pack_i(e4.topic_authorized_operations))
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(_pack_i(m.cluster_authorized_operations))
     return b"".join(out)
 
@@ -2182,6 +2253,7 @@ def encode_response_v8(m: MetadataResponse) -> bytes:
 def encode_response_v9(m: MetadataResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.brokers
     n = len(items1) + 1
     w(_pack_iB(m.throttle_time_ms, n) if n < 128 else _pack_i(m.throttle_time_ms) + uvarint(n))
@@ -2197,6 +2269,9 @@ def encode_response_v9(m: MetadataResponse) -> bytes:
         w(_pack_iB(e2.port, n) if n < 128 else _pack_i(e2.port) + uvarint(n))
         w(b)
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     b = m.cluster_id
     if b is None:
         b = b""; n = 0
@@ -2226,7 +2301,13 @@ def encode_response_v9(m: MetadataResponse) -> bytes:
             n = len(items9)
             w(SHORT_COMPACT_INTS[n](n + 1, *items9) if n < 33 else pack_compact_ints(items9, "i"))
             w(b"\0")
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         w(_pack_ix(e4.topic_authorized_operations))
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(_pack_ix(m.cluster_authorized_operations))
     return b"".join(out)
 
@@ -2234,6 +2315,7 @@ def encode_response_v9(m: MetadataResponse) -> bytes:
 def encode_response_v10(m: MetadataResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.brokers
     n = len(items1) + 1
     w(_pack_iB(m.throttle_time_ms, n) if n < 128 else _pack_i(m.throttle_time_ms) + uvarint(n))
@@ -2249,6 +2331,9 @@ def encode_response_v10(m: MetadataResponse) -> bytes:
         w(_pack_iB(e2.port, n) if n < 128 else _pack_i(e2.port) + uvarint(n))
         w(b)
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     b = m.cluster_id
     if b is None:
         b = b""; n = 0
@@ -2278,7 +2363,13 @@ def encode_response_v10(m: MetadataResponse) -> bytes:
             n = len(items9)
             w(SHORT_COMPACT_INTS[n](n + 1, *items9) if n < 33 else pack_compact_ints(items9, "i"))
             w(b"\0")
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         w(_pack_ix(e4.topic_authorized_operations))
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(_pack_ix(m.cluster_authorized_operations))
     return b"".join(out)
 
@@ -2286,6 +2377,7 @@ def encode_response_v10(m: MetadataResponse) -> bytes:
 def encode_response_v11(m: MetadataResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.brokers
     n = len(items1) + 1
     w(_pack_iB(m.throttle_time_ms, n) if n < 128 else _pack_i(m.throttle_time_ms) + uvarint(n))
@@ -2301,6 +2393,9 @@ def encode_response_v11(m: MetadataResponse) -> bytes:
         w(_pack_iB(e2.port, n) if n < 128 else _pack_i(e2.port) + uvarint(n))
         w(b)
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     b = m.cluster_id
     if b is None:
         b = b""; n = 0
@@ -2330,7 +2425,13 @@ def encode_response_v11(m: MetadataResponse) -> bytes:
             n = len(items9)
             w(SHORT_COMPACT_INTS[n](n + 1, *items9) if n < 33 else pack_compact_ints(items9, "i"))
             w(b"\0")
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         w(_pack_ix(e4.topic_authorized_operations))
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 
@@ -2338,6 +2439,7 @@ def encode_response_v11(m: MetadataResponse) -> bytes:
 def encode_response_v12(m: MetadataResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.brokers
     n = len(items1) + 1
     w(_pack_iB(m.throttle_time_ms, n) if n < 128 else _pack_i(m.throttle_time_ms) + uvarint(n))
@@ -2353,6 +2455,9 @@ def encode_response_v12(m: MetadataResponse) -> bytes:
         w(_pack_iB(e2.port, n) if n < 128 else _pack_i(e2.port) + uvarint(n))
         w(b)
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     b = m.cluster_id
     if b is None:
         b = b""; n = 0
@@ -2386,7 +2491,13 @@ def encode_response_v12(m: MetadataResponse) -> bytes:
             n = len(items9)
             w(SHORT_COMPACT_INTS[n](n + 1, *items9) if n < 33 else pack_compact_ints(items9, "i"))
             w(b"\0")
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         w(_pack_ix(e4.topic_authorized_operations))
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 
@@ -2394,6 +2505,7 @@ def encode_response_v12(m: MetadataResponse) -> bytes:
 def encode_response_v13(m: MetadataResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.brokers
     n = len(items1) + 1
     w(_pack_iB(m.throttle_time_ms, n) if n < 128 else _pack_i(m.throttle_time_ms) + uvarint(n))
@@ -2409,6 +2521,9 @@ def encode_response_v13(m: MetadataResponse) -> bytes:
         w(_pack_iB(e2.port, n) if n < 128 else _pack_i(e2.port) + uvarint(n))
         w(b)
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     b = m.cluster_id
     if b is None:
         b = b""; n = 0
@@ -2442,7 +2557,13 @@ def encode_response_v13(m: MetadataResponse) -> bytes:
             n = len(items9)
             w(SHORT_COMPACT_INTS[n](n + 1, *items9) if n < 33 else pack_compact_ints(items9, "i"))
             w(b"\0")
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         w(_pack_ix(e4.topic_authorized_operations))
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(_pack_hx(m.error_code))
     return b"".join(out)
 

@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     NO_UUID,
     READ_ERRORS,
@@ -1067,6 +1068,7 @@ def decode_response_v10(data: bytes, pos: int = 0) -> OffsetCommitResponse:
 def encode_response_v2(m: OffsetCommitResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.topics
     n = len(items1)
     w(_pack_i(n))
@@ -1078,12 +1080,16 @@ def encode_response_v2(m: OffsetCommitResponse) -> bytes:
         n = len(items3)
         w(_pack_i(n))
         out += [_pack_ih(e4.partition_index, e4.error_code) for e4 in items3]
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 
 def encode_response_v3(m: OffsetCommitResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.topics
     n = len(items1)
     w(_pack_ii(m.throttle_time_ms, n))
@@ -1095,12 +1101,16 @@ def encode_response_v3(m: OffsetCommitResponse) -> bytes:
         n = len(items3)
         w(_pack_i(n))
         out += [_pack_ih(e4.partition_index, e4.error_code) for e4 in items3]
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 
 def encode_response_v8(m: OffsetCommitResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.topics
     n = len(items1) + 1
     w(_pack_iB(m.throttle_time_ms, n) if n < 128 else _pack_i(m.throttle_time_ms) + uvarint(n))
@@ -1113,6 +1123,9 @@ def encode_response_v8(m: OffsetCommitResponse) -> bytes:
         w(uvarint(n))
         out += [_pack_ihx(e4.partition_index, e4.error_code) for e4 in items3]
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 
@@ -1120,6 +1133,7 @@ def encode_response_v8(m: OffsetCommitResponse) -> bytes:
 def encode_response_v10(m: OffsetCommitResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.topics
     n = len(items1) + 1
     w(_pack_iB(m.throttle_time_ms, n) if n < 128 else _pack_i(m.throttle_time_ms) + uvarint(n))
@@ -1129,6 +1143,9 @@ def encode_response_v10(m: OffsetCommitResponse) -> bytes:
         w(_pack_uB(e2.topic_id, n) if n < 128 else _pack_u(e2.topic_id) + uvarint(n))
         out += [_pack_ihx(e4.partition_index, e4.error_code) for e4 in items3]
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 

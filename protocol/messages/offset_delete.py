@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     READ_ERRORS,
     SMALL_FRAME_BYTES,
@@ -254,6 +255,7 @@ def decode_response_v0(data: bytes, pos: int = 0) -> OffsetDeleteResponse:
 def encode_response_v0(m: OffsetDeleteResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.topics
     n = len(items1)
     w(_pack_hii(m.error_code, m.throttle_time_ms, n))
@@ -265,6 +267,9 @@ def encode_response_v0(m: OffsetDeleteResponse) -> bytes:
         n = len(items3)
         w(_pack_i(n))
         out += [_pack_ih(e4.partition_index, e4.error_code) for e4 in items3]
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 

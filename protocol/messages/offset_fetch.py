@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     NO_UUID,
     READ_ERRORS,
@@ -1420,6 +1421,7 @@ def decode_response_v10(data: bytes, pos: int = 0) -> OffsetFetchResponse:
 def encode_response_v1(m: OffsetFetchResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.topics
     n = len(items1)
     w(_pack_i(n))
@@ -1442,12 +1444,19 @@ def encode_response_v1(m: OffsetFetchResponse) -> bytes:
             w(_pack_iqh(e4.partition_index, e4.committed_offset, n))
             w(b)
             w(_pack_h(e4.error_code))
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 
 def encode_response_v2(m: OffsetFetchResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.topics
     n = len(items1)
     w(_pack_i(n))
@@ -1470,6 +1479,12 @@ def encode_response_v2(m: OffsetFetchResponse) -> bytes:
             w(_pack_iqh(e4.partition_index, e4.committed_offset, n))
             w(b)
             w(_pack_h(e4.error_code))
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(_pack_h(m.error_code))
     return b"".join(out)
 
@@ -1477,6 +1492,7 @@ def encode_response_v2(m: OffsetFetchResponse) -> bytes:
 def encode_response_v3(m: OffsetFetchResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.topics
     n = len(items1)
     w(_pack_ii(m.throttle_time_ms, n))
@@ -1499,6 +1515,12 @@ def encode_response_v3(m: OffsetFetchResponse) -> bytes:
             w(_pack_iqh(e4.partition_index, e4.committed_offset, n))
             w(b)
             w(_pack_h(e4.error_code))
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(_pack_h(m.error_code))
     return b"".join(out)
 
@@ -1506,6 +1528,7 @@ def encode_response_v3(m: OffsetFetchResponse) -> bytes:
 def encode_response_v5(m: OffsetFetchResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.topics
     n = len(items1)
     w(_pack_ii(m.throttle_time_ms, n))
@@ -1528,6 +1551,12 @@ def encode_response_v5(m: OffsetFetchResponse) -> bytes:
             w(_pack_iqih(e4.partition_index, e4.committed_offset, e4.committed_leader_epoch, n))
             w(b)
             w(_pack_h(e4.error_code))
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(_pack_h(m.error_code))
     return b"".join(out)
 
@@ -1535,6 +1564,7 @@ def encode_response_v5(m: OffsetFetchResponse) -> bytes:
 def encode_response_v6(m: OffsetFetchResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.topics
     n = len(items1) + 1
     w(_pack_iB(m.throttle_time_ms, n) if n < 128 else _pack_i(m.throttle_time_ms) + uvarint(n))
@@ -1557,7 +1587,13 @@ def encode_response_v6(m: OffsetFetchResponse) -> bytes:
             w(_pack_iqiB(e4.partition_index, e4.committed_offset, e4.committed_leader_epoch, n) if n < 128 else _pack_iqi(e4.partition_index, e4.committed_offset, e4.committed_leader_epoch) + uvarint(n))
             w(b)
             w(_pack_hx(e4.error_code))
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(_pack_hx(m.error_code))
     return b"".join(out)
 
@@ -1565,6 +1601,7 @@ def encode_response_v6(m: OffsetFetchResponse) -> bytes:
 def encode_response_v8(m: OffsetFetchResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.groups
     n = len(items1) + 1
     w(_pack_iB(m.throttle_time_ms, n) if n < 128 else _pack_i(m.throttle_time_ms) + uvarint(n))
@@ -1594,8 +1631,17 @@ def encode_response_v8(m: OffsetFetchResponse) -> bytes:
                 w(_pack_iqiB(e6.partition_index, e6.committed_offset, e6.committed_leader_epoch, n) if n < 128 else _pack_iqi(e6.partition_index, e6.committed_offset, e6.committed_leader_epoch) + uvarint(n))
                 w(b)
                 w(_pack_hx(e6.error_code))
+                if len(out) > k + MANY:
+                    out[k:] = (b"".join(out[k:]),)
+                    k += 1
             w(b"\0")
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         w(_pack_hx(e2.error_code))
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 
@@ -1603,6 +1649,7 @@ def encode_response_v8(m: OffsetFetchResponse) -> bytes:
 def encode_response_v10(m: OffsetFetchResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.groups
     n = len(items1) + 1
     w(_pack_iB(m.throttle_time_ms, n) if n < 128 else _pack_i(m.throttle_time_ms) + uvarint(n))
@@ -1629,8 +1676,17 @@ def encode_response_v10(m: OffsetFetchResponse) -> bytes:
                 w(_pack_iqiB(e6.partition_index, e6.committed_offset, e6.committed_leader_epoch, n) if n < 128 else _pack_iqi(e6.partition_index, e6.committed_offset, e6.committed_leader_epoch) + uvarint(n))
                 w(b)
                 w(_pack_hx(e6.error_code))
+                if len(out) > k + MANY:
+                    out[k:] = (b"".join(out[k:]),)
+                    k += 1
             w(b"\0")
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         w(_pack_hx(e2.error_code))
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 

@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     READ_ERRORS,
     SMALL_FRAME_BYTES,
@@ -468,6 +469,7 @@ def decode_response_v4(data: bytes, pos: int = 0) -> OffsetForLeaderEpochRespons
 def encode_response_v2(m: OffsetForLeaderEpochResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.topics
     n = len(items1)
     w(_pack_ii(m.throttle_time_ms, n))
@@ -479,12 +481,16 @@ def encode_response_v2(m: OffsetForLeaderEpochResponse) -> bytes:
         n = len(items3)
         w(_pack_i(n))
         out += [_pack_hiiq(e4.error_code, e4.partition, e4.leader_epoch, e4.end_offset) for e4 in items3]
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     return b"".join(out)
 
 
 def encode_response_v4(m: OffsetForLeaderEpochResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.topics
     n = len(items1) + 1
     w(_pack_iB(m.throttle_time_ms, n) if n < 128 else _pack_i(m.throttle_time_ms) + uvarint(n))
@@ -497,6 +503,9 @@ def encode_response_v4(m: OffsetForLeaderEpochResponse) -> bytes:
         w(uvarint(n))
         out += [_pack_hiiqx(e4.error_code, e4.partition, e4.leader_epoch, e4.end_offset) for e4 in items3]
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 

@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     NO_UUID,
     READ_ERRORS,
@@ -1182,6 +1183,7 @@ def decode_response_v13(data: bytes, pos: int = 0) -> ProduceResponse:
 def encode_response_v3(m: ProduceResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.responses
     n = len(items1)
     w(_pack_i(n))
@@ -1193,6 +1195,9 @@ def encode_response_v3(m: ProduceResponse) -> bytes:
         n = len(items3)
         w(_pack_i(n))
         out += [_pack_ihqq(e4.index, e4.error_code, e4.base_offset, e4.log_append_time_ms) for e4 in items3]
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(_pack_i(m.throttle_time_ms))
     return b"".join(out)
 
@@ -1200,6 +1205,7 @@ def encode_response_v3(m: ProduceResponse) -> bytes:
 def encode_response_v5(m: ProduceResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.responses
     n = len(items1)
     w(_pack_i(n))
@@ -1211,6 +1217,9 @@ def encode_response_v5(m: ProduceResponse) -> bytes:
         n = len(items3)
         w(_pack_i(n))
         out += [_pack_ihqqq(e4.index, e4.error_code, e4.base_offset, e4.log_append_time_ms, e4.log_start_offset) for e4 in items3]
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(_pack_i(m.throttle_time_ms))
     return b"".join(out)
 
@@ -1218,6 +1227,7 @@ def encode_response_v5(m: ProduceResponse) -> bytes:
 def encode_response_v8(m: ProduceResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.responses
     n = len(items1)
     w(_pack_i(n))
@@ -1240,6 +1250,9 @@ def encode_response_v8(m: ProduceResponse) -> bytes:
                     b = b.encode(); n = len(b)
                 w(_pack_ih(e6.batch_index, n))
                 w(b)
+                if len(out) > k + MANY:
+                    out[k:] = (b"".join(out[k:]),)
+                    k += 1
             b = e4.error_message
             if b is None:
                 b = b""; n = -1
@@ -1247,6 +1260,12 @@ def encode_response_v8(m: ProduceResponse) -> bytes:
                 b = b.encode(); n = len(b)
             w(_pack_h(n))
             w(b)
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(_pack_i(m.throttle_time_ms))
     return b"".join(out)
 
@@ -1254,6 +1273,7 @@ def encode_response_v8(m: ProduceResponse) -> bytes:
 def encode_response_v9(m: ProduceResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.responses
     n = len(items1) + 1
     w(uvarint(n))
@@ -1277,6 +1297,9 @@ def encode_response_v9(m: ProduceResponse) -> bytes:
                 w(_pack_iB(e6.batch_index, n) if n < 128 else _pack_i(e6.batch_index) + uvarint(n))
                 w(b)
                 w(b"\0")
+                if len(out) > k + MANY:
+                    out[k:] = (b"".join(out[k:]),)
+                    k += 1
             b = e4.error_message
             if b is None:
                 b = b""; n = 0
@@ -1285,7 +1308,13 @@ def encode_response_v9(m: ProduceResponse) -> bytes:
             w(uvarint(n))
             w(b)
             w(b"\0")
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(_pack_ix(m.throttle_time_ms))
     return b"".join(out)
 
@@ -1322,6 +1351,7 @@ def _pack_produce_response_node_endpoints_v10(value: Any) -> bytes:
 def encode_response_v10(m: ProduceResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.responses
     n = len(items1) + 1
     w(uvarint(n))
@@ -1345,6 +1375,9 @@ def encode_response_v10(m: ProduceResponse) -> bytes:
                 w(_pack_iB(e6.batch_index, n) if n < 128 else _pack_i(e6.batch_index) + uvarint(n))
                 w(b)
                 w(b"\0")
+                if len(out) > k + MANY:
+                    out[k:] = (b"".join(out[k:]),)
+                    k += 1
             b = e4.error_message
             if b is None:
                 b = b""; n = 0
@@ -1356,7 +1389,13 @@ def encode_response_v10(m: ProduceResponse) -> bytes:
             if e4.current_leader is not None and e4.current_leader != LeaderIdAndEpoch():
                 tags7.append((0, _pack_partition_produce_response_current_leader_v10(e4.current_leader)))
             w(pack_tags(tags7))
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(_pack_i(m.throttle_time_ms))
     tags8: list[tuple[int, bytes]] = []
     if len(m.node_endpoints):
@@ -1397,6 +1436,7 @@ def _pack_produce_response_node_endpoints_v13(value: Any) -> bytes:
 def encode_response_v13(m: ProduceResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.responses
     n = len(items1) + 1
     w(uvarint(n))
@@ -1417,6 +1457,9 @@ def encode_response_v13(m: ProduceResponse) -> bytes:
                 w(_pack_iB(e6.batch_index, n) if n < 128 else _pack_i(e6.batch_index) + uvarint(n))
                 w(b)
                 w(b"\0")
+                if len(out) > k + MANY:
+                    out[k:] = (b"".join(out[k:]),)
+                    k += 1
             b = e4.error_message
             if b is None:
                 b = b""; n = 0
@@ -1428,7 +1471,13 @@ def encode_response_v13(m: ProduceResponse) -> bytes:
             if e4.current_leader is not None and e4.current_leader != LeaderIdAndEpoch():
                 tags7.append((0, _pack_partition_produce_response_current_leader_v13(e4.current_leader)))
             w(pack_tags(tags7))
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(_pack_i(m.throttle_time_ms))
     tags8: list[tuple[int, bytes]] = []
     if len(m.node_endpoints):

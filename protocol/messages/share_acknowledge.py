@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     NO_UUID,
     READ_ERRORS,
@@ -629,6 +630,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> ShareAcknowledgeResponse:
 def encode_response_v1(m: ShareAcknowledgeResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     b = m.error_message
     if b is None:
         b = b""; n = 0
@@ -653,7 +655,13 @@ def encode_response_v1(m: ShareAcknowledgeResponse) -> bytes:
             w(b)
             s5 = e4.current_leader
             w(_pack_iixx(s5.leader_id, s5.leader_epoch))
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     items6 = m.node_endpoints
     n = len(items6) + 1
     w(uvarint(n))
@@ -669,6 +677,9 @@ def encode_response_v1(m: ShareAcknowledgeResponse) -> bytes:
         w(_pack_iB(e7.port, n) if n < 128 else _pack_i(e7.port) + uvarint(n))
         w(b)
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 
@@ -676,6 +687,7 @@ def encode_response_v1(m: ShareAcknowledgeResponse) -> bytes:
 def encode_response_v2(m: ShareAcknowledgeResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     b = m.error_message
     if b is None:
         b = b""; n = 0
@@ -700,7 +712,13 @@ def encode_response_v2(m: ShareAcknowledgeResponse) -> bytes:
             w(b)
             s5 = e4.current_leader
             w(_pack_iixx(s5.leader_id, s5.leader_epoch))
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     items6 = m.node_endpoints
     n = len(items6) + 1
     w(uvarint(n))
@@ -716,6 +734,9 @@ def encode_response_v2(m: ShareAcknowledgeResponse) -> bytes:
         w(_pack_iB(e7.port, n) if n < 128 else _pack_i(e7.port) + uvarint(n))
         w(b)
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 

@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     READ_ERRORS,
     SMALL_FRAME_BYTES,
@@ -350,6 +351,7 @@ def decode_response_v2(data: bytes, pos: int = 0) -> UpdateFeaturesResponse:
 def encode_response_v0(m: UpdateFeaturesResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     b = m.error_message
     if b is None:
         b = b""; n = 0
@@ -372,6 +374,9 @@ def encode_response_v0(m: UpdateFeaturesResponse) -> bytes:
         w(_pack_hB(e2.error_code, n) if n < 128 else _pack_h(e2.error_code) + uvarint(n))
         w(b)
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 

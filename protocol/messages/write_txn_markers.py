@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     READ_ERRORS,
     SHORT_COMPACT_INTS,
@@ -418,6 +419,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> WriteTxnMarkersResponse:
 def encode_response_v1(m: WriteTxnMarkersResponse) -> bytes:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.markers
     n = len(items1) + 1
     w(uvarint(n))
@@ -434,7 +436,13 @@ def encode_response_v1(m: WriteTxnMarkersResponse) -> bytes:
             w(uvarint(n))
             out += [_pack_ihx(e6.partition_index, e6.error_code) for e6 in items5]
             w(b"\0")
+            if len(out) > k + MANY:
+                out[k:] = (b"".join(out[k:]),)
+                k += 1
         w(b"\0")
+        if len(out) > k + MANY:
+            out[k:] = (b"".join(out[k:]),)
+            k += 1
     w(b"\0")
     return b"".join(out)
 

@@ -22,9 +22,10 @@ import pytest
 from codegen.schema import Field, Struct
 from kohort.protocol import wire
 from kohort.protocol.api_keys import ApiKey
-from kohort.protocol.codec import request_decoder, request_encoder
+from kohort.protocol.codec import request_decoder, request_encoder, response_decoder, response_encoder
 from kohort.protocol.errors import MalformedMessage, TooManyElements
 from kohort.protocol.headers import read_request_header
+from kohort.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from kohort.protocol.messages.heartbeat import HeartbeatRequest
 from kohort.protocol.messages.metadata import MetadataRequest
 from kohort.protocol.wire import MAX_STRING_BYTES, SMALL_FRAME_BYTES, LazyArray
@@ -460,3 +461,20 @@ def test_a_group_id_that_is_no_utf_8_reads_as_a_real_kafka_stored_it(sample: dic
         assert request_decoder(ApiKey.HEARTBEAT, version)(frame).group_id == sample["stored"]
     names = b"\x02" + wire.uvarint(len(raw) + 1) + raw + b"\0"
     assert request_decoder(ApiKey.DELETE_GROUPS, 2)(names).groups_names[0] == sample["stored"]
+
+
+# --- long answers -------------------------------------------------------------------------------------------------
+
+
+def test_encoding_a_long_answer_takes_little_more_memory_than_the_answer() -> None:
+    """The many small pieces of it are joined now and then, and the bytes are the same."""
+    found = [Coordinator(f"group-{number}", 1, "localhost", 9092) for number in range(20_000)]
+    encode = response_encoder(ApiKey.FIND_COORDINATOR, 6)
+    answer = encode(FindCoordinatorResponse(coordinators=found))
+    assert response_decoder(ApiKey.FIND_COORDINATOR, 6)(answer).coordinators == found
+    tracemalloc.start()
+    try:
+        encode(FindCoordinatorResponse(coordinators=found))
+        assert tracemalloc.get_traced_memory()[1] < 3 * len(answer)
+    finally:
+        tracemalloc.stop()
