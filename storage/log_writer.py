@@ -30,6 +30,8 @@ from kohort.storage.segment import Segment
 
 logger = logging.getLogger(__name__)
 
+LOOK_FOR_FILES_MS = 1000
+
 
 class LogWriter:
     """The segments of a log, and which of them are not durable yet."""
@@ -61,6 +63,7 @@ class LogWriter:
         self._unsynced_folders: list[str] = []
         self._deleted: list[tuple[int, list[str]]] = []  # time of the deletion, and the files to be removed later
         self._flushed_at_ms = 0
+        self._look_for_files_at_ms = 0
 
     @property
     def active(self) -> Segment:
@@ -300,12 +303,17 @@ class LogWriter:
             file.close()
         if ticket.error is not None:
             self._fail(f"sync: {ticket.error}")
-        elif self.segments and self.segments[-1].is_removed:
+        elif now >= self._look_for_files_at_ms and self._is_removed(now):
             self._fail("its files were removed while the broker was running: what it holds now will be lost")
         elif ticket.generation == self._generation:
             if ticket.end_offset > self.recovery_point:
                 self.recovery_point = ticket.end_offset
             self._flushed_at_ms = now
+
+    def _is_removed(self, now: int) -> bool:
+        """Look once a second: it costs as much as the rest of a flush."""
+        self._look_for_files_at_ms = now + LOOK_FOR_FILES_MS
+        return bool(self.segments) and self.segments[-1].is_removed
 
     def flush(self, now: int = 0) -> None:
         """Make everything durable, in this thread. LogFailed if that fails."""

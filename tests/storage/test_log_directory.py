@@ -294,11 +294,11 @@ def test_a_log_whose_files_were_removed_takes_nothing_more(tmp_path: Path, remov
     directory = opened(tmp_path / "data")
     log = directory.log("t", 0)
     log.append(a_batch(3), now=START)
-    log.flush()
+    log.flush(START)
     shutil.rmtree(tmp_path / "data" if removed == "the data folder" else tmp_path / "data" / "t-0")
     log.append(a_batch(3), now=START)
     with pytest.raises(LogFailed, match="its files were removed while the broker was running"):
-        log.flush()
+        log.flush(START + 1000)  # that is how often it looks
     with pytest.raises(LogFailed, match="were removed"):
         log.append(a_batch(3), now=START)
     with pytest.raises(LogCorrupt, match="its folder is gone, with offsets up to 3"):
