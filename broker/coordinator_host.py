@@ -9,15 +9,15 @@ With kohort.offsets.sync.before.reply=false a reply waits for the page cache onl
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from random import Random
 from secrets import randbits
-from time import monotonic
 from typing import TYPE_CHECKING
 
 from kohort.broker.clock import CLOCK, Clock
-from kohort.broker.group_log import GroupLog, LocalGroupLog, Owned
+from kohort.broker.group_loading import GroupLoader
+from kohort.broker.group_log import GroupLog, LocalGroupLog
 from kohort.broker.rebalances import Rebalances
 from kohort.broker.topics.catalog import CONSUMER_OFFSETS, Topic
 from kohort.coordinator.api import Asked, EveryShard, GroupApi, Request, Response, Row, SeveralGroups
@@ -26,17 +26,13 @@ from kohort.coordinator.outcome import PARKED, Call, Outcome, Parked
 from kohort.coordinator.runtime import Runtime, Write
 from kohort.coordinator.shard import Shard, Status
 from kohort.protocol.error_codes import ErrorCode
-from kohort.protocol.errors import MalformedMessage
-from kohort.storage.errors import StorageError
+from kohort.storage.errors import OutOfSpace
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker, Cancellable
 
 logger = logging.getLogger(__name__)
 
-LOAD_AT_ONCE_BYTES = 2_000_000  # logs smaller than this together are loaded before the first client connects
-LOAD_STEP_S = 0.01
-RELOAD_DELAY_S = 1.0
 STOOD_STILL_MS = 500
 ONE_TURN_S = 0.001  # with 0 the timer would ring before the sockets are read
 # While appends wait for the disk, new records are held back, and then written and synced together. But not for longer
@@ -64,7 +60,9 @@ class CoordinatorHost:
         self.runtime = Runtime(settings, broker.catalog, Random(randbits(128)), self.log.partition_count)
         broker.catalog.on_new_settings = lambda: self.runtime.limit_batches(self.log.max_batch_bytes)
         self.rebalances = Rebalances()
+        self._loader = GroupLoader(broker, clock, self.log, self.runtime, self._after)
         self._turn_is_due = False
+        self._goes_on = False  # `_go_on` is due
         self._in_turn = False
         self._turn_began = 0  # on the steady clock
         self._unfinished_appends = 0
@@ -78,48 +76,8 @@ class CoordinatorHost:
 
     def start(self) -> None:
         """Load what the log holds: small logs at once, large ones in steps between requests."""
-        to_load = [(shard, owned) for shard in self.runtime.shards if (owned := self._own(shard)) is not None]
-        at_once = sum(owned.size_bytes for _, owned in to_load) <= LOAD_AT_ONCE_BYTES
-        for shard, owned in to_load:
-            self._load(shard, owned, at_once=at_once)
+        self._loader.load(self.runtime.shards, may_wait=True)
         self._broker.call_later(self.runtime.config.retention_check_interval_ms / 1000, self._check_retention)
-        self._after()
-
-    def _own(self, shard: Shard) -> Owned | None:
-        """Take over the shard's log. None: another node owns it, or it cannot be read and the shard has failed.
-
-        A shard whose log is unreadable must not be served as an empty one: its members would be told that nothing was
-        ever committed, and would start over.
-        """
-        if self.log.owner(shard.partition) != self._broker.config.node_id:
-            shard.status = Status.NOT_OWNED
-            return None
-        try:
-            owned = self.log.own(shard.partition)
-        except (StorageError, OSError) as problem:
-            shard.fail(problem)
-            return None
-        shard.epoch = owned.epoch
-        return owned
-
-    def _load(self, shard: Shard, owned: Owned, *, at_once: bool = False) -> None:
-        steps = self.log.read(shard.partition, shard.load_chunk)
-        self._go_on_loading(shard, steps, owned.end_offset, at_once)
-
-    def _go_on_loading(self, shard: Shard, steps: Iterator[None], end_offset: int, at_once: bool = False) -> None:
-        if shard.is_abandoned:
-            return
-        until = monotonic() + LOAD_STEP_S
-        try:
-            for _ in steps:
-                if not at_once and monotonic() > until:
-                    self._broker.call_soon(lambda: self._go_on_loading(shard, steps, end_offset))
-                    return
-        except (MalformedMessage, StorageError, OSError) as problem:
-            shard.fail(problem)
-            return
-        shard.next_offset = end_offset
-        self.runtime.loaded(shard, self._clock.steady_ms(), self._clock.now_ms())
         self._after()
 
     # --- requests
@@ -166,6 +124,15 @@ class CoordinatorHost:
             self._deliver()
         if runtime.changed:
             self._arm(runtime.new_deadline(self._clock.steady_ms()))
+        if runtime.busy and not self._goes_on:
+            self._goes_on = True
+            self._broker.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        """Do one piece of what is done in pieces. What waits for the disk goes on after the next write."""
+        self._goes_on = False
+        if self.runtime.go_on(self._clock.steady_ms(), self._clock.now_ms()):
+            self._after()
 
     def _deliver(self) -> None:
         """Send the replies. Sending one can start the client's next request; the loop below sends its replies too."""
@@ -219,17 +186,11 @@ class CoordinatorHost:
             self._arm(self.runtime.next_deadline(self._clock.steady_ms()))
 
     def _check_retention(self) -> None:
-        """One shard per turn: a million offsets take most of a second, and clients wait meanwhile."""
         self._broker.call_later(self.runtime.config.retention_check_interval_ms / 1000, self._check_retention)
-        self._check_shards(iter(self.runtime.shards))
-
-    def _check_shards(self, shards: Iterator[Shard]) -> None:
-        for shard in shards:
-            if shard.status is Status.ACTIVE and shard.state.groups and not shard.is_abandoned:
-                self._broker.call_soon(lambda: self._check_shards(shards))
-                self.runtime.expire_offsets(shard, self._clock.steady_ms(), self._clock.now_ms())
-                self._after()
-                return
+        for shard in self.runtime.shards:
+            if shard.status is Status.ACTIVE and shard.state.groups and not shard.jobs:
+                self.runtime.expire_offsets(shard)
+        self._after()
 
     def topics_deleted(self, topics: list[Topic]) -> None:
         """Forget the offsets of deleted topics. If the topic of offsets itself was deleted, forget all groups."""
@@ -250,9 +211,7 @@ class CoordinatorHost:
     def _begin_anew(self) -> None:
         """The log is another one now, with nothing in it."""
         self.runtime.forget_everything(self.log.partition_count)
-        for shard in self.runtime.shards:
-            if (owned := self._own(shard)) is not None:
-                self._load(shard, owned)
+        self._loader.load(self.runtime.shards)
 
     # --- writing
 
@@ -289,6 +248,8 @@ class CoordinatorHost:
                 self._failed(write, problem)
             elif not write.shard.is_abandoned:
                 self.runtime.written(write, now)
+                if self._loader.delays:
+                    self._loader.delays.works(write.partition)
         if not self._in_turn:  # a turn calls _after at its end
             self._after()
 
@@ -306,28 +267,28 @@ class CoordinatorHost:
 
     def _failed(self, write: Write, problem: Exception, error: ErrorCode = ErrorCode.NOT_COORDINATOR) -> None:
         """The log refused a write: tell everyone to come again, and load the shard from its log."""
-        partition = write.shard.partition
+        partition = write.partition
         if write.shard.is_abandoned:
+            return
+        if isinstance(problem, OutOfSpace):
+            self._wait_for_room(write, problem)
             return
         logger.error("writing to %s-%d failed, loading it again: %s", CONSUMER_OFFSETS, partition, problem)
         self.log.release(partition)
         self.runtime.write_failed(write, error)
-        self._reload_later(self.runtime.shards[partition])
+        self._loader.load_later(self.runtime.shards[partition])
 
-    def _reload_later(self, shard: Shard) -> None:
-        self._broker.call_later(RELOAD_DELAY_S, lambda: self._reload(shard))
+    def _wait_for_room(self, write: Write, problem: OutOfSpace) -> None:
+        """Nothing was appended, and the log is sound: the same write is tried again until there is room."""
+        if write.shard.stalled is None:
+            logger.error("%s-%d waits for room on the disk: %s", CONSUMER_OFFSETS, write.partition, problem)
+        self.runtime.stall(write, ErrorCode.NOT_COORDINATOR)
+        self._broker.call_later(self._loader.delays.next(write.partition), partial(self._append_again, write))
 
-    def _reload(self, shard: Shard) -> None:
-        if shard.is_abandoned:
-            return
-        try:
-            owned = self.log.own(shard.partition)
-        except (StorageError, OSError) as problem:
-            logger.error("%s-%d is still not usable: %s", CONSUMER_OFFSETS, shard.partition, problem)
-            self._reload_later(shard)
-            return
-        shard.epoch = owned.epoch
-        self._load(shard, owned)
+    def _append_again(self, write: Write) -> None:
+        if not write.shard.is_abandoned:
+            self._unfinished_appends += 1
+            self.log.append([write], self._clock.now_ms(), self._written)
 
     def stop(self) -> None:
         """Write what is due. Parked members see their connections close, and come back after the restart."""

@@ -4,7 +4,7 @@ The coordinator's host knows `GroupLog` alone. Partitions of `__consumer_offsets
 may append to it, and coordinates the groups in it.
 
     epoch, end_offset, size_bytes = log.own(partition)    take the partition over
-    for _ in log.read(partition, take): ...               replay it: take(chunk, size), giving way after each chunk
+    for _ in log.read(partition, take): ...               replay it: take(chunk, size), giving way after each step
     log.append(writes, now, done)                         done(writes, None) when they are durable, or why they are not
     log.release(partition)                                stop owning it: appends that come late fail
 """
@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from kohort.broker.topics.catalog import CONSUMER_OFFSETS, Partition
 from kohort.broker.topics.delayed_fetch import appended
-from kohort.storage.errors import LogFailed, StorageError
+from kohort.protocol.record_batch import unpack_offset_and_length
+from kohort.storage.errors import LogFailed, OutOfSpace, StorageError
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
@@ -37,8 +38,7 @@ class Write(Protocol):
         """Of our ownership, see Owned."""
         ...
 
-    @property
-    def batches(self) -> Sequence[bytes]: ...
+    batches: list[bytes]
 
 
 W = TypeVar("W", bound=Write)
@@ -59,6 +59,10 @@ class NotOwned(Exception):
     """The partition was released, or taken over again, since the append's epoch."""
 
 
+class NotUsableNow(Exception):
+    """The log was usable before, and may be so again."""
+
+
 class GroupLog(Protocol):
     @property
     def partition_count(self) -> int: ...
@@ -73,11 +77,11 @@ class GroupLog(Protocol):
         ...
 
     def own(self, partition: int) -> Owned:
-        """Raises StorageError or OSError if the log cannot be used."""
+        """Raises NotUsableNow or OSError for what may pass, StorageError if the log is damaged."""
         ...
 
-    def read(self, partition: int, take: Callable[[bytes, int], None]) -> Iterator[None]:
-        """Hand every batch of the log to `take`, in chunks of whole batches; each `next` handles one chunk."""
+    def read(self, partition: int, take: Callable[[bytes, int], Iterator[None]]) -> Iterator[None]:
+        """Hand every batch of the log to `take`, in chunks of whole batches; each `next` is one step of `take`."""
         ...
 
     def append(self, writes: Sequence[W], now: int, done: Done[W]) -> None:
@@ -131,14 +135,17 @@ class LocalGroupLog:
         if topic is None:
             return None  # the first append creates the topic
         if partition in self._to_reopen:
-            return self._broker.logs.reopen(CONSUMER_OFFSETS, partition, self._clock.now_ms())
+            try:
+                return self._broker.logs.reopen(CONSUMER_OFFSETS, partition, self._clock.now_ms())
+            except (StorageError, OSError) as problem:
+                raise NotUsableNow(str(problem)) from problem
         return topic.partitions[partition].log
 
-    def read(self, partition: int, take: Callable[[bytes, int], None]) -> Iterator[None]:
+    def read(self, partition: int, take: Callable[[bytes, int], Iterator[None]]) -> Iterator[None]:
         topic = self._broker.catalog.get(CONSUMER_OFFSETS)
         if topic is not None:
             for chunk, size in topic.partitions[partition].log.chunks():
-                take(chunk, size)
+                yield from take(chunk, size)
                 yield
 
     def append(self, writes: Sequence[W], now: int, done: Done[W]) -> None:
@@ -166,10 +173,14 @@ class LocalGroupLog:
             raise NotOwned(f"{CONSUMER_OFFSETS}-{partition} is not ours in epoch {write.epoch}")
         place = (self._places or self._look_up_places())[partition]
         log = place.log
-        for batch in write.batches:
-            log.append_placed(batch, now)
-            if place.extra:  # clients that read along, as Burrow does
-                appended(self._broker, place, len(batch))
+        try:
+            for batch in write.batches:
+                log.append_placed(batch, now)
+                if place.extra:  # clients that read along, as Burrow does
+                    appended(self._broker, place, len(batch))
+        except OutOfSpace:  # the write comes again, without the batches that were appended
+            write.batches = [b for b in write.batches if unpack_offset_and_length(b, 0)[0] >= log.log_end_offset]
+            raise
         return log
 
     def _look_up_places(self) -> list[Partition]:

@@ -120,6 +120,8 @@ def _group_lines(broker: Broker) -> Iterator[str]:
     yield from _gauge("kohort_groups", "classic groups", rows)
     members = sum(group.member_count for group in groups)
     yield from _gauge("kohort_group_members", "members of all classic groups", [("", members)])
+    unreadable = sum(shard.unreadable_count for shard in broker.coordinator.runtime.shards)
+    yield from _gauge("kohort_unreadable_group_records", "records of groups that nobody can read", [("", unreadable)])
     told = broker.coordinator.rebalances
     causes = [(f'cause="{cause}"', count) for cause, count in sorted(told.by_cause.items())]
     yield from _metric("kohort_rebalances_total", "counter", "rebalances, also those that left nobody", causes)

@@ -20,7 +20,7 @@ durable state changes, live and at restart alike. A reply that rests on records 
 Read in this order:
 
     group.py         what every group is
-    outcome.py       what handlers give back; api.py: how an API is served
+    outcome.py       what handlers give back; api.py: how an API is served; pieces.py: what is done bit by bit
     shard_state.py   what a shard knows; shard_clock.py: its time; purgatory.py: who waits until when
     membership.py    JoinGroup and its like: the kind of the group decides who answers
     classic/         classic groups; foreign.py: groups that are kept and not coordinated

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from kohort.coordinator.outcome import Call, Outcome, Parked
+from kohort.coordinator.outcome import Call, InPieces, Outcome, Parked
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.wire import Message
@@ -23,7 +23,7 @@ Row = TypeVar("Row", bound=Message)
 
 @dataclass(frozen=True, slots=True)
 class GroupApi(Generic[Request, Response]):
-    handle: Callable[[ShardState, Request, Call], Response | Outcome | Parked]
+    handle: Callable[[ShardState, Request, Call], Response | Outcome | Parked | InPieces]
 
     # The answer while the shard is loading, is not owned by this node, or has failed.
     unavailable: Callable[[ShardState, Request, Call, ErrorCode], Response]

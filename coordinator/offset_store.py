@@ -9,14 +9,13 @@ come (`_recent`), and are put into `_groups` when somebody reads the offsets of 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import count as counting
 from itertools import repeat
 from typing import NamedTuple, TypeAlias
 
-from kohort.coordinator.outcome import CommitColumns, PlannedCommit, Record
-from kohort.protocol.log_records import OFFSET_COMMIT
+from kohort.coordinator.outcome import CommitColumns, OffsetTombstones, PlannedCommit
 from kohort.protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
 from kohort.protocol.messages.offset_commit import OffsetCommitRequestPartition
 from kohort.protocol.wire import NO_UUID
@@ -87,26 +86,34 @@ class OffsetStore:
         for pending in self._pending.values():
             yield from pending.items()
 
-    def of_topics(self, names: Collection[str]) -> Iterator[tuple[Place, CommittedOffset]]:
-        """Committed and pending offsets of some topics; the other topics are not looked at."""
-        self._settle_all()
-        for group_id, topics in self._groups.items():
-            for name in names:
-                for partition, offset in topics.get(name, {}).items():
-                    yield (group_id, name, partition), offset
-        for pending in self._pending.values():
-            yield from ((place, offset) for place, offset in pending.items() if place[1] in names)
+    def pending(self) -> list[tuple[Place, CommittedOffset]]:
+        return [each for pending in self._pending.values() for each in pending.items()]
+
+    def group_ids(self) -> list[str]:
+        """Groups with committed offsets."""
+        return list(dict.fromkeys((*self._groups, *self._recent)))
+
+    def topic_id_of(self, group_id: str, topic: str, partition: int) -> bytes | None:
+        """Of the topic that the offset was committed for; None: there is no offset."""
+        committed = self.get(group_id, topic, partition)
+        return None if committed is None else committed.topic_id
+
+    def count_of(self, group_id: str) -> int:
+        return sum(map(len, self.topics(group_id).values()))
 
     def count(self) -> int:
         self._settle_all()
         return sum(len(p) for topics in self._groups.values() for p in topics.values())
 
-    def tombstones(self, group_id: str) -> list[Record]:
-        """The records that remove all offsets of the group, pending ones included."""
-        places = {(topic, index) for _, topic, index in self.pending_places(group_id)}
-        for topic, partitions in self.topics(group_id).items():
-            places |= {(topic, index) for index in partitions}
-        return [offset_tombstone(group_id, topic, index) for topic, index in sorted(places)]
+    def deletable_topics(self, group_id: str) -> list[str]:
+        """The topics with offsets of the group, pending ones included."""
+        pending = {topic for _, topic, _ in self.pending_places(group_id)}
+        return sorted(pending.union(self.topics(group_id)))
+
+    def deletable_partitions(self, group_id: str, topic: str) -> list[int]:
+        """The partitions of the topic with offsets of the group, pending ones included."""
+        pending = {index for _, name, index in self.pending_places(group_id) if name == topic}
+        return sorted(pending.union(self.topics(group_id).get(topic, ())))
 
     # --- replaying
 
@@ -114,7 +121,7 @@ class OffsetStore:
         self, key: OffsetCommitKey, value: OffsetCommitValue | None, log_offset: int, producer_id: int = -1
     ) -> None:
         if value is None:
-            self._forget(key)
+            self._forget(key.group, key.topic, (key.partition,))
         elif producer_id >= 0:
             place = (key.group, key.topic, key.partition)
             self._pending.setdefault(producer_id, {})[place] = _committed(value, log_offset)
@@ -151,6 +158,11 @@ class OffsetStore:
             log_offset += size
             offsets = offsets[size:]
         return log_offset
+
+    def replay_tombstones(self, gone: OffsetTombstones, log_offset: int) -> int:
+        """Replay tombstones (outcome.OffsetTombstones) and return the log offset behind them."""
+        self._forget(gone.group, gone.topic, gone.indexes)
+        return log_offset + len(gone.indexes)
 
     def _settle(self, group_id: str) -> None:
         recent = self._recent.pop(group_id)
@@ -189,22 +201,20 @@ class OffsetStore:
             partitions = topics[topic] = {}
         return partitions
 
-    def _forget(self, key: OffsetCommitKey) -> None:
-        """A tombstone: the committed offset and the pending ones of all producers."""
-        topics = self.topics(key.group)
-        partitions = topics.get(key.topic)
+    def _forget(self, group_id: str, topic: str, indexes: Iterable[int]) -> None:
+        """Tombstones: the committed offsets and the pending ones of all producers."""
+        topics = self.topics(group_id)
+        partitions = topics.get(topic)
         if partitions is not None:
-            partitions.pop(key.partition, None)
+            for index in indexes:
+                partitions.pop(index, None)
             if not partitions:
-                del topics[key.topic]
+                del topics[topic]
             if not topics:
-                del self._groups[key.group]
+                del self._groups[group_id]
         for pending in self._pending.values():
-            pending.pop((key.group, key.topic, key.partition), None)
-
-
-def offset_tombstone(group_id: str, topic: str, partition: int) -> Record:
-    return Record(OFFSET_COMMIT, OffsetCommitKey(group_id, topic, partition), None)
+            for index in indexes:
+                pending.pop((group_id, topic, index), None)
 
 
 def _in_order_of_the_log(entry: tuple[CommitColumns, Recent]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from kohort.coordinator.events import Event
@@ -70,6 +70,17 @@ class CommitRecords:
         self.headers = headers  # packed: a member's commits in one generation share theirs
 
 
+class OffsetTombstones:
+    """The records that delete offsets of one group in one topic, as one object: a group can have a million offsets."""
+
+    __slots__ = ("group", "indexes", "topic")
+
+    def __init__(self, group: str, topic: str, indexes: Sequence[int]) -> None:
+        self.group = group
+        self.topic = topic
+        self.indexes = indexes
+
+
 class CommitColumns:
     """The part of a recurring commit to one topic that stays the same; the last three have a value per partition."""
 
@@ -100,7 +111,7 @@ class PlannedCommit:
         self.now = now
 
 
-LogEntry = Record | CommitRecords | PlannedCommit | AtomicRecords
+LogEntry = Record | CommitRecords | PlannedCommit | AtomicRecords | OffsetTombstones
 
 
 Reply: TypeAlias = tuple[Call, Message]  # a plain tuple: every answer that waits is one
@@ -123,6 +134,21 @@ class Outcome:
 
     def reply_at_once(self, call: Call, response: Message) -> None:
         self.at_once.append((call, response))
+
+
+class InPieces:
+    """The result of a handler that has too much to do at once. The answer leaves when all pieces are durable.
+
+    Each piece is applied before the next one is asked for; requests may come in between. `response` is read at the end,
+    so the pieces may still change it.
+    """
+
+    __slots__ = ("call", "pieces", "response")
+
+    def __init__(self, pieces: Iterator[Outcome], call: Call | None = None, response: Message | None = None) -> None:
+        self.pieces = pieces
+        self.call = call
+        self.response = response
 
 
 class Parked:

@@ -13,7 +13,14 @@ from functools import lru_cache
 from struct import Struct, calcsize
 from typing import Any
 
-from kohort.coordinator.outcome import AtomicRecords, CommitRecords, LogEntry, PlannedCommit, Record
+from kohort.coordinator.outcome import (
+    AtomicRecords,
+    CommitRecords,
+    LogEntry,
+    OffsetTombstones,
+    PlannedCommit,
+    Record,
+)
 from kohort.protocol.commit_record import (
     EMPTY_METADATA,
     PARTITION_BYTES,
@@ -35,6 +42,7 @@ MAX_BATCH_BYTES = 900_000  # a batch must stay below max.message.bytes
 BASE_SEQUENCE = 0  # not -1: that is what Kafka's coordinator writes
 MAX_REMEMBERED_BYTES = 1_000  # of group id and headers; the cache of layouts stays small
 ONE_BYTE_DELTAS = 64  # offset deltas below this number take one byte
+NO_HEADERS = encode_headers(())
 
 _int64 = Struct(">q").pack
 _PLAIN_VALUE_START = encode_varint(PLAIN_VALUE_BYTES) + VERSION_BYTES  # then come offset and leader epoch
@@ -63,6 +71,8 @@ def batches(records: Sequence[LogEntry], first_offset: int, now: int, max_bytes:
             made.add_commit(record)
         elif type(record) is AtomicRecords:
             made.add_atomic(record)
+        elif type(record) is OffsetTombstones:
+            made.add_tombstones(record)
         else:
             assert type(record) is Record
             made.add(*_key_and_value(record), encode_headers(record.headers))
@@ -125,6 +135,11 @@ class Batches:
             self._add_plain(commit, layout)
         else:
             self._add_rows(commit, commit.rows, layout.prefix)
+
+    def add_tombstones(self, gone: OffsetTombstones) -> None:
+        prefix = key_prefix(gone.group, gone.topic)
+        for index in gone.indexes:
+            self.add(prefix + pack_partition(index), None, NO_HEADERS)
 
     def _add_rows(self, commit: CommitRecords, rows: Sequence[Any], prefix: bytes) -> None:
         for row in rows:

@@ -6,6 +6,7 @@ The host calls, and then takes what has become ready:
     for call, response in runtime.take_replies(): call.reply(response)
     for write in runtime.take_writes(now, wall): append write.batches, then runtime.written(...) or write_failed(...)
     runtime.next_deadline(now), runtime.expire(now, wall)
+    runtime.go_on(now, wall)                                               # while runtime.busy
 
 `now` is the host's steady clock in milliseconds; each shard makes its own time of it (shard_clock.py).
 """
@@ -13,7 +14,7 @@ The host calls, and then takes what has become ready:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any, Generic, cast
@@ -24,8 +25,9 @@ from kohort.coordinator.events import Event
 from kohort.coordinator.group import Pulse
 from kohort.coordinator.offsets.expiration import expire_offsets, forget_topics
 from kohort.coordinator.offsets.plain_fetch import plain_answer
-from kohort.coordinator.outcome import PARKED, Call, Outcome, Parked, Reply
+from kohort.coordinator.outcome import PARKED, Call, InPieces, OffsetTombstones, Outcome, Parked, Reply
 from kohort.coordinator.partitioner import partition_of
+from kohort.coordinator.pieces import PIECE
 from kohort.coordinator.record_codec import MAX_BATCH_BYTES, batches
 from kohort.coordinator.shard import Shard, Status, Write
 from kohort.coordinator.shard_clock import NEVER
@@ -55,6 +57,7 @@ class Runtime:
         self.replies: list[Reply] = []  # ready to leave
         self.dirty: dict[int, Shard] = {}  # shards with something to write
         self.changed: dict[int, Shard] = {}  # shards whose next deadline may have changed
+        self.busy: dict[int, Shard] = {}  # shards with something to do in pieces
         self.known_shards: dict[str, Shard] = {}  # by group: Java's hash costs more than a heartbeat
 
     def _new_state(self, partition: int) -> ShardState:
@@ -89,6 +92,9 @@ class Runtime:
         result = api.handle(state, request, call)
         if isinstance(result, Outcome):
             self.apply(shard, result)
+            return PARKED
+        if isinstance(result, InPieces):
+            self._begin(shard, result)
             return PARKED
         if state.purgatory.changed:
             self.changed[shard.partition] = shard
@@ -168,6 +174,45 @@ class Runtime:
         if shard.state.purgatory.changed:
             self.changed[shard.partition] = shard
 
+    # --- what is done in pieces
+
+    def _begin(self, shard: Shard, job: InPieces, *, at_once: bool = True) -> None:
+        """`at_once`: do the first piece now; mostly it is the only one."""
+        shard.jobs.append(job)
+        self.busy[shard.partition] = shard
+        if at_once and len(shard.jobs) == 1:
+            self._do_piece(shard)
+            if shard.jobs and shard.piece_size < PIECE:
+                self._do_piece(shard)
+
+    def go_on(self, now: int, wall: int) -> bool:
+        """Do a piece of what is done in pieces. False: there is nothing to do before the disk takes the last piece."""
+        for partition, shard in self.busy.items():
+            if shard.piece_size < PIECE and shard.status is ACTIVE:
+                del self.busy[partition]
+                self.busy[partition] = shard  # the other shards are next
+                shard.state.clock.set(now, wall)
+                self._do_piece(shard)
+                return True
+        return False
+
+    def _do_piece(self, shard: Shard) -> None:
+        job = shard.jobs[0]
+        out = next(job.pieces, None)
+        if out is not None:
+            shard.piece_size += sum(len(e.indexes) if isinstance(e, OffsetTombstones) else 1 for e in out.records)
+            self.apply(shard, out)
+            return
+        shard.jobs.pop(0)
+        if not shard.jobs:
+            del self.busy[shard.partition]
+        shard.forgot_topics()
+        if job.call is not None and job.response is not None:
+            if shard.has_pending_writes:
+                self._answer_after_writes(shard, job.call, job.response)
+            else:
+                self.replies.append((job.call, job.response))
+
     def _answer_after_writes(self, shard: Shard, call: Call, response: Message) -> Parked:
         """The response may rest on records that are not durable yet: it waits for the newest of them."""
         waiting = shard.waiting if shard.unwritten else shard.in_flight[-1].replies
@@ -193,6 +238,7 @@ class Runtime:
 
     def _take(self, shard: Shard, now: int, wall: int) -> Write:
         entries, shard.unwritten = shard.unwritten, []
+        shard.piece_size = 0
         replies, shard.waiting = shard.waiting, []
         events, shard.events = shard.events, []
         first_offset = shard.first_unwritten
@@ -214,6 +260,8 @@ class Runtime:
         if write not in shard.in_flight:
             return  # the shard has failed meanwhile, and everyone was told
         shard.in_flight.remove(write)
+        if write is shard.stalled:
+            self._goes_on(shard)
         clock = shard.state.clock
         if not shard.in_flight and now < clock.stops_at:
             clock.stops_at = NEVER  # as write_ends, without a call
@@ -221,21 +269,50 @@ class Runtime:
             self.changed[shard.partition] = shard  # its time goes on, and deadlines come nearer again
         self.replies += write.replies
         self.events += write.events
-        if shard.gone_topics and not shard.has_pending_writes:
-            shard.gone_topics = []
+        if shard.gone_topics:
+            shard.forgot_topics()
 
     def write_failed(self, write: Write, error: ErrorCode) -> None:
         """The shard's memory is ahead of its log: tell everyone to come again, and start over from the log."""
         shard = write.shard
         if write in shard.in_flight:  # else an earlier write of the same shard has failed before
-            self._abandon(shard, error)
-            fresh = self.shards[shard.partition] = Shard(self._new_state(shard.partition))
-            fresh.gone_topics = shard.gone_topics
-            self.known_shards.clear()
+            self.start_over(shard, error)
+
+    def start_over(self, shard: Shard, error: ErrorCode = ErrorCode.NOT_COORDINATOR) -> Shard:
+        """A fresh shard takes the place of this one, and has to be loaded."""
+        self._abandon(shard, error)
+        fresh = self.shards[shard.partition] = Shard(self._new_state(shard.partition))
+        fresh.gone_topics = shard.gone_topics
+        self.known_shards.clear()
+        return fresh
+
+    # --- a full disk
+
+    def stall(self, write: Write, error: ErrorCode) -> None:
+        """The disk has no room for the write: its records wait, and the shard takes no requests until they are written.
+
+        Everyone who waits is told to come again. Nothing has to be loaded, because nothing is lost: the log goes on
+        where memory goes on.
+        """
+        shard = write.shard
+        shard.status, shard.stalled = Status.STALLED, write
+        for replies in (write.replies, shard.waiting):
+            self.replies += [(call, call.api.failed(response, call.version, error)) for call, response in replies]
+            replies.clear()
+        self.dirty.pop(shard.partition, None)
+
+    def _goes_on(self, shard: Shard) -> None:
+        shard.status, shard.stalled = ACTIVE, None
+        self.changed[shard.partition] = shard
+        if shard.unwritten:
+            self.dirty[shard.partition] = shard
+        if shard.gone_topics:
+            self._begin(shard, InPieces(forget_topics(shard.state, shard.gone_topics)))
 
     def _abandon(self, shard: Shard, error: ErrorCode) -> None:
         self.replies += shard.abandon(error)
         self.dirty.pop(shard.partition, None)
+        self.busy.pop(shard.partition, None)
         self.changed.pop(shard.partition, None)
 
     def forget_everything(self, partition_count: int) -> None:
@@ -245,10 +322,13 @@ class Runtime:
         self.shards = [Shard(self._new_state(partition)) for partition in range(partition_count)]
         self.known_shards.clear()
 
-    def loaded(self, shard: Shard, now: int, wall: int) -> None:
-        """The shard's log is replayed."""
+    def loaded(self, shard: Shard, now: int, wall: int) -> Iterator[None]:
+        """The shard's log is replayed. After the last step its groups are served."""
         shard.state.clock.set(now, wall)
-        self.apply(shard, shard.loaded())
+        out = yield from shard.begin()
+        self.apply(shard, out)
+        if shard.gone_topics:
+            self._begin(shard, InPieces(forget_topics(shard.state, shard.gone_topics)))
 
     # --- topics
 
@@ -258,13 +338,11 @@ class Runtime:
         A shard that is being loaded, or whose tombstones the disk refuses, makes up for it later. Otherwise a new topic
         of that name would find the old offsets.
         """
+        at_once = sum(len(shard.state.groups) for shard in self.shards) < PIECE
         for shard in self.shards:
-            if shard.status is ACTIVE:
-                out = forget_topics(shard.state, topics)
-                self.apply(shard, out)
-                if not out.records:
-                    continue
             shard.gone_topics = shard.gone_topics + topics
+            if shard.status is ACTIVE:
+                self._begin(shard, InPieces(forget_topics(shard.state, topics)), at_once=at_once)
 
     # --- time
 
@@ -285,9 +363,8 @@ class Runtime:
                 while (out := state.purgatory.expire(state.clock.now)) is not None:
                     self.apply(shard, out)
 
-    def expire_offsets(self, shard: Shard, now: int, wall: int) -> None:
-        shard.state.clock.set(now, wall)
-        self.apply(shard, expire_offsets(shard.state))
+    def expire_offsets(self, shard: Shard) -> None:
+        self._begin(shard, InPieces(expire_offsets(shard.state)), at_once=False)
 
 
 def _batch_bytes(config: GroupConfig) -> int:
@@ -300,6 +377,8 @@ def _earliest(shards: Iterable[Shard], now: int) -> int | None:
     for shard in shards:
         purgatory = shard.state.purgatory
         purgatory.changed = False
+        if shard.status is not ACTIVE:
+            continue  # its deadlines are looked at when it is served
         deadline = purgatory.next_deadline()
         if deadline is not None:
             at = shard.state.clock.on_steady_clock(deadline, now)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Generator, Iterator
 from enum import Enum
 from typing import TypeVar
 
@@ -10,10 +11,19 @@ from kohort.coordinator import foreign
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.events import Event
 from kohort.coordinator.offsets.bulk_replay import BulkReplay
-from kohort.coordinator.offsets.expiration import forget_topics
-from kohort.coordinator.outcome import AtomicRecords, CommitRecords, LogEntry, Outcome, PlannedCommit, Reply
+from kohort.coordinator.outcome import (
+    AtomicRecords,
+    CommitRecords,
+    InPieces,
+    LogEntry,
+    OffsetTombstones,
+    Outcome,
+    PlannedCommit,
+    Reply,
+)
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.errors import MalformedMessage
 from kohort.protocol.log_records import (
     GROUP_METADATA,
     OFFSET_COMMIT,
@@ -30,18 +40,21 @@ from kohort.protocol.wire import Message
 
 logger = logging.getLogger(__name__)
 
+RECORDS_IN_STEP = 500  # of a replay: a step takes a few milliseconds
+
 
 class Status(Enum):
     NOT_OWNED = "not owned"  # another node coordinates its groups, or nobody does
     LOADING = "loading"
     ACTIVE = "active"
+    STALLED = "stalled"  # the disk is full: records wait for room
     FAILED = "failed"  # its log cannot be read: the operator has to look
 
     @property
     def error(self) -> ErrorCode:
         """What requests to a shard of this status are answered with."""
-        is_loading = self is Status.LOADING
-        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_loading else ErrorCode.NOT_COORDINATOR
+        comes_back = self in (Status.LOADING, Status.STALLED)
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if comes_back else ErrorCode.NOT_COORDINATOR
 
 
 class Write:
@@ -74,8 +87,13 @@ class Shard:
         self.waiting: list[Reply] = []  # for `unwritten`
         self.events: list[Event] = []  # for `unwritten`
         self.in_flight: list[Write] = []  # handed to the host, oldest first
+        self.stalled: Write | None = None  # the one of them that the disk has no room for
+        self.jobs: list[InPieces] = []  # the first of them is in progress
+        self.piece_size = 0  # records of jobs in `unwritten`
         self.gone_topics: list[tuple[str, bytes]] = []  # deleted topics whose offsets may still be in the log
         self.skipped_types: set[int] = set()
+        self.unreadable_count = 0  # records that were skipped while the log was loaded
+        self.first_unreadable: tuple[int, str] | None = None  # its offset, and what is wrong
         self._bulk = BulkReplay(state.offsets)
 
     # --- live
@@ -91,6 +109,8 @@ class Shard:
                     self._group_of_offsets(entry.group)
             elif isinstance(entry, CommitRecords):
                 self._apply_commit(entry)
+            elif isinstance(entry, OffsetTombstones):
+                self.next_offset = self.state.offsets.replay_tombstones(entry, self.next_offset)
             else:
                 for record in entry.records if isinstance(entry, AtomicRecords) else (entry,):
                     self._replay(record.type, record.key, record.value, self.next_offset, -1)
@@ -109,23 +129,46 @@ class Shard:
     def has_pending_writes(self) -> bool:
         return bool(self.unwritten) or bool(self.in_flight)
 
+    def forgot_topics(self) -> None:
+        """Deleted topics are of no concern any more if the tombstones of all their offsets are durable."""
+        if not self.jobs and not self.has_pending_writes:
+            self.gone_topics = []
+
     # --- replay
 
-    def load_chunk(self, chunk: bytes, size: int) -> None:
-        """Whole batches of the log, as many as a chunk of it holds."""
+    def load_chunk(self, chunk: bytes, size: int) -> Iterator[None]:
+        """Replay whole batches of the log, as many as a chunk of it holds, and give way after some records."""
+        in_step = 0
         for header, offset, _, raw_key, raw_value, _ in scan_records(chunk, 0, size, with_headers=False):
-            if header.attributes & CONTROL:
-                self._bulk.forget()
-                marker = parse_marker(raw_key, raw_value)
-                if marker is not None:
-                    for group_id in self.state.offsets.end_transaction(header.producer_id, marker.commit):
-                        self._group_of_offsets(group_id)
-            elif raw_key is not None:
-                if header.attributes & TRANSACTIONAL:
-                    self._load_record(raw_key, raw_value, offset, header.producer_id)
-                elif not self._bulk.replay(raw_key, raw_value, offset):
-                    self._load_record(raw_key, raw_value, offset, -1)
+            in_step += 1
+            if in_step > RECORDS_IN_STEP:
+                in_step = 0
+                yield
+            try:
+                if header.attributes & CONTROL:
+                    self._load_marker(header.producer_id, raw_key, raw_value)
+                elif raw_key is not None:
+                    if header.attributes & TRANSACTIONAL:
+                        self._load_record(raw_key, raw_value, offset, header.producer_id)
+                    elif not self._bulk.replay(raw_key, raw_value, offset):
+                        self._load_record(raw_key, raw_value, offset, -1)
+            except MalformedMessage as problem:
+                self._skip(offset, problem)
             self.next_offset = offset + 1
+
+    def _skip(self, offset: int, problem: MalformedMessage) -> None:
+        """Nobody can read the record. It stays in the log, and the other groups of the shard are served."""
+        self._bulk.forget()
+        self.unreadable_count += 1
+        if self.first_unreadable is None:
+            self.first_unreadable = offset, str(problem)
+
+    def _load_marker(self, producer_id: int, raw_key: bytes | None, raw_value: bytes | None) -> None:
+        self._bulk.forget()
+        marker = parse_marker(raw_key, raw_value)
+        if marker is not None:
+            for group_id in self.state.offsets.end_transaction(producer_id, marker.commit):
+                self._group_of_offsets(group_id)
 
     def _load_record(self, raw_key: bytes, raw_value: bytes | None, offset: int, producer_id: int) -> None:
         record_type, key = decode_key(raw_key)
@@ -197,16 +240,20 @@ class Shard:
         if group_id not in self.state.groups:
             self.state.groups[group_id] = ClassicGroup(group_id)
 
-    def loaded(self) -> Outcome:
-        """The log is replayed: its groups are served from now on."""
-        self.status = Status.ACTIVE
+    def begin(self) -> Generator[None, None, Outcome]:
+        """The log is replayed: begin the sessions of members. At the end the groups are served."""
+        if self.first_unreadable is not None:
+            skipped = "%d records of shard %d cannot be read and were skipped, the first at offset %d: %s"
+            logger.error(skipped, self.unreadable_count, self.partition, *self.first_unreadable)
         out = Outcome()
+        in_step = 0
         for group in list(self.state.groups.values()):
             group.on_loaded(self.state, out)
-        if self.gone_topics:
-            out.records += forget_topics(self.state, self.gone_topics).records
-        if not out.records:
-            self.gone_topics = []
+            in_step += 1 + group.member_count
+            if in_step > RECORDS_IN_STEP:
+                in_step = 0
+                yield
+        self.status = Status.ACTIVE
         return out
 
     def abandon(self, error: ErrorCode) -> list[Reply]:
@@ -215,6 +262,8 @@ class Shard:
         waiting = [reply for write in self.in_flight for reply in write.replies] + self.waiting
         self.in_flight, self.waiting, self.unwritten = [], [], []
         out = Outcome()
+        waiting += [(job.call, job.response) for job in self.jobs if job.call is not None and job.response is not None]
+        self.jobs = []
         for call, response in waiting:
             out.reply_at_once(call, call.api.failed(response, call.version, error))
         for group in self.state.groups.values():

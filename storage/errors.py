@@ -9,6 +9,10 @@ class LogFailed(StorageError):
     """The disk has failed, so the log accepts no more writes; reads still work. KAFKA_STORAGE_ERROR in Kafka."""
 
 
+class OutOfSpace(LogFailed):
+    """The disk is full: nothing was appended. The log is as it was, and takes writes again when there is room."""
+
+
 class LogCorrupt(StorageError):
     """Data that was safely on disk is damaged or gone. The log is not opened; the text says what to do."""
 

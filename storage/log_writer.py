@@ -20,7 +20,7 @@ from kohort.protocol.record_batch import MAGIC_AT, BatchHeader, pack_place, unpa
 from kohort.storage.append_check import AppendInfo, place_batches, split_batches
 from kohort.storage.batch_walk import walk_headers
 from kohort.storage.disk import OUT_OF_SPACE, Buffer, Disk, File
-from kohort.storage.errors import InvalidAppend, LogFailed
+from kohort.storage.errors import InvalidAppend, LogFailed, OutOfSpace
 from kohort.storage.flush import FlushTicket, TicketSync, mark_failed
 from kohort.storage.layout import PARTITION_METADATA_FILE, format_partition_metadata
 from kohort.storage.leader_epochs import LeaderEpochs
@@ -244,7 +244,9 @@ class LogWriter:
             self._fail(f"write: {error}; and then to undo it: {second}")
         if error.errno not in OUT_OF_SPACE:
             self._fail(f"write: {error}")
-        raise LogFailed(self.failed or f"{self.folder}: nothing was appended: {error}") from error
+        if self.failed is not None:
+            raise LogFailed(self.failed) from error
+        raise OutOfSpace(f"{self.folder}: nothing was appended: {error}") from error
 
     @contextmanager
     def _failing(self, what: str) -> Iterator[None]:

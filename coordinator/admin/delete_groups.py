@@ -5,34 +5,57 @@ A group that is named twice is deleted once, as by Kafka.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kohort.coordinator.api import GroupApi, SeveralGroups
-from kohort.coordinator.outcome import Call, Outcome
+from kohort.coordinator.outcome import Call, InPieces, OffsetTombstones, Outcome
+from kohort.coordinator.pieces import Pieces, slices
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 
-def delete_groups(shard: ShardState, request: DeleteGroupsRequest, call: Call) -> DeleteGroupsResponse | Outcome:
-    out = Outcome()
-    names = dict.fromkeys(request.groups_names)
-    results = [DeletableGroupResult(group_id, _delete(shard, group_id, out) or 0) for group_id in names]
-    response = DeleteGroupsResponse(0, results)
-    if not out.records:
-        return response
-    out.reply(call, response)
-    return out
+def delete_groups(shard: ShardState, request: DeleteGroupsRequest, call: Call) -> InPieces:
+    results = [DeletableGroupResult(group_id, 0) for group_id in dict.fromkeys(request.groups_names)]
+    return InPieces(_delete_all(shard, results), call, DeleteGroupsResponse(0, results))
 
 
-def _delete(shard: ShardState, group_id: str, out: Outcome) -> ErrorCode | None:
-    """Add the tombstones, those of the offsets first; or return why the group cannot be deleted."""
+def _delete_all(shard: ShardState, results: list[DeletableGroupResult]) -> Iterator[Outcome]:
+    pieces = Pieces()
+    for result in results:
+        yield from _delete(shard, result, pieces)
+    yield from pieces.rest()
+
+
+def _delete(shard: ShardState, result: DeletableGroupResult, pieces: Pieces) -> Iterator[Outcome]:
+    """The tombstones, those of the offsets first; or the reason why the group cannot be deleted.
+
+    The group can have more offsets than fit into one batch. Somebody may join it while they are being deleted: then it
+    stays, without the offsets that are gone.
+    """
+    group_id = result.group_id
+    yield from pieces.looked_at(1)
+    result.error_code = _problem(shard, group_id)
+    if result.error_code:
+        return
+    number = -1
+    while number != pieces.number:  # somebody may have committed an offset between two pieces
+        number = pieces.number
+        for topic in shard.offsets.deletable_topics(group_id):
+            for indexes in slices(shard.offsets.deletable_partitions(group_id, topic)):
+                pieces.add(OffsetTombstones(group_id, topic, indexes))
+                yield from pieces.looked_at(len(indexes))
+                result.error_code = _problem(shard, group_id)
+                if result.error_code:
+                    return
+        if number != pieces.number:
+            yield from pieces.rest()
+    pieces.end(shard.groups[group_id])
+
+
+def _problem(shard: ShardState, group_id: str) -> int:
     group = shard.groups.get(group_id)
-    if group is None:
-        return ErrorCode.GROUP_ID_NOT_FOUND
-    if problem := group.check_delete():
-        return problem
-    out.records += shard.offsets.tombstones(group_id)
-    out.records += group.tombstones()
-    return None
+    return ErrorCode.GROUP_ID_NOT_FOUND if group is None else group.check_delete() or 0
 
 
 def unavailable(shard: ShardState, request: DeleteGroupsRequest, call: Call, error: ErrorCode) -> DeleteGroupsResponse:

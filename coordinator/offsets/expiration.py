@@ -7,61 +7,86 @@ stable consumers, subscription known    of topics not subscribed    each commit
 otherwise                               none
 
 Each kind of group says which line it is: `may_expire` and `offsets_unused_since`.
+
+A shard can have a million offsets, so the work is done in pieces (coordinator/pieces.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from kohort.coordinator.group import Group
-from kohort.coordinator.offset_store import NO_EXPIRY, CommittedOffset, Place, offset_tombstone
-from kohort.coordinator.outcome import Outcome
+from kohort.coordinator.offset_store import NO_EXPIRY, CommittedOffset
+from kohort.coordinator.outcome import OffsetTombstones, Outcome
+from kohort.coordinator.pieces import Pieces, slices
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.wire import NO_UUID
 
 
-def expire_offsets(shard: ShardState) -> Outcome:
+def expire_offsets(shard: ShardState) -> Iterator[Outcome]:
     """Tombstones for offsets that have expired, and for groups that have no offsets left."""
-    out = Outcome()
+    pieces = Pieces()
     for group in list(shard.groups.values()):
-        kept = _expire_group(shard, group, out)
-        if group.ends_without_offsets and not kept:
-            out.records += group.tombstones()
-    return out
+        yield from _expire_group(shard, group, pieces)
+        if _is_current(shard, group) and group.ends_without_offsets:
+            kept = shard.offsets.count_of(group.group_id) - pieces.not_applied(group.group_id)
+            if not kept and not any(True for _ in shard.offsets.pending_places(group.group_id)):
+                pieces.end(group)
+    yield from pieces.rest()
 
 
-def _expire_group(shard: ShardState, group: Group, out: Outcome) -> int:
-    """Add tombstones for the expired offsets of a group. Returns how many offsets stay, pending ones included."""
-    kept = sum(1 for _ in shard.offsets.pending_places(group.group_id))
-    unused_since = group.offsets_unused_since
-    for topic, partitions in shard.offsets.topics(group.group_id).items():
-        may_expire = group.may_expire(topic)
-        for index, committed in partitions.items():
-            if (
-                may_expire
-                and _is_expired(shard, unused_since, committed)
-                and not shard.offsets.has_pending(group.group_id, topic, index)
-            ):
-                out.records.append(offset_tombstone(group.group_id, topic, index))
-            else:
-                kept += 1
-    return kept
+def _expire_group(shard: ShardState, group: Group, pieces: Pieces) -> Iterator[Outcome]:
+    group_id = group.group_id
+    yield from pieces.looked_at(1)
+    for topic in list(shard.offsets.topics(group_id)):
+        yield from pieces.looked_at(1)
+        for indexes in slices(list(shard.offsets.topics(group_id).get(topic, ()))):
+            if not _is_current(shard, group):
+                return
+            if group.may_expire(topic):
+                expired = [index for index in indexes if _is_expired(shard, group, topic, index)]
+                if expired:
+                    pieces.add(OffsetTombstones(group_id, topic, expired))
+            yield from pieces.looked_at(len(indexes))
 
 
-def _is_expired(shard: ShardState, unused_since: int | None, committed: CommittedOffset) -> bool:
+def _is_current(shard: ShardState, group: Group) -> bool:
+    """The group may have been deleted or replaced between two pieces."""
+    return shard.groups.get(group.group_id) is group
+
+
+def _is_expired(shard: ShardState, group: Group, topic: str, index: int) -> bool:
+    committed = shard.offsets.get(group.group_id, topic, index)
+    if committed is None or shard.offsets.has_pending(group.group_id, topic, index):
+        return False
+    return _is_too_old(shard, group.offsets_unused_since, committed)
+
+
+def _is_too_old(shard: ShardState, unused_since: int | None, committed: CommittedOffset) -> bool:
     if committed.expire_timestamp != NO_EXPIRY:
         return shard.clock.wall >= committed.expire_timestamp
     since = committed.commit_timestamp if unused_since is None else unused_since
     return shard.clock.wall - since >= shard.config.offsets_retention_ms
 
 
-def forget_topics(shard: ShardState, deleted: Iterable[tuple[str, bytes]]) -> Outcome:
+def forget_topics(shard: ShardState, deleted: Iterable[tuple[str, bytes]]) -> Iterator[Outcome]:
     """Tombstones for all offsets of deleted topics, given by name and id."""
     ids: dict[str, set[bytes]] = {}
     for name, topic_id in deleted:
         ids.setdefault(name, {NO_UUID}).add(topic_id)
-    places: dict[Place, None] = {}
-    for place, offset in shard.offsets.of_topics(ids):
-        if offset.topic_id in ids[place[1]]:
-            places[place] = None
-    return Outcome([offset_tombstone(*place) for place in places])
+    pieces = Pieces()
+    for (group_id, topic, index), offset in shard.offsets.pending():
+        if topic in ids and offset.topic_id in ids[topic]:
+            pieces.add(OffsetTombstones(group_id, topic, [index]))
+    for group_id in shard.offsets.group_ids():
+        topics = shard.offsets.topics(group_id)
+        fewer, more = (topics, ids) if len(topics) < len(ids) else (ids, topics)
+        found = [topic for topic in fewer if topic in more]
+        yield from pieces.looked_at(1 + len(fewer))
+        for topic in found:
+            for indexes in slices(list(shard.offsets.topics(group_id).get(topic, ()))):
+                gone = [index for index in indexes if shard.offsets.topic_id_of(group_id, topic, index) in ids[topic]]
+                if gone:
+                    pieces.add(OffsetTombstones(group_id, topic, gone))
+                yield from pieces.looked_at(len(indexes))
+    yield from pieces.rest()

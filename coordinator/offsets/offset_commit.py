@@ -4,7 +4,8 @@ v2-4 may say how long to keep it; v3 adds the throttle time; v6 the leader epoch
 knows member epochs (KIP-848); v10 names topics by id (KIP-516).
 
 First each partition is looked at by itself: what does not exist fails alone and reaches no group. Then the group gives
-one verdict for all the rest.
+one verdict for all the rest. As in Kafka, the records of a commit must fit into one batch: otherwise a small request
+that names a partition thousands of times, in a group with a long id, would fill the log.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from kohort.coordinator.config import MAX_REMEMBERED_ID
 from kohort.coordinator.offsets.answers import merged
 from kohort.coordinator.outcome import Call, CommitRecords, Headers, Outcome, Record
 from kohort.coordinator.shard_state import ShardState
+from kohort.protocol.commit_record import MIN_KEY_BYTES, PLAIN_VALUE_BYTES
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.log_records import OFFSET_COMMIT
 from kohort.protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
@@ -29,13 +31,16 @@ from kohort.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from kohort.protocol.record_batch import encode_headers
+from kohort.protocol.record_batch import MIN_RECORD_BYTES, encode_headers
 
 WITH_EXPIRY_VERSION = 1  # of the record's value
 NO_RETENTION = -1
 FOREVER = 2**63 - 1
 FIRST_VERSION_WITH_TOPIC_IDS = 10
 FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND = 9
+
+FEW_ROWS = 20  # so many fit into a batch in any case, unless the ids are long
+MIN_COMMIT_BYTES = MIN_RECORD_BYTES + MIN_KEY_BYTES + PLAIN_VALUE_BYTES
 
 # The usual answers for a partition, made once; they are never changed.
 ACCEPTED = tuple(OffsetCommitResponsePartition(index, 0) for index in range(256))
@@ -65,6 +70,13 @@ def offset_commit(shard: ShardState, request: OffsetCommitRequest, call: Call) -
     if error := check_commit(shard, request, call.version):
         return respond(found, error)
     headers = headers_of(shard, request)
+    row_count = sum([len(asked.rows) for asked in found.asked])
+    if row_count > FEW_ROWS or len(request.group_id) + len(request.member_id) > MAX_REMEMBERED_ID:
+        room = shard.config.max_message_bytes - _records_bytes(request, found)
+        if room < 0:
+            return respond(found, ErrorCode.UNKNOWN_SERVER_ERROR)
+        if room < row_count * len(headers.packed):
+            headers = NO_HEADERS
     out = Outcome()
     answers = []
     for asked in found.asked:
@@ -188,6 +200,16 @@ def metadata_length(metadata: str | None) -> int:
     if not metadata:
         return 0
     return len(metadata) if metadata.isascii() else len(metadata.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def _records_bytes(request: OffsetCommitRequest, found: LookedUp) -> int:
+    """How many bytes of the log the commit needs at least, without our headers. Kafka takes what fits into a batch."""
+    group_bytes = len(request.group_id.encode())
+    total = 0
+    for asked in found.asked:
+        metadata_bytes = sum([len(row.committed_metadata) for row in asked.rows if row.committed_metadata])
+        total += len(asked.rows) * (MIN_COMMIT_BYTES + group_bytes + len(asked.name)) + metadata_bytes
+    return total
 
 
 class AuditHeaders(NamedTuple):

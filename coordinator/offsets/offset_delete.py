@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from kohort.coordinator.api import GroupApi
-from kohort.coordinator.offset_store import offset_tombstone
 from kohort.coordinator.offsets.answers import merged
-from kohort.coordinator.outcome import Call, Outcome
+from kohort.coordinator.outcome import Call, OffsetTombstones, Outcome
 from kohort.coordinator.shard_state import ShardState
+from kohort.protocol.commit_record import MIN_KEY_BYTES
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -15,6 +15,7 @@ from kohort.protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from kohort.protocol.record_batch import MIN_RECORD_BYTES
 
 
 def offset_delete(shard: ShardState, request: OffsetDeleteRequest, call: Call) -> OffsetDeleteResponse | Outcome:
@@ -38,6 +39,8 @@ def offset_delete(shard: ShardState, request: OffsetDeleteRequest, call: Call) -
         if known:
             answers = _delete(shard, request.group_id, topic.name, known, group.is_subscribed_to(topic.name), out)
             asked.append((topic.name, OffsetDeleteResponseTopic(topic.name, answers)))
+    if _tombstone_bytes(out) > shard.config.max_message_bytes:
+        return OffsetDeleteResponse(ErrorCode.UNKNOWN_SERVER_ERROR)  # as in Kafka: they must fit into one batch
     answer = OffsetDeleteResponse(0, 0, merged(unknown, asked))
     if not out.records:
         return answer
@@ -65,15 +68,28 @@ def _split(shard: ShardState, topic: OffsetDeleteRequestTopic) -> tuple[list[int
     return [i for i in indexes if not 0 <= i < count], [i for i in indexes if 0 <= i < count]
 
 
+def _tombstone_bytes(out: Outcome) -> int:
+    """How many bytes of the log the tombstones need at least."""
+    return sum(
+        len(each.indexes) * (MIN_RECORD_BYTES + MIN_KEY_BYTES + len(each.group) + len(each.topic))
+        for each in out.records
+        if isinstance(each, OffsetTombstones)
+    )
+
+
 def _delete(
     shard: ShardState, group_id: str, topic: str, indexes: list[int], in_use: bool, out: Outcome
 ) -> list[OffsetDeleteResponsePartition]:
     if in_use:
         return [OffsetDeleteResponsePartition(index, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC) for index in indexes]
     offsets = shard.offsets
-    for index in indexes:
-        if offsets.get(group_id, topic, index) or offsets.has_pending(group_id, topic, index):
-            out.records.append(offset_tombstone(group_id, topic, index))
+    gone = [
+        index
+        for index in dict.fromkeys(indexes)
+        if offsets.get(group_id, topic, index) or offsets.has_pending(group_id, topic, index)
+    ]
+    if gone:
+        out.records.append(OffsetTombstones(group_id, topic, gone))
     return [OffsetDeleteResponsePartition(index, 0) for index in indexes]
 
 

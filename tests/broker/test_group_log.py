@@ -45,7 +45,7 @@ class OneOfTwoNodes(LocalGroupLog):
 class AWrite:
     partition: int
     epoch: int
-    batches: Sequence[bytes]
+    batches: list[bytes]
 
 
 def append(log: GroupLog, epoch: int, base_offset: int, partition: int = 7) -> Exception | None:
@@ -59,7 +59,12 @@ def append(log: GroupLog, epoch: int, base_offset: int, partition: int = 7) -> E
 
 def read(log: GroupLog, partition: int = 7) -> bytes:
     chunks: list[bytes] = []
-    for _ in log.read(partition, lambda chunk, size: chunks.append(bytes(chunk[:size]))):
+
+    def take(chunk: bytes, size: int) -> Iterator[None]:
+        chunks.append(bytes(chunk[:size]))
+        yield
+
+    for _ in log.read(partition, take):
         pass
     return b"".join(chunks)
 

@@ -258,6 +258,10 @@ class Host:
         while True:
             for call, response in self.runtime.take_replies():
                 call.reply(response)
+            while self.runtime.go_on(self.steady_ms, self.now):
+                pass
+            if self.runtime.replies:
+                continue
             if not self.runtime.dirty or self.disk.is_busy:
                 break
             self.disk.on_the_way += self.take_writes()
@@ -304,8 +308,8 @@ class Host:
 
     def load_shard(self, shard: Shard) -> None:
         for batch in self.disk.batches.get(shard.partition, []):
-            shard.load_chunk(batch, len(batch))
-        self.runtime.loaded(shard, self.steady_ms, self.now)
+            list(shard.load_chunk(batch, len(batch)))
+        list(self.runtime.loaded(shard, self.steady_ms, self.now))
 
     def crash(self, *, load: bool = True) -> None:
         """kill -9: what was on the way is lost, and so is every connection."""
@@ -333,7 +337,7 @@ class Host:
 
     def expire_offsets(self) -> None:
         for shard in self.runtime.shards:
-            self.runtime.expire_offsets(shard, self.steady_ms, self.now)
+            self.runtime.expire_offsets(shard)
         self.settle()
 
     def delete_topic(self, name: str) -> None:

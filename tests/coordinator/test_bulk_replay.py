@@ -120,6 +120,6 @@ def test_chunks_of_any_size_give_what_reading_in_full_gives(seed: int) -> None:
     while rest:
         count = random.randint(1, 9)
         chunk, rest = b"".join(rest[:count]), rest[count:]
-        quick.load_chunk(chunk + b"more", len(chunk))
+        list(quick.load_chunk(chunk + b"more", len(chunk)))
     assert seen(quick.state) == seen(in_full.state)
     assert quick.next_offset == parse_header(batches[-1]).next_offset

@@ -1,14 +1,15 @@
 """Restart: what comes back from the log, what does not, and what is said meanwhile."""
 
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
 
-from kohort.coordinator.shard import Status
+from kohort.coordinator.shard import RECORDS_IN_STEP, Status
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.errors import MalformedMessage
-from kohort.protocol.log_records import GROUP_METADATA, LEGACY_OFFSET_COMMIT, encode_key, encode_value
+from kohort.protocol.log_records import GROUP_METADATA, LEGACY_OFFSET_COMMIT, RECORD_TYPES, encode_key, encode_value
 from kohort.protocol.messages.delete_groups import DeleteGroupsRequest
 from kohort.protocol.messages.describe_groups import DescribeGroupsRequest
 from kohort.protocol.messages.list_groups import ListGroupsRequest
@@ -28,10 +29,17 @@ from tests.coordinator.members import (
     stable,
     subscription,
 )
-from tests.coordinator.support import START, Host
+from tests.coordinator.support import START, FakeTopics, Host
 
 NONE = ErrorCode.NONE
 LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+def mutated(random: Random, value: bytes) -> bytes:
+    data = bytearray(value)
+    for _ in range(random.randrange(4)):
+        data[random.randrange(2, len(data))] = random.choice((0, 1, 127, 128, 255, random.randrange(256)))
+    return bytes(data[: random.choice((len(data), random.randrange(len(data) + 1)))])
 
 
 def host_with(*records: tuple[bytes, bytes | None], group_id: str = "g") -> Host:
@@ -154,9 +162,19 @@ def test_replaying_twice_gives_the_same_state() -> None:
     once = host.describe("g")
     shard = host.shard_of("g")
     for batch in host.disk.batches[shard.partition]:
-        shard.load_chunk(batch, len(batch))
+        list(shard.load_chunk(batch, len(batch)))
     assert host.describe("g") == once
     assert fetch(host, "g") == {("orders", 3): 33}
+
+
+def test_a_batch_with_many_records_is_replayed_in_many_steps() -> None:
+    host = Host(topics=FakeTopics(orders=5_000), partition_count=1)
+    commit(host, "g", {("orders", index): index for index in range(5_000)})
+    (batch,) = host.disk.batches[0]
+    host.crash(load=False)
+    shard = host.runtime.shards[0]
+    assert sum(1 for _ in shard.load_chunk(batch, len(batch))) >= 5_000 // RECORDS_IN_STEP - 1
+    assert shard.state.offsets.count() == 5_000
 
 
 def test_the_last_record_of_a_group_wins_in_every_field() -> None:
@@ -232,9 +250,40 @@ def test_records_of_unknown_types_are_passed_over() -> None:
     assert host.state("g") == "Stable"
 
 
-def test_a_record_that_cannot_be_read_fails_the_load() -> None:
-    with pytest.raises(MalformedMessage):
-        host_with((encode_key(GROUP_METADATA, GroupMetadataKey("g")), b"\x00\x09from the future"))
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (encode_key(GROUP_METADATA, GroupMetadataKey("g")), b"\x00\x09from the future"),
+        (encode_key(GROUP_METADATA, GroupMetadataKey("g")), b""),
+        (b"\x00\x01\x00\x40half a key", b"\x00\x03"),
+        (b"\x00", b"value"),
+        (b"", None),
+    ],
+)
+def test_a_record_that_cannot_be_read_is_skipped_and_told_of(
+    key: bytes, value: bytes | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    good = group_record(a_value(a_member()))
+    host = host_with(good, (key, value), (key, value), group_record(a_value(a_member(), generation=7)))
+    assert host.state("g") == "Stable"
+    assert host.classic("g").generation == 7
+    assert host.shard_of("g").unreadable_count == 2
+    (told,) = [record.getMessage() for record in caplog.records if "cannot be read" in record.getMessage()]
+    assert f"2 records of shard {host.shard_of('g').partition}" in told
+    assert "the first at offset 1:" in told
+
+
+def test_whatever_bytes_a_log_holds_they_do_not_stop_it_from_being_loaded() -> None:
+    random = Random(1)
+    good = [group_record(a_value(a_member(), generation=n)) for n in range(5)]
+    for kind in RECORD_TYPES:
+        for _ in range(300):
+            key, value = random.choice(good)
+            key = kind.to_bytes(2, "big") + random.choice((key[2:], random.randbytes(random.randrange(20))))
+            value = mutated(random, value or b"")
+            host = host_with(*good, (key, value), (key, None))
+            host.advance(20_000)
+            host.list_groups()
 
 
 def test_new_records_go_behind_what_was_loaded() -> None:

@@ -198,9 +198,12 @@ def test_the_records_of_one_operation_lie_in_one_batch() -> None:
     assert (header.is_transactional, header.is_control, header.compression) == (False, False, 0)
 
 
-def test_an_operation_that_does_not_fit_into_one_batch_is_split() -> None:
+def test_operations_that_do_not_fit_into_one_batch_together_are_split() -> None:
     host = Host(topics=FakeTopics(orders=1_000))
-    commit(host, "g", {("orders", n): n for n in range(1_000)}, metadata="m" * 4_000)
+    host.disk.is_busy = True
+    for start in range(0, 1_000, 100):
+        commit(host, "g", {("orders", n): n for n in range(start, start + 100)}, metadata="m" * 4_000)
+    host.disk_catches_up()
     batches = host.disk.batches[host.shard_of("g").partition]
     assert len(batches) > 1
     assert all(len(batch) < 1_048_588 for batch in batches)

@@ -132,7 +132,7 @@ def end(host: Host, commit: bool) -> None:
         commit, producer_id=7, producer_epoch=0, coordinator_epoch=1, timestamp=START, base_offset=shard.next_offset
     )
     host.disk.batches.setdefault(shard.partition, []).append(batch)
-    shard.load_chunk(batch, len(batch))
+    list(shard.load_chunk(batch, len(batch)))
 
 
 def test_deleting_the_group_forgets_pending_offsets_and_a_later_marker_has_no_effect() -> None:

@@ -137,7 +137,7 @@ class World:
     def _replayed(self, partition: int, times: int) -> ShardState:
         shard = Runtime(self.host.config, self.host.topics, Random(0), self.host.partition_count).shards[partition]
         for batch in self.host.disk.batches.get(partition, []) * times:
-            shard.load_chunk(batch, len(batch))
+            list(shard.load_chunk(batch, len(batch)))
         return shard.state
 
     def _broker_crashes(self) -> None:
