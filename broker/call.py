@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kohort.coordinator.outcome import PARKED, Parked
@@ -10,6 +11,7 @@ from kohort.protocol.wire import Message
 if TYPE_CHECKING:
     from kohort.broker.api_table import Route
     from kohort.broker.connection import Connection
+    from kohort.broker.steps import Steps
     from kohort.coordinator.api import GroupApi
 
 
@@ -72,6 +74,27 @@ class Call:
     def reply(self, response: Message | bytes) -> None:
         """Answer a parked request."""
         self._connection.answer_parked(self, response)
+
+    def reply_in_steps(self, steps: Steps[Message]) -> None:
+        """Answer a parked request with what the steps return: see broker.steps."""
+        self._connection.answer_in_steps(self, steps)
+
+    def fail(self, problem: Exception) -> None:
+        """Answering a parked request raised this: say so in the log, and to the client."""
+        self._connection.fail_parked(self, problem)
+
+    def keep(self, name: str, drop: Callable[[], object]) -> None:
+        """Something is kept for the client. When the connection closes, `drop` is called."""
+        self._connection.kept[name] = drop
+
+    def forget(self, name: str) -> None:
+        """What was kept under this name is gone."""
+        self._connection.kept.pop(name, None)
+
+    def let_go(self, name: str) -> None:
+        """Drop what is kept under this name, if there is something."""
+        if (drop := self._connection.kept.pop(name, None)) is not None:
+            drop()
 
     def reply_long(self, response: Message) -> None:
         """Answer a parked request with a large response: a thread encodes it."""

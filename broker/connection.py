@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from time import monotonic_ns, time_ns
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from kohort.broker.api_table import Route, UnsupportedRequest
 from kohort.broker.call import NO_ANSWER, PARKED, Call, NoAnswer, Parked, holds_error
 from kohort.broker.recurring import MAX_BYTES as MAX_RECURRING_BYTES
 from kohort.broker.recurring import Recurring, RecurringHeartbeats, remember
-from kohort.broker.sending import MIN_BYTES, CutShort, FileSender, Part, read_parts
+from kohort.broker.sending import MIN_BYTES, CutShort, FileSender, Part, close_parts, join_small, read_parts
 from kohort.broker.steps import ELEMENTS_AT_ONCE, FIRST_SLICE_NS, Answer, LongRequest, Steps, take_steps
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.errors import MalformedMessage, TooManyElements
@@ -78,6 +79,7 @@ class Connection(asyncio.Protocol):
         "_splitter",
         "_transport",
         "is_closed",
+        "kept",
         "last_active",
         "listener_index",
     )
@@ -104,6 +106,7 @@ class Connection(asyncio.Protocol):
         self.listener_index = listener_index
         self.last_active = server.time()
         self.is_closed = False
+        self.kept: dict[str, Callable[[], object]] = {}  # what is dropped when the connection is closed, by name
 
     @property
     def peer(self) -> tuple[str, int]:
@@ -127,6 +130,9 @@ class Connection(asyncio.Protocol):
         self._beat = None
         self._recurring.clear()  # calls refer to this connection; clearing them avoids a reference cycle
         self._server.disconnected(self)
+        for drop in list(self.kept.values()):
+            drop()
+        self.kept.clear()
 
     def data_received(self, data: bytes) -> None:
         if (beat := self._beat) is not None:
@@ -311,18 +317,11 @@ class Connection(asyncio.Protocol):
 
     # --- long requests: see broker.steps
 
-    def _take_first_steps(self, call: Call, steps: Steps[Answer]) -> Answer | Parked:
+    def _take_first_steps(self, call: Call, steps: Steps[Answer]) -> Answer:
         done = take_steps(steps, FIRST_SLICE_NS)
         if done is not None:
             return done.response
-        self._server.long_requests.add(
-            LongRequest(
-                call,
-                steps,
-                finished=lambda response: self.answer_long(call, response),
-                failed=lambda problem: self._fail_long(call, problem),
-            )
-        )
+        self.answer_in_steps(call, steps)
         return PARKED
 
     def _read_in_thread(self, route: Route, frame: bytes, pos: int, kind: int, correlation_id: int) -> None:
@@ -340,21 +339,44 @@ class Connection(asyncio.Protocol):
             lambda: route.decode(frame, body_at), finished, lambda problem: self._fail_long(call, problem)
         )
 
+    def answer_in_steps(self, call: Call, steps: Steps[Answer]) -> None:
+        """Answer a parked request with what the steps return, unless that says that it is parked."""
+        self._server.long_requests.add(
+            LongRequest(
+                call,
+                steps,
+                finished=lambda response: self.answer_long(call, response),
+                failed=lambda problem: self._fail_long(call, problem),
+            )
+        )
+
+    def fail_parked(self, call: Call, problem: Exception) -> None:
+        """Answering a parked request raised this."""
+        if self._parked is call:
+            self._fail_long(call, problem)
+        else:
+            logger.error("%s of %s was answered, and then failed", call.route.name, self, exc_info=problem)
+
     def answer_long(self, call: Call, response: Answer) -> None:
         """Answer a parked request. Encoding the response may take long, so a thread does it."""
+        if isinstance(response, Parked):
+            return
         if isinstance(response, NoAnswer) or response.encoded is not None:
             self.answer_parked(call, response)
             return
         is_measured = self._server.metrics is not None
 
         def encode() -> tuple[bytes | list[Part], bool]:
-            return call.route.encode(response), is_measured and holds_error(response)
+            body = call.route.encode(response)
+            return join_small(body) if isinstance(body, list) else body, is_measured and holds_error(response)
 
         def finished(encoded: tuple[bytes | list[Part], bool]) -> None:
             began = monotonic_ns()
             self._parked = None
-            if not self.is_closed:
-                body, failed = encoded
+            body, failed = encoded
+            if self.is_closed:
+                close_parts(body)
+            else:
                 if is_measured:
                     self._measure(call, failed)
                 self._send(call, body)

@@ -35,6 +35,27 @@ def read_parts(parts: Iterable[Part]) -> bytes:
     return b"".join([part.read() if isinstance(part, LogSlice) else part for part in parts])
 
 
+def join_small(parts: Iterable[Part]) -> list[Part]:
+    """The same answer in as few parts as possible: slices, and all bytes between two slices as one part."""
+    joined: list[Part] = []
+    small: list[bytes] = []
+    for part in parts:
+        if isinstance(part, LogSlice):
+            joined += (b"".join(small), part)
+            small = []
+        else:
+            small.append(part)
+    joined.append(b"".join(small))
+    return joined
+
+
+def close_parts(parts: Iterable[object]) -> None:
+    """Close the slices of an answer that is not sent."""
+    for part in parts:
+        if isinstance(part, LogSlice):
+            part.close()
+
+
 class FileSender:
     """Sends the large answers of one connection, past its transport, one answer at a time."""
 
@@ -56,15 +77,7 @@ class FileSender:
 
     def send(self, parts: list[Part]) -> bool:
         """Send the parts. True: all was sent at once. False: `on_done` is called when it is. May raise CutShort."""
-        small: list[bytes] = []
-        for part in parts:
-            if not isinstance(part, LogSlice):
-                small.append(part)
-                continue
-            self._parts.append(b"".join(small))
-            self._parts.append(part)
-            small = []
-        self._parts.append(b"".join(small))
+        self._parts += join_small(parts)
         if self._send_some():
             return True
         self._loop.add_writer(self._socket.fileno(), self._go_on)
@@ -123,9 +136,7 @@ class FileSender:
             self._loop.remove_writer(self._socket.fileno())
 
     def _drop(self) -> None:
-        for part in self._parts:
-            if isinstance(part, LogSlice):
-                part.close()
+        close_parts(self._parts)
         self._parts.clear()
 
     def close(self) -> None:

@@ -27,7 +27,7 @@ from collections.abc import Callable, Generator
 from time import monotonic_ns
 from typing import Generic, TypeVar
 
-from kohort.broker.call import Call, NoAnswer
+from kohort.broker.call import Call, NoAnswer, Parked
 from kohort.broker.worker import Post, Work, Worker
 from kohort.protocol.wire import Message
 
@@ -43,7 +43,7 @@ FIRST_SLICE_NS = 5_000_000
 SLICE_NS = 5_000_000
 SWITCH_INTERVAL_S = 0.0005  # Python's own 5 ms would be the delay of every callback while a thread works
 
-Answer = Message | NoAnswer
+Answer = Message | NoAnswer | Parked  # PARKED: the handler has kept the call after its last step
 
 
 def take_steps(steps: Steps[Response], for_ns: int) -> Done[Response] | None:

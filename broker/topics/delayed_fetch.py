@@ -6,73 +6,132 @@ answered if it finds enough. When max.wait is over, it is answered in any case.
 
 Woken fetches wait for the end of the turn for two reasons: many appends then cost one read, and answering one client
 from within another client's request cannot nest without end.
+
+A fetch that waits goes with its connection. Fetches of many partitions share an allowance: beyond it they do not wait.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from time import monotonic_ns
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker, Cancellable
     from kohort.broker.call import Call
     from kohort.broker.topics.catalog import Partition
 
-WATCHERS = "fetches"  # in Partition.extra
-PURGE_AT = 1000
+logger = logging.getLogger(__name__)
+
+WATCHERS: Final = "fetches"  # in Partition.extra
+KEPT: Final = "fetch"
+LARGE: Final = 1_000  # partitions; few consumers fetch more from one broker
+MAX_PARTITIONS_IN_LARGE: Final = 100_000  # of all large fetches that wait, together; about 40 MB
+FORGOTTEN_PER_TURN: Final = 5_000  # partitions
+TURN_NS: Final = 5_000_000
 
 
 class DelayedFetch:
     """One fetch that waits. `try_answer(final)` reads again; it answers, or returns how many bytes are missing."""
 
-    __slots__ = ("_partitions", "_timer", "_try_answer", "call", "is_done", "missing_bytes")
+    __slots__ = (
+        "_broker",
+        "_partitions",
+        "_timer",
+        "_try_answer",
+        "call",
+        "is_done",
+        "is_waiting",
+        "missing_bytes",
+        "taken",
+    )
 
-    def __init__(
-        self, call: Call, partitions: list[Partition], missing_bytes: int, try_answer: Callable[[bool], int]
-    ) -> None:
+    def __init__(self, broker: Broker, call: Call, missing_bytes: int, try_answer: Callable[[bool], int]) -> None:
         self.call = call
         self.missing_bytes = missing_bytes
-        self.is_done = False
-        self._partitions = partitions
+        self.is_waiting = self.is_done = False
+        self.taken = 0  # of the allowance for large fetches
+        self._broker = broker
+        self._partitions: list[Partition] = []
         self._try_answer = try_answer
         self._timer: Cancellable | None = None
 
-    def start(self, broker: Broker, wait_ms: int) -> None:
-        for partition in self._partitions:
-            partition.extra.setdefault(WATCHERS, {})[self] = None
-        purgatory_of(broker).add(self)
-        self._timer = broker.call_later(wait_ms / 1000, lambda: self._end(broker, answer=True))
+    def start(self, partitions: list[Partition], wait_ms: int) -> None:
+        self.watch(partitions)
+        self.wait(wait_ms)
 
-    def look_again(self, broker: Broker) -> None:
+    def watch(self, partitions: list[Partition]) -> None:
+        """Notice appends to these partitions from now on."""
+        for partition in partitions:
+            partition.extra.setdefault(WATCHERS, {})[self] = None
+        self._partitions += partitions
+
+    @property
+    def is_watching(self) -> bool:
+        return bool(self._partitions)
+
+    def wait(self, wait_ms: int, partition_count: int = 0) -> None:
+        """Answer when enough was appended to what is watched, or after that time."""
+        self.is_waiting = True
+        self.taken = partition_count if partition_count > LARGE else 0
+        purgatory = purgatory_of(self._broker)
+        purgatory.add(self)
+        self.call.keep(KEPT, self.drop)
+        self._timer = self._broker.call_later(wait_ms / 1000, self._time_is_up)
+        if self.missing_bytes <= 0:  # appends came while a large fetch was still going through its partitions
+            purgatory.wake(self)
+
+    def look_again(self) -> None:
         """Read again after an append or a change, and answer if there are enough bytes now."""
         if self.is_done:
             return
         if self.call.is_gone:
-            self._end(broker, answer=False)
+            self.drop()
             return
-        missing = self._try_answer(False)
+        missing = self._answer(final=False)
         if missing > 0:
             self.missing_bytes = missing
         else:
-            self._end(broker, answer=False)
+            self.drop()
 
-    def _end(self, broker: Broker, *, answer: bool) -> None:
-        if self.is_done:
-            return
+    def _time_is_up(self) -> None:
+        if not self.is_done:
+            self._end()
+            if not self.call.is_gone:
+                self._answer(final=True)
+
+    def _answer(self, *, final: bool) -> int:
+        try:
+            return self._try_answer(final)
+        except Exception as problem:  # other fetches were woken, too
+            self.call.fail(problem)
+            return 0
+
+    def drop(self) -> None:
+        """The fetch was answered, or its client hung up."""
+        if not self.is_done:
+            self._end()
+
+    def _end(self) -> None:
         self.is_done = True
         if self._timer is not None:
             self._timer.cancel()
-        for partition in self._partitions:
+        if self.is_waiting:
+            purgatory_of(self._broker).remove(self)
+            self.call.forget(KEPT)
+        self._forget_partitions()
+
+    def _forget_partitions(self) -> None:
+        """Stop watching: many partitions in several turns."""
+        some, self._partitions = self._partitions[:FORGOTTEN_PER_TURN], self._partitions[FORGOTTEN_PER_TURN:]
+        for partition in some:
             watchers = partition.extra[WATCHERS]
             watchers.pop(self, None)
             if not watchers:
                 del partition.extra[WATCHERS]
-        purgatory_of(broker).remove(self)
-        if answer and not self.call.is_gone:
-            self._try_answer(True)
-
-    def drop(self, broker: Broker) -> None:
-        self._end(broker, answer=False)
+        if self._partitions:
+            self._broker.call_later(0, self._forget_partitions)
 
 
 class Purgatory:
@@ -82,35 +141,44 @@ class Purgatory:
         self._broker = broker
         self._waiting: dict[DelayedFetch, None] = {}
         self._woken: dict[DelayedFetch, None] = {}
-        self._purge_at = PURGE_AT
+        self._is_called = False  # the event loop is going to call `_look_again`
+        self.taken = 0  # partitions of large fetches
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def add(self, fetch: DelayedFetch) -> None:
-        if len(self._waiting) >= self._purge_at:
-            self._purge()
         self._waiting[fetch] = None
+        self.taken += fetch.taken
 
     def remove(self, fetch: DelayedFetch) -> None:
-        self._waiting.pop(fetch, None)
+        del self._waiting[fetch]
         self._woken.pop(fetch, None)
+        self.taken -= fetch.taken
 
     def wake(self, fetch: DelayedFetch) -> None:
-        if not self._woken:
-            self._broker.call_later(0, self._look_again)
-        self._woken[fetch] = None
+        if fetch.is_waiting and not fetch.is_done:
+            self._woken[fetch] = None
+            if not self._is_called:
+                self._is_called = True
+                self._broker.call_later(0, self._look_again)
 
     def _look_again(self) -> None:
-        woken, self._woken = self._woken, {}
-        for fetch in woken:
-            fetch.look_again(self._broker)
+        """Let the woken fetches read again. When that takes long, the others have their turn in between."""
+        until = monotonic_ns() + TURN_NS
+        for fetch in list(self._woken):
+            if monotonic_ns() > until:
+                break
+            self._woken.pop(fetch, None)
+            fetch.look_again()
+        self._is_called = bool(self._woken)
+        if self._is_called:
+            self._broker.call_later(0, self._look_again)
 
-    def _purge(self) -> None:
-        """Drop fetches whose clients hung up; connections do not do it. Done when the number of fetches has doubled."""
-        for fetch in [each for each in self._waiting if each.call.is_gone]:
-            fetch.drop(self._broker)
-        self._purge_at = max(PURGE_AT, 2 * len(self._waiting))
+
+def may_wait(broker: Broker, partition_count: int) -> bool:
+    """Whether a fetch of so many partitions may wait. One that may not is answered at once."""
+    return partition_count <= LARGE or purgatory_of(broker).taken + partition_count <= MAX_PARTITIONS_IN_LARGE
 
 
 def purgatory_of(broker: Broker) -> Purgatory:
@@ -135,4 +203,5 @@ def changed(broker: Broker, partition: Partition) -> None:
     if (watchers := partition.extra.get(WATCHERS)) is not None:
         purgatory = purgatory_of(broker)
         for fetch in watchers:
+            fetch.missing_bytes = 0
             purgatory.wake(fetch)

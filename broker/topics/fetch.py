@@ -7,19 +7,20 @@ replicas.
 
 Records leave as they are on disk: an answer carries slices of log files, which the connection sends. The answer comes
 at once if it has min.bytes or an error, or if there is no partition to wait for; else the fetch waits
-(`delayed_fetch.py`).
+(`delayed_fetch.py`). A fetch of many partitions is done in steps.
 """
 
 from __future__ import annotations
 
 import logging
 import secrets
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kohort.broker.call import PARKED, Parked
 from kohort.broker.topics.catalog import LEADER_EPOCH
-from kohort.broker.topics.delayed_fetch import DelayedFetch
-from kohort.broker.topics.fetch_sessions import Context, FetchSessions, Wanted
+from kohort.broker.topics.delayed_fetch import DelayedFetch, may_wait
+from kohort.broker.topics.fetch_sessions import Context, FetchSessions, TopicKey, Wanted
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.fetch import (
     EpochEndOffset,
@@ -35,6 +36,7 @@ from kohort.storage.errors import StorageError
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call
+    from kohort.broker.steps import Steps
     from kohort.broker.topics.catalog import Partition
     from kohort.storage.open_files import LogSlice
     from kohort.storage.partition_log import PartitionLog
@@ -42,15 +44,28 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 READ_COMMITTED = 1
+AT_ONCE = 500  # partitions; more are read in steps
+PER_STEP = 50
 UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 Answers = list[tuple[Wanted, PartitionData]]
+Item = TypeVar("Item")
 
 
-def fetch(broker: Broker, request: FetchRequest, call: Call) -> FetchResponse | Parked:
+def fetch(broker: Broker, request: FetchRequest, call: Call) -> FetchResponse | Parked | Steps[FetchResponse | Parked]:
+    if call.is_long:
+        return _fetch_in_steps(broker, request, call)
     context = sessions_of(broker).begin(request, call.version, call.now)
     if isinstance(context, ErrorCode):
         return FetchResponse(0, context)
-    return _Fetch(broker, request, call, context).begin()
+    fetching = _Fetch(broker, request, call, context)
+    return fetching.begin() if len(context.wanted) <= AT_ONCE else fetching.begin_in_steps()
+
+
+def _fetch_in_steps(broker: Broker, request: FetchRequest, call: Call) -> Steps[FetchResponse | Parked]:
+    context = yield from sessions_of(broker).begin_in_steps(request, call.version, call.now)
+    if isinstance(context, ErrorCode):
+        return FetchResponse(0, context)
+    return (yield from _Fetch(broker, request, call, context).begin_in_steps())
 
 
 def sessions_of(broker: Broker) -> FetchSessions:
@@ -72,18 +87,21 @@ class _Fetch:
         "_has_unknown",
         "_is_follower",
         "_is_urgent",
+        "_isolation_level",
         "_max_bytes",
+        "_max_wait_ms",
         "_min_bytes",
-        "_request",
     )
 
     def __init__(self, broker: Broker, request: FetchRequest, call: Call, context: Context) -> None:
+        """The request is not kept: it may be long, and the fetch may wait."""
         self._broker = broker
-        self._request = request
         self._call = call
         self._context = context
         self._max_bytes = max(0, min(request.max_bytes, broker.config.fetch_max_bytes))
         self._min_bytes = min(request.min_bytes, self._max_bytes)
+        self._max_wait_ms = request.max_wait_ms
+        self._isolation_level = request.isolation_level
         self._bytes = 0
         self._is_urgent = self._has_unknown = False
         state = request.replica_state
@@ -91,30 +109,74 @@ class _Fetch:
 
     def begin(self) -> FetchResponse | Parked:
         answers = self._read()
-        if self._is_urgent or self._bytes >= self._min_bytes or self._request.max_wait_ms <= 0:
+        if self._is_urgent or self._bytes >= self._min_bytes or self._max_wait_ms <= 0:
             return self._response(answers)
         partitions = [found for each in self._context.wanted if (found := self._find(each)) is not None]
         if not partitions:
             return self._response(answers)
         _release(answers)
-        delayed = DelayedFetch(self._call, partitions, self._min_bytes - self._bytes, self._try_answer)
-        delayed.start(self._broker, self._request.max_wait_ms)
+        delayed = DelayedFetch(self._broker, self._call, self._min_bytes - self._bytes, self._try_answer)
+        delayed.start(partitions, self._max_wait_ms)
         return PARKED
+
+    def begin_in_steps(self) -> Steps[FetchResponse | Parked]:
+        answers = yield from self._read_in_steps()
+        wanted = self._context.wanted
+        if not self._is_enough and self._max_wait_ms > 0 and may_wait(self._broker, len(wanted)):
+            delayed = DelayedFetch(self._broker, self._call, self._min_bytes - self._bytes, self._answer_in_steps)
+            try:
+                for some in _parts(wanted):
+                    delayed.watch([found for each in some if (found := self._find(each)) is not None])
+                    yield
+            except BaseException:  # GeneratorExit, for instance: the client hung up
+                delayed.drop()
+                _release(answers)
+                raise
+            if delayed.is_watching:
+                _release(answers)
+                delayed.wait(self._max_wait_ms, len(wanted))
+                return PARKED
+        return (yield from self._response_in_steps(answers))
+
+    @property
+    def _is_enough(self) -> bool:
+        return self._is_urgent or self._bytes >= self._min_bytes
 
     def _try_answer(self, final: bool) -> int:
         """Read again. Answer if that is enough or the time is up; else return how many bytes are missing."""
         answers = self._read()
-        if final or self._is_urgent or self._bytes >= self._min_bytes:
+        if final or self._is_enough:
             self._call.reply(self._response(answers))
             return 0
         _release(answers)
         return self._min_bytes - self._bytes
+
+    def _answer_in_steps(self, final: bool) -> int:  # noqa: ARG002
+        """Read again and answer, even if it is less than min.bytes: a fetch of many partitions waits only once."""
+        self._call.reply_in_steps(self._read_and_answer())
+        return 0
+
+    def _read_and_answer(self) -> Steps[FetchResponse]:
+        answers = yield from self._read_in_steps()
+        return (yield from self._response_in_steps(answers))
 
     # --- reading
 
     def _read(self) -> Answers:
         self._bytes, self._is_urgent = 0, False
         return [(each, self._read_one(each)) for each in self._context.wanted]
+
+    def _read_in_steps(self) -> Steps[Answers]:
+        self._bytes, self._is_urgent = 0, False
+        answers: Answers = []
+        try:
+            for some in _parts(self._context.wanted):
+                answers += [(each, self._read_one(each)) for each in some]
+                yield
+        except BaseException:  # GeneratorExit, for instance: the client hung up
+            _release(answers)
+            raise
+        return answers
 
     def _find(self, wanted: Wanted) -> Partition | None:
         catalog = self._broker.catalog
@@ -153,7 +215,7 @@ class _Fetch:
         offset, end = fetch.fetch_offset, log.log_end_offset
         if not log.log_start_offset <= offset <= end:
             return self._refused(fetch, ErrorCode.OFFSET_OUT_OF_RANGE)
-        aborted = () if self._request.isolation_level == READ_COMMITTED else None
+        aborted = () if self._isolation_level == READ_COMMITTED else None
         answer = PartitionData(fetch.partition, 0, end, end, log.log_start_offset, None, None, None, aborted)
         if fetch.last_fetched_epoch >= 0 and (diverging := _diverging_epoch(log, fetch)) is not None:
             if diverging.epoch < 0:
@@ -184,22 +246,70 @@ class _Fetch:
     # --- answering
 
     def _response(self, answers: Answers) -> FetchResponse:
-        sessions = sessions_of(self._broker)
-        error, session_id, told = sessions.finish(self._context, answers, self._call.now)
+        error, session_id = sessions_of(self._broker).finish(self._context, self._call)
         if error:
             _release(answers)
-        if self._has_unknown:  # unknown topics come last, as in Kafka
-            told.sort(key=lambda pair: pair[1].error_code in UNKNOWN)
-        topics: list[FetchableTopicResponse] = []
-        last: object = None
+            return FetchResponse(0, error, session_id)
+        told = self._context.told(answers)
+        if self._has_unknown:
+            told.sort(key=_is_unknown)
+        answer = _Topics()
+        answer.add(told)
+        return FetchResponse(0, error, session_id, answer.topics)
+
+    def _response_in_steps(self, answers: Answers) -> Steps[FetchResponse]:
+        error, session_id = sessions_of(self._broker).finish(self._context, self._call)
+        if error:
+            _release(answers)
+            return FetchResponse(0, error, session_id)
+        told: Answers = []
+        answer = _Topics()
+        try:
+            for some in _parts(answers):
+                told += self._context.told(some)
+                yield
+            if self._has_unknown:
+                told.sort(key=_is_unknown)
+            for some in _parts(told):
+                answer.add(some)
+                yield
+        except BaseException:  # GeneratorExit, for instance: the client hung up
+            _release(answers)
+            raise
+        return FetchResponse(0, error, session_id, answer.topics)
+
+
+def _is_unknown(pair: tuple[Wanted, PartitionData]) -> bool:
+    """Unknown topics come last in an answer, as in Kafka."""
+    return pair[1].error_code in UNKNOWN
+
+
+class _Topics:
+    """The partitions of an answer by topic, in the order in which they were added."""
+
+    __slots__ = ("_last", "_partitions", "topics")
+
+    def __init__(self) -> None:
+        self.topics: list[FetchableTopicResponse] = []
+        self._last: TopicKey | None = None
+        self._partitions: list[PartitionData] = []
+
+    def add(self, told: Answers) -> None:
+        last, partitions = self._last, self._partitions
         for wanted, answer in told:
-            if wanted.topic != last:
-                last = wanted.topic
-                name, topic_id = (wanted.topic, b"") if isinstance(wanted.topic, str) else ("", wanted.topic)
-                partitions: list[PartitionData] = []
-                topics.append(FetchableTopicResponse(name, topic_id, partitions))
+            topic = wanted.topic
+            if topic != last:
+                last = topic
+                name, topic_id = (topic, b"") if isinstance(topic, str) else ("", topic)
+                partitions = []
+                self.topics.append(FetchableTopicResponse(name, topic_id, partitions))
             partitions.append(answer)
-        return FetchResponse(0, error, session_id, topics)
+        self._last, self._partitions = last, partitions
+
+
+def _parts(everything: list[Item]) -> Iterator[list[Item]]:
+    for start in range(0, len(everything), PER_STEP):
+        yield everything[start : start + PER_STEP]
 
 
 def epoch_error(claimed: int) -> ErrorCode:

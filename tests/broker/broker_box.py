@@ -16,7 +16,7 @@ from kohort.broker.clock import Clock
 from kohort.broker.config import load_config
 from kohort.broker.flusher import Flusher
 from kohort.broker.sending import read_parts
-from kohort.broker.steps import all_steps
+from kohort.broker.steps import Steps, all_steps
 from kohort.broker.topics.catalog import Topic
 from kohort.protocol.codec import request_encoder, response_decoder
 from kohort.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
@@ -53,14 +53,24 @@ class FakeConnection:
         self.is_closed = False
         self.closed_because: str | None = None
         self.answers: list[Any] = []
+        self.kept: dict[str, Callable[[], object]] = {}
+        self.problems: list[Exception] = []
 
     def answer_parked(self, call: Call, response: Any) -> None:
         self.answers.append(through_the_wire(call.route, response))
 
     answer_long = answer_parked
 
+    def answer_in_steps(self, call: Call, steps: Steps[Any]) -> None:
+        self.answer_parked(call, all_steps(steps))
+
+    def fail_parked(self, call: Call, problem: Exception) -> None:
+        self.problems.append(problem)
+
     def close(self, reason: str) -> None:
         self.is_closed, self.closed_because = True, reason
+        for drop in list(self.kept.values()):
+            drop()
 
 
 def through_the_wire(route: Any, response: Any) -> Any:

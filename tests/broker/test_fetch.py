@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import GeneratorType
 from typing import Any
 
 import pytest
 
-from kohort.broker.call import PARKED
-from kohort.broker.topics.delayed_fetch import PURGE_AT, WATCHERS, changed, purgatory_of
-from kohort.broker.topics.fetch import sessions_of
+from kohort.broker.call import PARKED, Call
+from kohort.broker.topics.delayed_fetch import WATCHERS, changed, purgatory_of
+from kohort.broker.topics.fetch import fetch, sessions_of
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kohort.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from kohort.protocol.record_batch import build_batch
+from kohort.storage.partition_log import PartitionLog
 from tests.broker.broker_box import BrokerBox, FakeConnection
 
 MINUTE_MS = 60_000
@@ -234,14 +236,105 @@ def test_a_client_that_hung_up_is_not_answered_and_not_kept(box: BrokerBox) -> N
     fill(box)
     box.pass_time(1000)
     assert client.answers == []
-    partition = box.broker.catalog.get("t").partitions[0]  # type: ignore[union-attr]
-    assert WATCHERS not in partition.extra
+    assert not is_watched(box)
 
 
-def test_clients_that_hang_up_while_they_wait_for_days_do_not_pile_up(box: BrokerBox) -> None:
-    for _ in range(3 * PURGE_AT):
-        wait(box, wanted(), max_wait_ms=2**31 - 1).is_closed = True
-    assert len(purgatory_of(box.broker)) <= PURGE_AT
+def is_watched(box: BrokerBox, topic: str = "t") -> bool:
+    return any(WATCHERS in each.extra for each in box.broker.catalog.get(topic).partitions)  # type: ignore[union-attr]
+
+
+def test_a_fetch_that_waits_for_days_goes_with_its_connection(box: BrokerBox) -> None:
+    for _ in range(3):
+        client = wait(box, wanted(), max_wait_ms=2**31 - 1)
+        assert len(purgatory_of(box.broker)) == 1
+        client.close("the client hung up")
+        assert len(purgatory_of(box.broker)) == 0
+        assert not is_watched(box)
+
+
+def test_a_fetch_that_fails_does_not_keep_the_others_waiting(box: BrokerBox, monkeypatch: pytest.MonkeyPatch) -> None:
+    clients = [wait(box, wanted()) for _ in range(3)]
+    read = PartitionLog.read
+    calls = iter((ZeroDivisionError, None, None))
+
+    def read_or_fail(self: PartitionLog, offset: int, max_bytes: int, **more: Any) -> Any:
+        if (problem := next(calls)) is not None:
+            raise problem
+        return read(self, offset, max_bytes, **more)
+
+    monkeypatch.setattr(PartitionLog, "read", read_or_fail)
+    fill(box, batches=1)
+    box.pass_time(0)
+    assert [len(client.answers) for client in clients] == [0, 1, 1]
+    assert [type(problem) for problem in clients[0].problems] == [ZeroDivisionError]
+    assert len(purgatory_of(box.broker)) == 0
+
+
+# --- many partitions ------------------------------------------------------------------------------
+
+
+def many(count: int, topic: str = "unknown") -> FetchTopic:
+    return FetchTopic(topic, partitions=[FetchPartition(each, partition_max_bytes=1 << 20) for each in range(count)])
+
+
+def steps_of(box: BrokerBox, request: FetchRequest, client: FakeConnection, *, is_long: bool) -> Iterator[None]:
+    """The steps that a long request takes, without taking them."""
+    call = Call(client, box.broker.apis.route(1, 12), "test")  # type: ignore[arg-type]
+    call.correlation_id, call.now, call.is_long = 1, box.now, is_long
+    steps = fetch(box.broker, request, call)
+    assert isinstance(steps, GeneratorType)
+    return steps
+
+
+@pytest.mark.parametrize("is_long", [False, True])
+def test_many_partitions_are_fetched_in_steps_with_the_same_answer(box: BrokerBox, is_long: bool) -> None:
+    box.topic("wide", 600)
+    for partition in (3, 599):
+        box.append(b"x" * 100, topic="wide", partition=partition)
+    topics = [many(600, "nope"), many(300, "wide"), many(600, "wide"), wanted(9)]
+    steps = list(steps_of(box, FetchRequest(session_epoch=-1, topics=topics), FakeConnection(), is_long=is_long))
+    assert len(steps) >= 3 * 1200 // 50
+    answer = box.send(1, FetchRequest(session_epoch=-1, topics=topics), 12)
+    assert [(each.topic, len(each.partitions)) for each in answer.responses] == [("wide", 600), ("nope", 600), ("t", 1)]
+    assert [index for index, size in sizes(answer) if size] == [3, 599]
+
+
+def test_a_fetch_of_many_partitions_waits_is_woken_and_goes_with_its_connection(box: BrokerBox) -> None:
+    box.topic("wide", 2_000)
+    client = wait(box, many(2_000, "wide"), max_wait_ms=10_000)
+    assert client.answers == []
+    box.append(b"x" * 100, topic="wide", partition=1_999)
+    box.pass_time(0)
+    assert [index for index, size in sizes(client.answers[0]) if size] == [1_999]
+    assert not is_watched(box, "wide")
+    other = wait(box, many(1_999, "wide"), max_wait_ms=10_000)
+    other.close("the client hung up")
+    assert not is_watched(box, "wide")
+    assert (len(purgatory_of(box.broker)), purgatory_of(box.broker).taken) == (0, 0)
+
+
+def test_a_client_that_hangs_up_in_the_middle_of_a_long_fetch_leaves_nothing(box: BrokerBox) -> None:
+    box.topic("wide", 600)
+    box.append(b"x" * 100, topic="wide", partition=0)
+    log = box.broker.catalog.get("wide").partitions[0].log  # type: ignore[union-attr]
+    users = log.active.file()._users
+    for taken in (5, 15, 25, 30, 40):
+        request = FetchRequest(max_wait_ms=500, min_bytes=10**6, session_epoch=0, topics=[many(600, "wide")])
+        steps = steps_of(box, request, FakeConnection(), is_long=True)
+        for _ in range(taken):
+            next(steps, None)
+        steps.close()  # type: ignore[attr-defined]
+        assert log.active.file()._users == users
+        assert len(purgatory_of(box.broker)) == 0 or taken == 40
+
+
+def test_large_fetches_that_wait_share_an_allowance(box: BrokerBox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kohort.broker.topics.delayed_fetch.MAX_PARTITIONS_IN_LARGE", 5_000)
+    first = [wait(box, wanted(), many(1_999)) for _ in range(4)]
+    assert [len(client.answers) for client in first] == [0, 0, 1, 1]
+    assert wait(box, wanted()).answers == []  # those that nearly everybody sends may always wait
+    first[0].close("the client hung up")
+    assert wait(box, wanted(), many(1_999)).answers == []
 
 
 # --- sessions -------------------------------------------------------------------------------------
@@ -343,6 +436,36 @@ def test_when_all_slots_are_taken_there_is_no_session_until_one_is_stale(box: Br
     assert third > 0
     assert ErrorCode(session(box, first, 1).error_code).name == "FETCH_SESSION_ID_NOT_FOUND"
     assert session(box, second, 2).error_code == 0
+
+
+def test_a_session_goes_with_its_connection_and_a_connection_has_one(box: BrokerBox) -> None:
+    client = FakeConnection()
+    for _ in range(5):
+        request = FetchRequest(session_epoch=0, topics=[wanted(), many(1_500)])
+        assert box.send(1, request, 12, client=client).session_id > 0
+    assert (len(sessions_of(box.broker)), sessions_of(box.broker).partition_count) == (1, 1_501)
+    client.close("the client hung up")
+    assert len(sessions_of(box.broker)) == 0
+
+
+def test_large_sessions_share_an_allowance(box: BrokerBox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kohort.broker.topics.fetch_sessions.MAX_PARTITIONS_IN_LARGE", 5_000)
+    opened = session(box, 0, 0, many(3_000)).session_id
+    assert opened > 0
+    refused = session(box, 0, 0, many(3_000))
+    assert (refused.session_id, len(refused.responses[0].partitions)) == (0, 3_000)
+    assert len(session(box, opened, 1, many(4_000)).responses[0].partitions) == 4_000
+    grown = session(box, opened, 2, many(5_001))
+    assert ErrorCode(grown.error_code).name == "FETCH_SESSION_ID_NOT_FOUND"
+    assert len(sessions_of(box.broker)) == 0
+    assert session(box, 0, 0, many(5_000)).session_id > 0
+
+
+def test_a_partition_that_did_not_exist_is_heard_of_when_it_does(box: BrokerBox) -> None:
+    opened = session(box, 0, 0, wanted(0, topic="later")).session_id
+    assert session(box, opened, 1).responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    box.topic("later")
+    assert session(box, opened, 2).responses[0].partitions[0].error_code == 0
 
 
 def test_an_old_session_makes_room_for_a_larger_one(box: BrokerBox) -> None:
