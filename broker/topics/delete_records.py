@@ -21,16 +21,28 @@ from kohort.storage.errors import LogFailed
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call
+    from kohort.broker.steps import Steps
 
 UP_TO_HIGH_WATERMARK = -1
 
 
-def delete_records(broker: Broker, request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResponse:  # noqa: ARG001
-    topics = []
+def delete_records(broker: Broker, request: DeleteRecordsRequest, call: Call) -> Steps[DeleteRecordsResponse]:  # noqa: ARG001
+    asked: dict[str, dict[int, DeleteRecordsPartition]] = {}  # named twice, a partition is answered once, as by Kafka
     for topic in request.topics:
-        answers = [_delete(broker, topic.name, each) for each in topic.partitions]
-        topics.append(DeleteRecordsTopicResult(topic.name, answers))
-    if any(not each.error_code for topic in topics for each in topic.partitions):
+        partitions = asked.setdefault(topic.name, {})
+        for each in topic.partitions:
+            partitions[each.partition_index] = each
+            yield
+    topics = []
+    is_changed = False
+    for name, partitions in asked.items():
+        answers = []
+        for each in partitions.values():
+            answers.append(_delete(broker, name, each))
+            is_changed = is_changed or not answers[-1].error_code
+            yield
+        topics.append(DeleteRecordsTopicResult(name, answers))
+    if is_changed:
         broker.logs.checkpoint()
     return DeleteRecordsResponse(0, topics)
 

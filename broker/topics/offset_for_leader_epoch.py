@@ -22,6 +22,7 @@ from kohort.storage.errors import LogFailed
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call
+    from kohort.broker.steps import Steps
     from kohort.broker.topics.catalog import Partition
 
 
@@ -29,17 +30,15 @@ def offset_for_leader_epoch(
     broker: Broker,
     request: OffsetForLeaderEpochRequest,
     call: Call,  # noqa: ARG001
-) -> OffsetForLeaderEpochResponse:
-    return OffsetForLeaderEpochResponse(
-        0,
-        [
-            OffsetForLeaderTopicResult(
-                topic.topic,
-                [_end_of(broker.catalog.partition(topic.topic, each.partition), each) for each in topic.partitions],
-            )
-            for topic in request.topics
-        ],
-    )
+) -> Steps[OffsetForLeaderEpochResponse]:
+    topics = []
+    for topic in request.topics:
+        answers = []
+        for each in topic.partitions:
+            answers.append(_end_of(broker.catalog.partition(topic.topic, each.partition), each))
+            yield
+        topics.append(OffsetForLeaderTopicResult(topic.topic, answers))
+    return OffsetForLeaderEpochResponse(0, topics)
 
 
 def _end_of(partition: Partition | None, asked: OffsetForLeaderPartition) -> EpochEndOffset:

@@ -275,6 +275,17 @@ def records_of_several_partitions_are_deleted(peer: Peer) -> None:
 
 
 @scenario(ApiKey.DELETE_RECORDS)
+def a_partition_is_named_twice(peer: Peer) -> None:
+    topic = peer.create(partitions=2)
+    peer.append(topic, batch(3))
+    asked = [DeleteRecordsTopic(topic, [DeleteRecordsPartition(0, 1), DeleteRecordsPartition(0, 2)])]
+    peer.ask(ApiKey.DELETE_RECORDS, DeleteRecordsRequest(asked, TIMEOUT_MS))
+    asked = [DeleteRecordsTopic(topic, [DeleteRecordsPartition(each, 0)]) for each in (1, 0)]
+    peer.ask(ApiKey.DELETE_RECORDS, DeleteRecordsRequest(asked, TIMEOUT_MS))
+    peer.look_at_log(topic, offset=2)
+
+
+@scenario(ApiKey.DELETE_RECORDS)
 def a_compacted_topic_keeps_its_records(peer: Peer) -> None:
     topic = peer.create(cleanup_policy="compact")
     peer.append(topic, batch(3))
