@@ -123,6 +123,8 @@ class Config:
     kohort_offsets_sync_before_reply: bool = setting(True, "kohort.offsets.sync.before.reply")
     # Record headers for the audit: who committed, and why a rebalance happened. Kafka's tools skip over them.
     kohort_audit_headers: bool = setting(True, "kohort.audit.headers")
+    # Kafka lets everybody who calls itself __admin_client write into internal topics.
+    kohort_internal_topics_writable: bool = setting(False, "kohort.internal.topics.writable")
     offsets_topic_segment_bytes: int = setting(104_857_600, "offsets.topic.segment.bytes", 1, INT32_MAX)
 
     @property

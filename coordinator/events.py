@@ -13,7 +13,9 @@ class Rebalanced(NamedTuple):
     slowest: str  # who rejoined last; nobody if they are all gone
     duration_ms: int  # from the cause to the assignment
     members: int
-    moved: int  # partitions that have another owner than before; -1 if the assignments cannot be read
+    moved: (
+        int  # partitions that have another owner than before; -1 if the assignments cannot be read, or are very large
+    )
 
 
 Event = Rebalanced

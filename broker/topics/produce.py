@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from kohort.storage.partition_log import PartitionLog
 
 FIRST_VERSION_WITH_TOPIC_IDS = 13
-ADMIN_CLIENT_ID = "__admin_client"  # Kafka's own tools may write into internal topics
+ADMIN_CLIENT_ID = "__admin_client"  # in Kafka, whoever calls itself so may write into internal topics
 ATTRIBUTES_LOW_BYTE = 22
 
 INVALID_REQUIRED_ACKS = Refusal(ErrorCode.INVALID_REQUIRED_ACKS)
@@ -108,7 +108,7 @@ def _produce(
     if not 0 <= index < len(topic.partitions):
         return _refused(index, UNKNOWN_TOPIC_OR_PARTITION)
     batch = bytes(data.records or b"")
-    if topic.is_internal and call.client_id != ADMIN_CLIENT_ID:
+    if topic.is_internal and not (call.client_id == ADMIN_CLIENT_ID and broker.config.kohort_internal_topics_writable):
         refusal = refusal or INTERNAL_TOPIC
     if refusal is not None:
         return _refused(index, check_frame(batch, call.version) or refusal)

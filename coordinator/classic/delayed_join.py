@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kohort.coordinator.classic.answers import join_response, refuse_join, refuse_sync
-from kohort.coordinator.classic.events import rebalanced
+from kohort.coordinator.classic.events import MAX_TOLD, rebalanced
 from kohort.coordinator.classic.session import Session, session_key
 from kohort.coordinator.classic.state import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE
 from kohort.protocol.error_codes import ErrorCode
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from kohort.coordinator.purgatory import Key
     from kohort.coordinator.shard_state import ShardState
 
-MAX_TOLD = 1_000  # characters of a cause, which clients give, and of the names of thousands of members at once
+MAX_GENERATION = 2**31 - 1
+MAX_NAMED = 100  # members that caused a rebalance together
 LEAST_WAIT_AGAIN_MS = 100  # a rebalance timeout of 0 is allowed, and waiting again for 0 ms would never end
 
 
@@ -139,7 +140,7 @@ def complete_join_phase(shard: ShardState, group: ClassicGroup, out: Outcome) ->
         # Static members alone are left, and none of them has joined: wait again, until one of them does.
         _watch_joins(shard, group, max(group.max_rebalance_timeout_ms(), LEAST_WAIT_AGAIN_MS))
         return
-    group.generation += 1
+    group.generation = next_generation(group.generation)
     if not group.members:
         become_empty(shard, group, out)
         return
@@ -155,6 +156,11 @@ def complete_join_phase(shard: ShardState, group: ClassicGroup, out: Outcome) ->
         group.pending_syncs[member.member_id] = None
     deadline = shard.clock.now + group.max_rebalance_timeout_ms()
     shard.purgatory.watch(sync_key(group), DelayedSync(shard, group, group.generation), deadline)
+
+
+def next_generation(generation: int) -> int:
+    """After the largest number comes 1 again. Kafka's next one is negative, which to clients means "no generation"."""
+    return generation + 1 if 0 <= generation < MAX_GENERATION else 1
 
 
 def _leader_has_joined(group: ClassicGroup) -> bool:
@@ -205,7 +211,7 @@ class DelayedSync:
         for member in late:
             group.remove(member.member_id)
             member.session.stop()
-        names = ", ".join(member.member_id for member in late)
+        names = ", ".join(member.member_id for member in late[:MAX_NAMED])
         prepare_rebalance(shard, group, "no SyncGroup within the rebalance timeout", names, out)
 
 

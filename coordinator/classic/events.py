@@ -9,6 +9,9 @@ from kohort.coordinator.events import Rebalanced
 from kohort.protocol.errors import MalformedMessage
 from kohort.protocol.subscription import read_assignment
 
+MAX_TOLD = 1_000  # characters of a cause or a name, which clients choose
+MAX_COMPARED_BYTES = 400_000  # of assignments: 100,000 partitions, which takes some 15 ms
+
 if TYPE_CHECKING:
     from kohort.coordinator.classic.group import ClassicGroup
 
@@ -21,7 +24,7 @@ def rebalanced(group: ClassicGroup, assignments: dict[str, bytes], now: int) -> 
         group.generation,
         group.cause,
         group.trigger,
-        slowest.member_id if slowest is not None else "",
+        slowest.member_id[:MAX_TOLD] if slowest is not None else "",
         now - group.join_phase_started,
         len(group.members),
         _moved(group.committed_assignments, assignments) if group.protocol_type == CONSUMER_PROTOCOL else -1,
@@ -29,18 +32,24 @@ def rebalanced(group: ClassicGroup, assignments: dict[str, bytes], now: int) -> 
 
 
 def _moved(before: dict[str, bytes], after: dict[str, bytes]) -> int:
+    if sum(map(len, before.values())) + sum(map(len, after.values())) > MAX_COMPARED_BYTES:
+        return -1
     try:
         owned_before, owned_after = _owners(before), _owners(after)
     except MalformedMessage:
         return -1
-    return sum(1 for place, owner in owned_after.items() if owned_before.get(place, owner) != owner)
+    moved = 0
+    for topic, owners in owned_after.items():
+        known = owned_before.get(topic, {})
+        moved += sum([known.get(partition, owner) != owner for partition, owner in owners.items()])
+    return moved
 
 
-def _owners(assignments: dict[str, bytes]) -> dict[tuple[str, int], str]:
-    owners = {}
+def _owners(assignments: dict[str, bytes]) -> dict[str, dict[int, str]]:
+    """By topic and partition."""
+    owners: dict[str, dict[int, str]] = {}
     for member_id, assignment in assignments.items():
         if assignment:
             for topic in read_assignment(assignment).assigned_partitions:
-                for partition in topic.partitions:
-                    owners[topic.topic, partition] = member_id
+                owners.setdefault(topic.topic, {}).update(dict.fromkeys(topic.partitions, member_id))
     return owners

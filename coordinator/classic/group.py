@@ -6,6 +6,7 @@ time it entered its state. Everything about a join phase in progress is soft.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from kohort.protocol.messages.offset_commit import OffsetCommitRequest
 
 VERSION_BYTES = 2  # in front of a subscription
+MAX_SUBSCRIBED = 50_000  # topics, of all members together, that are read: some 10 ms
 
 
 class ClassicGroup(Group):
@@ -75,7 +77,7 @@ class ClassicGroup(Group):
         self.protocol_type = None
         self.protocol_name: str | None = None
         self.leader_id: str | None = None
-        self.members: dict[str, Member] = {}
+        self.members: OrderedDict[str, Member] = OrderedDict()  # its first and last are found quickly, as in no dict
         self.known_by: dict[str, int] = {}  # protocol: count of members
         self.static_members: dict[str, str] = {}  # instance id: member id
         self.pending_joins: dict[str, None] = {}  # ids handed out, not yet joined; a dict keeps their order
@@ -143,10 +145,9 @@ class ClassicGroup(Group):
     def replace(self, old: Member, new: Member) -> None:
         """Put `new` where `old` stood: the leader sees members in this order."""
         assert new.instance_id is not None
-        self.members = {
-            (new.member_id if known == old.member_id else known): (new if known == old.member_id else each)
-            for known, each in self.members.items()
-        }
+        self.members = OrderedDict(
+            ((new.member_id, new) if known == old.member_id else (known, each)) for known, each in self.members.items()
+        )
         self._count(old.protocols, -1)
         self._count(new.protocols, 1)
         self.static_members[new.instance_id] = new.member_id
@@ -202,10 +203,10 @@ class ClassicGroup(Group):
                 del self.known_by[name]
 
     def select_protocol(self) -> str:
-        return choose_protocol(self.members.values())
+        return choose_protocol(list(self.members.values()), self.known_by)
 
     def learn_subscriptions(self) -> None:
-        """Topics that the members consume, from their metadata; None if the metadata of a member cannot be read.
+        """Topics that the members consume, from their metadata; None if that cannot be read, or takes too long.
 
         Only what a subscription of version 0 has is looked at, whatever version it says it is, as Kafka does.
         """
@@ -213,11 +214,16 @@ class ClassicGroup(Group):
         if self.protocol_type != CONSUMER_PROTOCOL:
             return
         topics: set[str] = set()
+        read = 0
         for member in self.members.values():
             try:
-                topics.update(decode_subscription[0](member.metadata(self.protocol_name), VERSION_BYTES).topics)
+                subscribed = decode_subscription[0](member.metadata(self.protocol_name), VERSION_BYTES).topics
             except MalformedMessage:
                 return
+            read += len(subscribed)
+            if read > MAX_SUBSCRIBED:
+                return
+            topics.update(subscribed)
         self.subscribed_topics = frozenset(topics)
 
     # --- as every group (see coordinator/group.py)
@@ -361,7 +367,7 @@ class ClassicGroup(Group):
 
     def _install(self, saved_members: Iterable[MemberMetadata]) -> None:
         """Take the members from the record. A known member stays the same object and keeps its soft state."""
-        before, self.members = self.members, {}
+        before, self.members = self.members, OrderedDict()
         self.static_members = {}
         self.known_by.clear()
         for saved in saved_members:

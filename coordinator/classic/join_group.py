@@ -26,6 +26,7 @@ from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 FIRST_VERSION_WITH_REQUIRED_ID = 4
+MAX_PROTOCOLS = 100  # of a member; clients have one to four
 MAX_ID_BYTES = 32_767  # the log and the answer have two bytes for the length of an id
 FIRST_VERSION_WITH_SKIP_ASSIGNMENT = 9
 
@@ -77,6 +78,8 @@ def refused(shard: ShardState, request: JoinGroupRequest, call: Call) -> JoinGro
         return join_error(call.version, ErrorCode.INVALID_GROUP_ID, request.member_id)
     if not config.min_session_timeout_ms <= request.session_timeout_ms <= config.max_session_timeout_ms:
         return join_error(call.version, ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id)
+    if not _can_be_kept(shard, request):
+        return join_error(call.version, ErrorCode.UNKNOWN_SERVER_ERROR, request.member_id)
     return None
 
 
@@ -97,6 +100,17 @@ def _join(
     if not request.member_id:
         return _join_as_new(shard, group, request, protocols, call, out)
     return _join_with_id(shard, group, request, protocols, call, out)
+
+
+def _can_be_kept(shard: ShardState, request: JoinGroupRequest) -> bool:
+    """Members stay when their requests are gone. Kafka keeps any number of protocols, and refuses only the SyncGroup.
+
+    The log keeps the metadata of one protocol; the protocols of a member together may have twice as much as it takes.
+    """
+    if len(request.protocols) > MAX_PROTOCOLS:
+        return False
+    size_bytes = sum([len(each.name) + len(each.metadata) for each in request.protocols])
+    return size_bytes <= 2 * shard.config.max_message_bytes
 
 
 def _has_room(shard: ShardState, group: ClassicGroup, member_id: str) -> bool:

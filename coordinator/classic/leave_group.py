@@ -5,7 +5,7 @@ v1 adds the throttle time; v3 takes several, also by instance id (KIP-345); v4 i
 
 from __future__ import annotations
 
-from kohort.coordinator.classic.delayed_join import drop_member, rebalance_or_go_on
+from kohort.coordinator.classic.delayed_join import MAX_NAMED, drop_member, rebalance_or_go_on
 from kohort.coordinator.classic.group import ClassicGroup, find_classic
 from kohort.coordinator.classic.session import session_key
 from kohort.coordinator.classic.state import EMPTY
@@ -31,7 +31,7 @@ def leave_group(shard: ShardState, request: LeaveGroupRequest, call: Call) -> Le
         if gone and group.state is not EMPTY:
             reason = next((each.reason for each in leaving if each.reason), None)
             cause = f"member left: {reason}" if reason else "member left"
-            names = ", ".join(result.member_id or result.group_instance_id or "" for result in gone)
+            names = ", ".join(result.member_id or result.group_instance_id or "" for result in gone[:MAX_NAMED])
             rebalance_or_go_on(shard, group, cause, names, out)
     out.reply(call, _response(results, call.version))
     return out

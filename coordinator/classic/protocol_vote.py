@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 
 from kohort.coordinator.classic.member import Member
 from kohort.coordinator.partitioner import java_hash
 
 
-def candidates(members: Iterable[Member]) -> set[str]:
-    """Names that every member lists."""
-    found: set[str] | None = None
-    for member in members:
-        names = {name for name, _ in member.protocols}
-        found = names if found is None else found & names
-    return found or set()
-
-
-def choose_protocol(members: Iterable[Member]) -> str:
-    members = list(members)
-    known = candidates(members)
-    votes = Counter(next(name for name, _ in member.protocols if name in known) for member in members)
+def choose_protocol(members: Sequence[Member], known_by: Mapping[str, int]) -> str:
+    """`known_by`: how many of the members list each protocol."""
+    count = len(members)
+    votes = Counter(next(name for name, _ in member.protocols if known_by.get(name) == count) for member in members)
     most = max(votes.values())
     return min((name for name, count in votes.items() if count == most), key=_java_hash_map_bucket)
 

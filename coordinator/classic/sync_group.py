@@ -73,7 +73,8 @@ def _problem(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode | None
 
 def _assign(shard: ShardState, group: ClassicGroup, request: SyncGroupRequest) -> Outcome:
     """The leader has assigned: one record, and an answer to every member that waits for it."""
-    assignments = {each.member_id: each.assignment for each in request.assignments}
+    members = group.members
+    assignments = {each.member_id: each.assignment for each in request.assignments if each.member_id in members}
     record = group.to_record(assignments, group.state_timestamp, shard.config.audit_headers)
     if is_too_large(record, shard.config.max_message_bytes):
         return _cannot_be_kept(shard, group)
@@ -93,6 +94,8 @@ def is_too_large(record: Record, max_bytes: int) -> bool:
     """Hardly any record comes near the limit; only those that might are packed to measure them."""
     assert isinstance(record.value, GroupMetadataValue)
     members = record.value.members
+    if sum(len(m.subscription) + len(m.assignment) for m in members) > max_bytes:
+        return True
     at_most = sum(
         len(m.subscription) + len(m.assignment) + 3 * (len(m.member_id) + len(m.client_id)) + USUAL_MEMBER_BYTES
         for m in members

@@ -245,10 +245,20 @@ def test_acks_must_be_one_of_three_and_a_bad_batch_matters_more(box: BrokerBox) 
     assert told(box.produce(GOOD, acks=1)) == ("NONE", 0)
 
 
-def test_internal_topics_take_records_from_kafkas_own_tools_only(box: BrokerBox) -> None:
+@pytest.mark.parametrize("client_id", ["anybody", "__admin_client"])
+def test_internal_topics_take_no_records_from_clients_whatever_they_call_themselves(
+    box: BrokerBox, client_id: str
+) -> None:
+    box.broker.catalog.ensure_consumer_offsets()
+    assert told(box.produce(GOOD, "__consumer_offsets", client_id=client_id)) == ("INVALID_TOPIC_EXCEPTION", -1)
+
+
+def test_a_setting_lets_kafkas_own_tools_write_into_internal_topics(tmp_path: Path) -> None:
+    box = BrokerBox(tmp_path, kohort_internal_topics_writable="true")
     box.broker.catalog.ensure_consumer_offsets()
     assert told(box.produce(GOOD, "__consumer_offsets")) == ("INVALID_TOPIC_EXCEPTION", -1)
     assert told(box.produce(GOOD, "__consumer_offsets", client_id="__admin_client")) == ("NONE", 0)
+    box.close()
 
 
 def test_transactions_are_refused(box: BrokerBox) -> None:

@@ -1,5 +1,7 @@
 """The join phase: how long it waits and how it ends; the choice of protocol and leader. Times are milliseconds."""
 
+from collections import Counter
+
 import pytest
 
 from kohort.coordinator.classic.member import Member as GroupMember
@@ -341,10 +343,11 @@ def test_a_generation_is_not_written_before_the_leader_has_assigned() -> None:
 
 
 def vote(*lists: str) -> str:
-    return choose_protocol(
+    members = [
         GroupMember(str(n), None, "", "", 1, 1, [(name, b"") for name in names.split()])
         for n, names in enumerate(lists)
-    )
+    ]
+    return choose_protocol(members, Counter(name for names in lists for name in set(names.split())))
 
 
 def test_the_protocol_that_most_members_like_best_wins() -> None:

@@ -5,10 +5,16 @@ The errors were measured on Kafka 4.3.1, with the same requests.
 
 from __future__ import annotations
 
+import tracemalloc
+from collections.abc import Callable
+
 import pytest
 
+from kohort.coordinator.membership import SYNC_GROUP
 from kohort.coordinator.pieces import PIECE
+from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.consumer_protocol import ConsumerProtocolAssignment, TopicPartition
 from kohort.protocol.messages.delete_groups import DeleteGroupsRequest
 from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -20,7 +26,9 @@ from kohort.protocol.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from tests.coordinator.members import commit, fetched, send_fetch
+from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kohort.protocol.subscription import pack_assignment
+from tests.coordinator.members import Member, commit, fetched, joined, send_fetch, stable, subscription
 from tests.coordinator.support import Call, FakeTopics, Host
 
 NONE, TOO_LARGE = ErrorCode.NONE, ErrorCode.UNKNOWN_SERVER_ERROR
@@ -197,3 +205,100 @@ def test_a_client_whose_group_is_being_deleted_is_told_when_the_disk_fails(host:
     host.disk_fails()
     assert [result.error_code for result in call.answer.results] == [ErrorCode.NOT_COORDINATOR]
     assert not host.runtime.busy
+
+
+# --- JoinGroup and SyncGroup
+
+
+def assignment(*partitions: int) -> bytes:
+    topics = [TopicPartition("orders", list(partitions))]
+    return pack_assignment(ConsumerProtocolAssignment(topics, None))
+
+
+def peak_bytes(work: Callable[[], object]) -> int:
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_assignments_for_members_that_do_not_exist_are_not_looked_at() -> None:
+    host = Host()
+    (a,) = joined(host, "a")
+    a.sync({a.member_id: assignment(0, 1)})
+    a.join()
+    a.sync({"nobody": assignment(0, 1), "": b"what is no assignment", a.member_id: assignment(0)})
+    assert host.events[-1].moved == 0, "nobody got a partition of somebody else"
+    (member,) = host.describe("g").members
+    assert member.member_assignment == assignment(0)
+
+
+def test_a_large_assignment_is_refused_before_it_is_packed() -> None:
+    host = Host()
+    (a,) = joined(host, "a")
+    request = SyncGroupRequest(
+        "g", a.generation, a.member_id, None, "consumer", "range",
+        [SyncGroupRequestAssignment(a.member_id, bytes(20_000_000))],
+    )  # fmt: skip
+    call = Call(host, ApiKey.SYNC_GROUP, 5, "a", request)
+    assert peak_bytes(lambda: host.submit("g", SYNC_GROUP, request, call)) < 1_000_000
+    host.settle()
+    assert call.error is TOO_LARGE
+
+
+def test_what_moved_is_not_counted_in_assignments_that_take_long_to_read() -> None:
+    host = Host()
+    (a,) = joined(host, "a")
+    a.sync({a.member_id: assignment(*range(60_000))})
+    assert host.events[-1].moved == 0
+    a.join()
+    a.sync({a.member_id: assignment(*range(60_000))})
+    assert host.events[-1].moved == -1
+
+
+@pytest.mark.parametrize(
+    ("protocols", "error"),
+    [
+        ([(f"p{n}", b"") for n in range(100)], NONE),
+        ([(f"p{n}", b"") for n in range(101)], TOO_LARGE),
+        ([("range", b"")] * 101, TOO_LARGE),
+        ([("range", bytes(1_000_000)), ("sticky", bytes(1_000_000))], NONE),
+        ([("range", bytes(1_000_000)), ("sticky", bytes(1_100_000))], TOO_LARGE),
+    ],
+)
+def test_a_member_brings_no_more_protocols_than_the_log_could_keep(
+    protocols: list[tuple[str, bytes]], error: ErrorCode
+) -> None:
+    host = Host()
+    member = Member(host, "g", protocols=protocols, version=3)
+    call = member.ask_to_join()
+    host.advance(3_000)
+    assert call.error is error
+    assert len(host.list_groups()) == (1 if error is NONE else 0)
+
+
+def test_subscriptions_to_very_many_topics_are_not_read() -> None:
+    host = Host()
+    few, many = subscription("orders"), subscription(*[f"{n}" for n in range(50_000)])
+    stable(host, "a", protocols=[("range", few)])
+    assert host.classic("g").subscribed_topics == frozenset({"orders"})
+    stable(host, "a", "b", group_id="h", protocols=[("range", many)])
+    assert host.classic("h").subscribed_topics is None
+
+
+# --- the largest generation
+
+
+def test_after_the_largest_generation_comes_the_first() -> None:
+    host = Host()
+    (a,) = stable(host, "a")
+    host.classic("g").generation = 2**31 - 1
+    a.generation = 2**31 - 1
+    a.join()
+    assert a.generation == 1
+    a.sync({a.member_id: assignment(0)})
+    assert (host.state("g"), a.heartbeat(), a.commit({("orders", 0): 1})) == ("Stable", NONE, NONE)
+    host.crash()
+    assert host.classic("g").generation == 1
