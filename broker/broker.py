@@ -19,6 +19,7 @@ from kohort.broker.coordinator_host import CoordinatorHost
 from kohort.broker.flusher import Flusher
 from kohort.broker.properties import parse_properties
 from kohort.broker.topics.catalog import Catalog
+from kohort.broker.worker import Worker
 from kohort.storage.disk import Disk
 from kohort.storage.log_directory import LogDirectory
 
@@ -48,6 +49,7 @@ class Broker:
         self.logs: LogDirectory
         self.extra: dict[str, Any] = {}  # what handlers keep between requests: fetch sessions, producer ids
         self.flusher: Flusher
+        self._topic_files: Worker  # removes the files of deleted topics, and writes the file of topics anew
         self.coordinator: CoordinatorHost
         self.housekeeping: Housekeeping | None = None
         self.call_later: Callable[[float, Callable[[], object]], Cancellable]  # seconds; set by the server
@@ -57,17 +59,27 @@ class Broker:
         """Take the data folder and read what is in it."""
         folder = self.config.data_folder
         self._make_folders(folder)
-        self._restore_dynamic_configs(folder)
-        self.catalog.read()
-        self.logs = LogDirectory.open(self.disk, folder, self.catalog.log_config, now=now)
-        self.catalog.attach(self.logs)
-        self.cluster_id = self._identify(folder)
+        self.logs = LogDirectory.open(
+            self.disk, folder, self.catalog.log_config, once_locked=lambda: self._read_settings(folder), now=now
+        )
+        try:
+            self.catalog.attach(self.logs)
+            self.cluster_id = self._identify(folder)
+        except BaseException:
+            self.logs.abandon()
+            raise
         for (topic, partition), why in self.logs.failed.items():
             logger.error("partition %s-%d is offline: %s", topic, partition, why)
+
+    def _read_settings(self, folder: str) -> None:
+        self._restore_dynamic_configs(folder)
+        self.catalog.read()
 
     def start_work(self, post: Callable[[Callable[[], object]], object]) -> None:
         """Start what goes on beside requests; `post` lets another thread call something on the event loop."""
         self.flusher = Flusher(self.disk, post, call_soon=self.call_soon)
+        self._topic_files = Worker("kohort-topics", post)
+        self.catalog.in_thread = self._topic_files.run
         self.coordinator = CoordinatorHost(self)
         self.coordinator.start()
         # Not at once: what it imports would delay the first answer.
@@ -86,6 +98,7 @@ class Broker:
         if self.housekeeping is not None:
             self.housekeeping.stop()
         self.flusher.stop()
+        self._topic_files.stop()
         if "kohort.broker.topics.producer_state" in sys.modules:
             from kohort.broker.topics.producer_state import save_all_snapshots
 

@@ -50,7 +50,7 @@ class Call:
         self.route = route
         self.version = route.version
         self.client_id = client_id
-        self.is_long = False  # it has more than ELEMENTS_AT_ONCE elements (broker.steps)
+        self.is_long = False  # it, or its answer, has more than ELEMENTS_AT_ONCE elements (broker.steps)
         self.correlation_id: int
         self.now: int  # wall time, milliseconds since 1970
         self.steady_ms: int  # the steady clock, for deadlines

@@ -320,8 +320,11 @@ class Connection(asyncio.Protocol):
     def _take_first_steps(self, call: Call, steps: Steps[Answer]) -> Answer:
         done = take_steps(steps, FIRST_SLICE_NS)
         if done is not None:
-            return done.response
-        self.answer_in_steps(call, steps)
+            if not call.is_long or isinstance(done.response, Parked):
+                return done.response
+            self.answer_long(call, done.response)
+        else:
+            self.answer_in_steps(call, steps)
         return PARKED
 
     def _read_in_thread(self, route: Route, frame: bytes, pos: int, kind: int, correlation_id: int) -> None:

@@ -59,6 +59,7 @@ _SEGMENT_FILE: Final = re.compile(
 )
 _PARTITION_FOLDER: Final = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9]\d{0,9})")
 DELETED_FOLDER_SUFFIX: Final = "-delete"
+MAX_NAME_BYTES: Final = 255  # of a file or folder, on every usual file system
 
 
 class CorruptCheckpoint(ValueError):
@@ -85,6 +86,12 @@ def parse_partition_folder(name: str) -> TopicPartition | None:
     """Topic and partition of a folder; None if it is no folder of a partition, or one that will be removed."""
     match = _PARTITION_FOLDER.fullmatch(name)
     return (match[1], int(match[2])) if match else None
+
+
+def deleted_folder(topic: str, partition: int, unique: str) -> str:
+    """Name of the folder of a deleted partition. The topic's name is cut where it would be too long, as in Kafka."""
+    rest = f"-{partition}.{unique}{DELETED_FOLDER_SUFFIX}"
+    return topic[: MAX_NAME_BYTES - len(rest)] + rest
 
 
 def format_partition_metadata(topic_id: bytes) -> bytes:

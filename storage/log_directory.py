@@ -30,6 +30,7 @@ from kohort.storage.layout import (
     LOG_STARTS_FILE,
     RECOVERY_POINTS_FILE,
     TopicPartition,
+    deleted_folder,
     parse_partition_folder,
     partition_folder,
 )
@@ -50,6 +51,7 @@ class LogDirectory:
         self.path = path
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.failed: dict[TopicPartition, str] = {}
+        self.half_deleted: set[TopicPartition] = set()  # the next start may find traces of these
         self.was_clean = False
         self._config_of = config_of
         self._open_files = OpenFiles()
@@ -63,15 +65,18 @@ class LogDirectory:
         path: str,
         config_of: Callable[[str], LogConfig] = lambda _: LogConfig(),
         *,
+        once_locked: Callable[[], object] = lambda: None,
         now: int = 0,
     ) -> LogDirectory:
         """Open every log of the folder, which must exist. FolderInUse if another process has it.
 
         Args:
             config_of: the settings of a topic's logs.
+            once_locked: called when no other process can change the folder any more, before the first log is opened.
         """
         directory = cls(disk, path, config_of)
         try:
+            once_locked()
             directory._open_all(now)
         except BaseException:
             directory.abandon()
@@ -86,7 +91,7 @@ class LogDirectory:
             if not info.is_folder:
                 continue
             if info.name.endswith(DELETED_FOLDER_SUFFIX):
-                self._erase(info.name)
+                self.erase(f"{self.path}/{info.name}")
             elif key := parse_partition_folder(info.name):
                 self._open_one(key, checkpoints, now)
         self._fail_missing_logs(checkpoints)
@@ -119,12 +124,14 @@ class LogDirectory:
         self.failed[key] = why
         self._writer.keep(key, checkpoints)
 
-    def _erase(self, name: str) -> None:
-        """Remove the folder of a deleted partition."""
-        folder = f"{self.path}/{name}"
-        for info in self.disk.scan_folder(folder):
-            self.disk.unlink(f"{folder}/{info.name}")
-        self.disk.remove_folder(folder)
+    def erase(self, folder: str) -> None:
+        """Remove the folder of a deleted partition. Blocks; any thread may do it. The next start tries again."""
+        try:
+            for info in self.disk.scan_folder(folder):
+                self.disk.unlink(f"{folder}/{info.name}")
+            self.disk.remove_folder(folder)
+        except OSError as problem:
+            logger.error("a deleted partition could not be removed: %s", problem)
 
     # --- partitions ------------------------------------------------------------------------------
 
@@ -186,21 +193,51 @@ class LogDirectory:
             CLEANER_FILE: {key: log.cleaned_up_to},
         }
 
-    def delete(self, keys: Iterable[TopicPartition]) -> None:
-        """Delete partitions: first from the checkpoints, then from the data folder."""
-        doomed = [log for key in keys if (log := self.logs.pop(key, None)) is not None]
-        self.checkpoint()
-        renamed = []
-        for log in doomed:
-            log.abandon()
-            log.failed = log.failed or f"{log.folder} was deleted"
-            if log.exists:
-                target = f"{log.folder}.{secrets.token_hex(16)}{DELETED_FOLDER_SUFFIX}"
-                self.disk.rename(log.folder, target)
-                renamed.append(target)
-        self.disk.sync_folder(self.path)
-        for target in renamed:
-            self._erase(target.removeprefix(f"{self.path}/"))
+    def delete(self, keys: Iterable[TopicPartition]) -> list[str]:
+        """Delete partitions: first from the checkpoints, then from the data folder. The answer: folders to `erase`.
+
+        A partition whose folder cannot be put away is listed in `failed`: its files must not become those of a new log.
+        One that the next start may find again is listed in `half_deleted`.
+        """
+        doomed = [key for key in keys if key in self.failed or key in self.logs]
+        there = [key for key in doomed if key in self.failed or self.logs[key].exists]
+        for key in doomed:
+            self.failed.pop(key, None)
+            self._writer.release(key)
+            if (log := self.logs.pop(key, None)) is not None:
+                log.abandon()
+                log.failed = log.failed or f"{log.folder} was deleted"
+        if not there:
+            return []
+        try:
+            self.checkpoint()
+        except OSError as problem:  # go on: on a full disk, deleting makes room
+            self._may_come_back(there, problem)
+        renamed = [target for key in there if (target := self._put_away(key)) is not None]
+        try:
+            self.disk.sync_folder(self.path)
+        except OSError as problem:
+            self._may_come_back(there, problem)
+        return renamed
+
+    def _may_come_back(self, keys: Iterable[TopicPartition], problem: OSError) -> None:
+        logger.error("deleted partitions may come back at the next start: %s", problem)
+        self.half_deleted.update(keys)
+
+    def _put_away(self, key: TopicPartition) -> str | None:
+        """Give the folder of a deleted partition a name that nobody opens. None: it has none, or that has failed."""
+        folder = f"{self.path}/{partition_folder(*key)}"
+        target = f"{self.path}/{deleted_folder(*key, secrets.token_hex(16))}"
+        try:
+            self.disk.rename(folder, target)
+        except FileNotFoundError:
+            return None
+        except OSError as problem:
+            self.half_deleted.add(key)
+            self.failed[key] = f"the folder of the deleted topic could not be put away: {problem}"
+            logger.error("partition %s-%d is not available: %s", *key, self.failed[key])
+            return None
+        return target
 
     def truncate(self, topic: str, partition: int, offset: int) -> None:
         """Cut a log, after its recovery point in the checkpoint was lowered."""

@@ -18,6 +18,7 @@ from kohort.protocol.messages.describe_acls import DescribeAclsRequest, Describe
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call
+    from kohort.broker.steps import Steps
 
 UNKNOWN = 0  # a resource type, pattern type, operation or permission type that the client itself calls unknown
 NO_AUTHORIZER = "No Authorizer is configured."
@@ -36,20 +37,22 @@ def describe_acls(broker: Broker, request: DescribeAclsRequest, call: Call) -> D
     return DescribeAclsResponse(0, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER_ON_THE_BROKER, ())
 
 
-def create_acls(broker: Broker, request: CreateAclsRequest, call: Call) -> CreateAclsResponse | NoAnswer:  # noqa: ARG001
+def create_acls(broker: Broker, request: CreateAclsRequest, call: Call) -> Steps[CreateAclsResponse | NoAnswer]:  # noqa: ARG001
     for each in request.creations:
         if UNKNOWN in (each.resource_type, each.resource_pattern_type, each.operation, each.permission_type):
             return _hang_up(call)
-    results = [AclCreationResult(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER) for _ in request.creations]
-    return CreateAclsResponse(0, results)
+        yield
+    result = AclCreationResult(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
+    return CreateAclsResponse(0, [result] * len(request.creations))
 
 
-def delete_acls(broker: Broker, request: DeleteAclsRequest, call: Call) -> DeleteAclsResponse | NoAnswer:  # noqa: ARG001
+def delete_acls(broker: Broker, request: DeleteAclsRequest, call: Call) -> Steps[DeleteAclsResponse | NoAnswer]:  # noqa: ARG001
     for each in request.filters:
         if UNKNOWN in (each.resource_type_filter, each.pattern_type_filter, each.operation, each.permission_type):
             return _hang_up(call)
-    results = [DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER, ()) for _ in request.filters]
-    return DeleteAclsResponse(0, results)
+        yield
+    result = DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER, ())
+    return DeleteAclsResponse(0, [result] * len(request.filters))
 
 
 def _hang_up(call: Call) -> NoAnswer:

@@ -6,7 +6,7 @@ is stored and not enforced would be a false promise.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Set
 from typing import TYPE_CHECKING
 
 from kohort.protocol.error_codes import ErrorCode
@@ -26,6 +26,7 @@ from kohort.protocol.messages.describe_client_quotas import (
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call
+    from kohort.broker.steps import Steps
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 EXACT, DEFAULT, SPECIFIED = 0, 1, 2  # match types: this name, the default entity, any name
@@ -33,21 +34,23 @@ EXACT, DEFAULT, SPECIFIED = 0, 1, 2  # match types: this name, the default entit
 
 def describe_client_quotas(
     broker: Broker, request: DescribeClientQuotasRequest, call: Call  # noqa: ARG001
-) -> DescribeClientQuotasResponse:  # fmt: skip
-    types = [component.entity_type for component in request.components]
-    for index, component in enumerate(request.components):
+) -> Steps[DescribeClientQuotasResponse]:  # fmt: skip
+    types: set[str] = set()
+    for component in request.components:
+        yield
         if component.entity_type not in ("", USER, CLIENT_ID, IP):
             text = f"Unsupported entity type {component.entity_type}"
             return DescribeClientQuotasResponse(0, ErrorCode.UNSUPPORTED_VERSION, text, None)
-        if problem := _component_problem(component, types[:index]):
+        if problem := _component_problem(component, types):
             return DescribeClientQuotasResponse(0, ErrorCode.INVALID_REQUEST, problem, None)
+        types.add(component.entity_type)
     if IP in types and len(types) > 1:
         text = "An IP address cannot be combined with a user or a client id."
         return DescribeClientQuotasResponse(0, ErrorCode.INVALID_REQUEST, text, None)
     return DescribeClientQuotasResponse(0, 0, "", ())
 
 
-def _component_problem(component: ComponentData, before: Sequence[str]) -> str | None:
+def _component_problem(component: ComponentData, before: Set[str]) -> str | None:
     """Why a part of the filter cannot be, or None. `before`: the entity types of the parts before it."""
     if not component.entity_type:
         return "Invalid empty entity type."
@@ -64,9 +67,10 @@ def _component_problem(component: ComponentData, before: Sequence[str]) -> str |
 
 def alter_client_quotas(
     broker: Broker, request: AlterClientQuotasRequest, call: Call  # noqa: ARG001
-) -> AlterClientQuotasResponse:  # fmt: skip
+) -> Steps[AlterClientQuotasResponse]:  # fmt: skip
     results: dict[tuple[tuple[str, str | None], ...], ResponseEntryData] = {}  # each entity is answered once
     for entry in request.entries:
+        yield
         named = {part.entity_type: part.entity_name for part in entry.entity}  # of two equal types the last counts
         key = tuple(sorted(named.items(), key=lambda part: part[0]))
         if key in results:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kohort.broker.cluster.operations import NOT_ASKED, TOPIC_OPERATIONS
@@ -20,23 +22,29 @@ from kohort.protocol.wire import NO_UUID
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call
+    from kohort.broker.steps import Steps
 
+NAMES_AT_ONCE = 1_000
 MAX_PARTITIONS = 2000  # max.request.partition.size.limit
 
 
 def describe_topic_partitions(
     broker: Broker, request: DescribeTopicPartitionsRequest, call: Call  # noqa: ARG001
-) -> DescribeTopicPartitionsResponse:  # fmt: skip
-    asked = {topic.name for topic in request.topics}
-    names = asked or {topic.name for topic in broker.catalog}
+) -> Steps[DescribeTopicPartitionsResponse]:  # fmt: skip
+    asked: set[str] = set()
+    for wanted in request.topics:
+        asked.add(wanted.name)
+        yield
     start_name, start_index = "", 0
     if request.cursor is not None:
         start_name, start_index = request.cursor.topic_name, request.cursor.partition_index
         if start_index < 0 or (asked and start_name not in asked):  # the cursor belongs to another request
-            return DescribeTopicPartitionsResponse(0, [_invalid(topic.name) for topic in request.topics], None)
+            return DescribeTopicPartitionsResponse(0, [_invalid(wanted.name) for wanted in request.topics], None)
     left = max(1, min(request.response_partition_limit, MAX_PARTITIONS))
     topics: list[DescribeTopicPartitionsResponseTopic] = []
-    for name in sorted(name for name in names if name >= start_name):
+    names = yield from _in_order(list(asked or broker.catalog.names()), start_name)
+    for name in names:
+        yield
         if left == 0:
             return DescribeTopicPartitionsResponse(0, topics, Cursor(name, 0))
         first = start_index if name == start_name else 0
@@ -47,6 +55,15 @@ def describe_topic_partitions(
         if topic is not None and first + len(described.partitions) < len(topic.partitions):
             return DescribeTopicPartitionsResponse(0, topics, Cursor(name, first + len(described.partitions)))
     return DescribeTopicPartitionsResponse(0, topics, None)
+
+
+def _in_order(names: list[str], start: str) -> Steps[Iterable[str]]:
+    """The names from `start` on. Parts of the list are sorted one by one, and merged when they are read."""
+    parts = []
+    for at in range(0, len(names), NAMES_AT_ONCE):
+        parts.append(sorted(name for name in names[at : at + NAMES_AT_ONCE] if name >= start))
+        yield
+    return heapq.merge(*parts)
 
 
 def _invalid(name: str | None) -> DescribeTopicPartitionsResponseTopic:

@@ -18,13 +18,20 @@ from kohort.protocol.messages.describe_user_scram_credentials import (
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call
+    from kohort.broker.steps import Steps
 
 
 def describe_user_scram_credentials(
     broker: Broker, request: DescribeUserScramCredentialsRequest, call: Call  # noqa: ARG001
-) -> DescribeUserScramCredentialsResponse:  # fmt: skip
-    named = Counter(user.name for user in request.users or ())  # none named: all users, of whom there are none
-    results = [_describe(name, count) for name, count in named.items()]
+) -> Steps[DescribeUserScramCredentialsResponse]:  # fmt: skip
+    named: Counter[str] = Counter()
+    for user in request.users or ():  # none named: all users, of whom there are none
+        named[user.name] += 1
+        yield
+    results = []
+    for name, count in named.items():
+        results.append(_describe(name, count))
+        yield
     return DescribeUserScramCredentialsResponse(0, 0, "", results)
 
 

@@ -20,6 +20,7 @@ from kohort.protocol.messages.find_coordinator import Coordinator, FindCoordinat
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call
+    from kohort.broker.steps import Steps
 
 logger = logging.getLogger(__name__)
 
@@ -31,14 +32,17 @@ INVALID_REQUEST_TEXT = (
 )
 
 
-def find_coordinator(broker: Broker, request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
+def find_coordinator(broker: Broker, request: FindCoordinatorRequest, call: Call) -> Steps[FindCoordinatorResponse]:
     if call.version < 4:
         found = _find(broker, request.key, request.key_type, call)
         text = "NONE"
         if found.error_code:
             text = found.error_message or INVALID_REQUEST_TEXT
         return FindCoordinatorResponse(0, found.error_code, text, found.node_id, found.host, found.port)
-    coordinators = [_find(broker, key, request.key_type, call) for key in request.coordinator_keys]
+    coordinators = []
+    for key in request.coordinator_keys:
+        coordinators.append(_find(broker, key, request.key_type, call))
+        yield
     return FindCoordinatorResponse(0, 0, "", 0, "", 0, coordinators)
 
 

@@ -14,6 +14,8 @@ from kohort.protocol.error_codes import ErrorCode
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
 
+MAX_CONFIGS = 1_000  # names that nobody knows are kept, so there has to be a limit
+
 
 def level_of(broker: Broker, resource_name: str) -> str:
     """An empty name means the defaults of the cluster. Refused for the name of another broker."""
@@ -38,6 +40,8 @@ def replace_configs(broker: Broker, level: str, configs: dict[str, str], *, vali
     fixed = [name for name in configs if is_fixed(name)]
     if fixed:
         raise Refused(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
+    if len(configs) > MAX_CONFIGS:
+        raise Refused(ErrorCode.INVALID_REQUEST, f"Kohort keeps {MAX_CONFIGS} settings at most.")
     for name, value in configs.items():
         _check(name, value.strip())
     if not validate_only and configs != current_configs(broker, level):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kohort.broker.topics.create_topics import assignment_problem
+from kohort.broker.topics.topic_names import shortened
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -21,17 +22,22 @@ from kohort.protocol.messages.alter_partition_reassignments import (
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call
+    from kohort.broker.steps import Steps
 
 
 def alter_partition_reassignments(
     broker: Broker, request: AlterPartitionReassignmentsRequest, call: Call
-) -> AlterPartitionReassignmentsResponse:
+) -> Steps[AlterPartitionReassignmentsResponse]:
     if not request.topics:  # Kafka answers this before it looks at the rest of the request
         return AlterPartitionReassignmentsResponse(0, True, 0, "", ())
-    responses = [
-        ReassignableTopicResponse(topic.name, [_reassign(broker, topic.name, each) for each in topic.partitions])
-        for topic in request.topics
-    ]
+    responses = []
+    for topic in request.topics:
+        partitions = []
+        for each in topic.partitions:
+            partitions.append(_reassign(broker, topic.name, each))
+            yield
+        responses.append(ReassignableTopicResponse(topic.name, partitions))
+        yield
     may_change = call.version == 0 or request.allow_replication_factor_change
     return AlterPartitionReassignmentsResponse(0, may_change, 0, None, responses)
 
@@ -39,7 +45,7 @@ def alter_partition_reassignments(
 def _reassign(broker: Broker, topic: str, asked: ReassignablePartition) -> ReassignablePartitionResponse:
     index = asked.partition_index
     if broker.catalog.get(topic) is None:
-        text = f"Unable to find a topic named {topic}."
+        text = f"Unable to find a topic named {shortened(topic)}."
         return ReassignablePartitionResponse(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
     if broker.catalog.partition(topic, index) is None:
         text = f"Unable to find partition {topic}:{index}."

@@ -1,37 +1,39 @@
-"""The topics: names, ids, partitions and settings, in memory and in a small file.
+"""The topics: names, ids, partitions and settings, in memory and in a file (`catalog_file.py`).
 
-    kohort-catalog.json    {"version": 1, "topics": [{"name", "id", "partitions", "configs"}]}
-
-The file is written whole and atomically with every change, before the change is answered. Records are not in it: they
-are in the logs, one folder per partition. A folder that the file does not name was put there by somebody who comes from
-Kafka: its topic is taken over, with the id that its partition.metadata names.
+A change is saved before it is in force, and before it is answered; if the disk refuses, nothing has changed. Records
+are not in the file: they are in the logs, one folder per partition. A folder that the file does not name was put there
+by somebody who comes from Kafka, or the file was lost: its topic is taken over, with the id that its partition.metadata
+names. A folder of a topic that was deleted is left over from a crash, and is removed.
 """
 
 from __future__ import annotations
 
 import base64
-import json
 import logging
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kohort.broker.topics.catalog_file import CatalogFile, Deleted, Saved
 from kohort.broker.topics.topic_config import TopicConfig, topic_config
-from kohort.storage.errors import FileDamaged
+from kohort.broker.topics.topic_names import collision_key
 from kohort.storage.log_config import LogConfig
 
 if TYPE_CHECKING:
     from kohort.broker.config import Config
+    from kohort.broker.worker import Work
     from kohort.storage.disk import Disk
     from kohort.storage.log_directory import LogDirectory
     from kohort.storage.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
-CATALOG_FILE = "kohort-catalog.json"
 CONSUMER_OFFSETS = "__consumer_offsets"
 INTERNAL_TOPICS = frozenset((CONSUMER_OFFSETS, "__transaction_state", "__share_group_state"))
 LEADER_EPOCH = 0
+# Of all topics together. Metadata tells every client about all of them. Kafka's makers advise 4,000 per broker.
+MAX_PARTITIONS = 100_000
+MAX_KNOWN_CONFIGS = 1_000
 
 
 class Partition:
@@ -78,13 +80,16 @@ class Topic:
 class Catalog:
     def __init__(self, config: Config, disk: Disk, folder: str) -> None:
         self._config = config
-        self._disk = disk
-        self._path = f"{folder}/{CATALOG_FILE}"
+        self._file = CatalogFile(disk, folder)
+        self._has_file = False
         self._topics: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
-        self._saved: dict[str, Any] = {"version": 1, "topics": []}
+        self._by_collision_key: dict[str, dict[str, None]] = {}  # only names that can collide: with "." or "_"
+        self._known_configs: dict[frozenset[tuple[str, str]], TopicConfig] = {}  # topics with equal settings share them
+        self.all_partitions = 0  # how many partitions all topics have together
         self.version = 0  # grows with each change of names, ids, partitions and settings
         self.on_new_settings: Callable[[], object] = lambda: None  # the coordinator's host wants to know
+        self.in_thread: Callable[[Work, Work], object] = _at_once  # the broker sets it when it has a thread
         self._logs: LogDirectory
 
     # --- looking up
@@ -94,6 +99,9 @@ class Catalog:
 
     def __len__(self) -> int:
         return len(self._topics)
+
+    def names(self) -> Iterable[str]:
+        return self._topics.keys()
 
     def get(self, name: str) -> Topic | None:
         return self._topics.get(name)
@@ -119,65 +127,87 @@ class Catalog:
         topic = self._topics.get(name)
         return topic.partitions[index] if topic is not None and 0 <= index < len(topic.partitions) else None
 
+    def colliding(self, name: str) -> str | None:
+        """A topic whose name differs from this one in "." and "_" alone."""
+        return next(iter(self._by_collision_key.get(collision_key(name), ())), None)
+
     def log_config(self, name: str) -> LogConfig:
         """Settings for the logs of a topic; asked while the data folder opens."""
         topic = self._topics.get(name)
-        if topic is not None:
-            return topic.config.log
-        return topic_config(self._config, self._internal_configs(name)).log
+        return self._parsed(self._internal_configs(name)).log if topic is None else topic.config.log
 
     # --- start
 
     def read(self) -> None:
-        """Read topics and their settings from the file, before the data folder is opened.
+        """Read topics and their settings, when the data folder is locked, and before its logs are opened.
 
-        FileDamaged if the content is not what `_save` writes.
+        FileDamaged if the content of the file is not what was written there.
         """
-        try:
-            saved = self._disk.read_file(self._path)
-        except FileNotFoundError:
-            return
-        try:
-            self._saved = json.loads(saved)
-            for row in self._saved["topics"]:
-                topic_id = base64.urlsafe_b64decode(row["id"] + "==")
-                int(row["partitions"])
-                self._enter(Topic(row["name"], topic_id, row["configs"], topic_config(self._config, row["configs"])))
-        except (ValueError, LookupError, TypeError, AttributeError) as problem:
-            raise FileDamaged(
-                f"{self._path} is damaged: {problem}. It holds the topics' names, ids and settings. Put back a copy of "
-                "it, or remove it: topics with records are then found by their folders, and have default settings"
-            ) from problem
+        self._has_file = self._file.read()
+        for row in self._file.topics.values():
+            self._enter(Topic(row.name, row.id, row.configs, self._parsed(row.configs)))
 
     def attach(self, logs: LogDirectory) -> None:
-        """Give the topics their partitions, after the data folder was opened. Unknown folders become topics."""
+        """Give the topics their partitions, after the data folder was opened. Unknown folders become topics.
+
+        StorageError if the folders of __consumer_offsets do not tell how many partitions it had.
+        """
         self._logs = logs
-        for row in self._saved["topics"]:
-            self._fill(self._topics[row["name"]], row["partitions"])
-        found: dict[str, int] = {}
+        for row in self._file.topics.values():
+            self._fill(self._topics[row.name], row.partitions)
+        self._finish_deletions()
+        found: dict[str, set[int]] = {}
         for name, index in [*logs.logs, *logs.failed]:
             if name not in self._topics:
-                found[name] = max(found.get(name, 0), index + 1)
-        for name, count in sorted(found.items()):
-            self._take_over(name, count)
-        if found:
-            self._save()
+                found.setdefault(name, set()).add(index)
+        if found and not self._has_file:
+            logger.warning(
+                "%s is missing: topics are found by their folders, and have default settings; a topic without records "
+                "is not found. If the data folder comes from Apache Kafka, this is as it should be",
+                self._file.path,
+            )
+        self._file.begin([_row(self._take_over(name, indexes)) for name, indexes in sorted(found.items())])
 
-    def _take_over(self, name: str, count: int) -> None:
+    def _finish_deletions(self) -> None:
+        """Remove the folders of topics that were deleted just before the broker crashed or its disk failed."""
+        deleted = self._file.deleted
+        names = {topic.name for topic in deleted.values()}
+        left_over = [key for key in self._logs.failed if key[0] in names and key[0] not in self._topics]
+        for key, log in self._logs.logs.items():
+            if key[0] in names and (log.topic_id in deleted or key[0] not in self._topics):
+                left_over.append(key)
+        if left_over:
+            logger.warning("%d folders of deleted topics were left over; they are removed now", len(left_over))
+            self._erase(self._logs.delete(left_over))
+        stuck = {name for name, _ in self._logs.half_deleted}
+        self._file.deleted = {key: topic for key, topic in deleted.items() if topic.name in stuck}
+
+    def _take_over(self, name: str, indexes: set[int]) -> Topic:
+        count = max(indexes) + 1
         if name == CONSUMER_OFFSETS:
-            count = max(count, self._config.offsets_topic_num_partitions)
+            from kohort.broker.topics.offsets_partitions import count_offsets_partitions
+
+            count = count_offsets_partitions(self._logs, indexes, self._config.offsets_topic_num_partitions)
         ids = (log.topic_id for (topic, _), log in self._logs.logs.items() if topic == name)
         topic_id = next((each for each in ids if each is not None), None) or new_topic_id()
-        configs = self._internal_configs(name)
-        self._fill(self._enter(Topic(name, topic_id, configs, topic_config(self._config, configs))), count)
+        topic = self._enter(self._made(name, topic_id, count, self._internal_configs(name)))
         logger.info("took over topic %s with %d partitions from the data folder", name, count)
+        return topic
 
     # --- changes
 
+    def plan(self, name: str, partition_count: int, configs: dict[str, str]) -> Topic:
+        """A topic that does not exist before it is given to `create_all`."""
+        return self._made(name, new_topic_id(), partition_count, configs)
+
+    def create_all(self, topics: Sequence[Topic]) -> None:
+        self._save([_row(topic) for topic in topics])
+        for topic in topics:
+            self._enter(topic)
+
     def create(self, name: str, partition_count: int, configs: dict[str, str]) -> Topic:
-        topic = self._enter(Topic(name, new_topic_id(), configs, topic_config(self._config, configs)))
-        self._fill(topic, partition_count)
-        self._save_or(lambda: self._leave([topic]))
+        topic = self.plan(name, partition_count, configs)
+        self.create_all([topic])
         return topic
 
     def ensure_consumer_offsets(self) -> Topic:
@@ -185,62 +215,97 @@ class Catalog:
             CONSUMER_OFFSETS, self._config.offsets_topic_num_partitions, self._internal_configs(CONSUMER_OFFSETS)
         )
 
-    def add_partitions(self, topic: Topic, partition_count: int) -> None:
-        before = list(topic.partitions)
-        self._fill(topic, partition_count)
-        self._save_or(lambda: setattr(topic, "partitions", before))
+    def add_partitions(self, counts: Sequence[tuple[Topic, int]]) -> None:
+        """Let each topic have so many partitions."""
+        self._save([Saved(topic.name, topic.id, count, topic.configs) for topic, count in counts])
+        for topic, count in counts:
+            self._fill(topic, count)
 
-    def set_configs(self, topic: Topic, configs: dict[str, str]) -> None:
-        before = topic.configs
-        topic.configs = configs
-        self._save_or(lambda: setattr(topic, "configs", before))
-        self._configure(topic)
+    def set_configs(self, changes: Sequence[tuple[Topic, dict[str, str]]]) -> None:
+        """Replace the settings of each topic by these, which were checked before."""
+        self._save([Saved(topic.name, topic.id, len(topic.partitions), configs) for topic, configs in changes])
+        for topic, configs in changes:
+            topic.configs = configs
+            topic.config = self._parsed(configs)
+            for partition in topic.partitions:
+                if (log := self._logs.logs.get((topic.name, partition.index))) is not None:
+                    log.reconfigure(topic.config.log)
         self._tell_settings()
 
     def defaults_changed(self) -> None:
         """The broker's settings changed: topics inherit some of them."""
+        self._known_configs.clear()
         for topic in self._topics.values():
-            self._configure(topic)
+            topic.config = self._parsed(topic.configs)
+        for (name, _), log in self._logs.logs.items():
+            if (found := self._topics.get(name)) is not None:
+                log.reconfigure(found.config.log)
         self._tell_settings()
 
     def _tell_settings(self) -> None:
         self.version += 1
         self.on_new_settings()
 
-    def delete(self, topics: Iterable[Topic]) -> None:
-        before = list(self._topics.values())
-        doomed = list(topics)
-        self._leave(doomed)
-        self._save_or(lambda: self._enter_again(before))
-        self._logs.delete([(topic.name, partition.index) for topic in doomed for partition in topic.partitions])
+    def delete(self, topics: Sequence[Topic]) -> None:
+        """Delete the topics. OSError: it could not be saved, and nothing has changed.
+
+        Folders get a name that nobody opens; removing their files may take long, so a thread does it. If a folder
+        cannot be renamed, its partition is offline, also for a new topic of the same name, until the next start.
+        """
+        self._save([Deleted(topic.name, topic.id) for topic in topics])
+        for topic in topics:
+            self._leave(topic)
+        folders = self._logs.delete([(topic.name, each.index) for topic in topics for each in topic.partitions])
+        if folders:
+            self.in_thread(lambda: self._erase(folders), lambda: None)
+        stuck = {name for name, _ in self._logs.half_deleted}
+        for topic in topics:
+            if topic.name not in stuck:
+                del self._file.deleted[topic.id]
+
+    def _erase(self, folders: list[str]) -> None:
+        for folder in folders:
+            self._logs.erase(folder)
 
     # --- inside
 
-    def _configure(self, topic: Topic) -> None:
-        topic.config = topic_config(self._config, topic.configs)
-        for partition in topic.partitions:
-            if (topic.name, partition.index) in self._logs.logs:
-                partition.log.reconfigure(topic.config.log)
+    def _made(self, name: str, topic_id: bytes, partition_count: int, configs: dict[str, str]) -> Topic:
+        topic = Topic(name, topic_id, configs, self._parsed(configs))
+        topic.partitions = [Partition(topic, index, self._logs) for index in range(partition_count)]
+        return topic
+
+    def _parsed(self, configs: dict[str, str]) -> TopicConfig:
+        key = frozenset(configs.items())
+        known = self._known_configs.get(key)
+        if known is None:
+            if len(self._known_configs) >= MAX_KNOWN_CONFIGS:
+                self._known_configs.clear()
+            known = self._known_configs[key] = topic_config(self._config, configs)
+        return known
 
     def _enter(self, topic: Topic) -> Topic:
         self._topics[topic.name] = self._by_id[topic.id] = topic
+        if (key := collision_key(topic.name)) != topic.name or "_" in key:
+            self._by_collision_key.setdefault(key, {})[topic.name] = None
+        self.all_partitions += len(topic.partitions)
         self.version += 1
         return topic
 
-    def _leave(self, topics: Iterable[Topic]) -> None:
-        for topic in topics:
-            del self._topics[topic.name], self._by_id[topic.id]
+    def _leave(self, topic: Topic) -> None:
+        del self._topics[topic.name], self._by_id[topic.id]
+        key = collision_key(topic.name)
+        if (alike := self._by_collision_key.get(key)) is not None:
+            alike.pop(topic.name, None)
+            if not alike:
+                del self._by_collision_key[key]
+        self.all_partitions -= len(topic.partitions)
         self.version += 1
-
-    def _enter_again(self, topics: Iterable[Topic]) -> None:
-        """These are the topics, in this order."""
-        self._topics.clear()
-        for topic in topics:
-            self._enter(topic)
 
     def _fill(self, topic: Topic, partition_count: int) -> None:
+        added = [Partition(topic, index, self._logs) for index in range(len(topic.partitions), partition_count)]
+        topic.partitions += added
+        self.all_partitions += len(added)
         self.version += 1
-        topic.partitions += [Partition(topic, i, self._logs) for i in range(len(topic.partitions), partition_count)]
 
     def _internal_configs(self, name: str) -> dict[str, str]:
         if name != CONSUMER_OFFSETS:
@@ -251,27 +316,21 @@ class Catalog:
             "segment.bytes": str(self._config.offsets_topic_segment_bytes),
         }
 
-    def _save_or(self, undo: Callable[[], object]) -> None:
-        """Save the topics. If the disk refuses, take the change back: the client is told that it has failed."""
-        try:
-            self._save()
-        except OSError:
-            undo()
-            self.version += 1
-            raise
+    def _save(self, changes: Sequence[Saved | Deleted]) -> None:
+        if changes:
+            self._file.append(changes)
+        if self._file.has_grown_much:
+            rewrite = self._file.begin_rewrite()
+            self.in_thread(rewrite.run, lambda: self._file.end_rewrite(rewrite))
 
-    def _save(self) -> None:
-        rows = [
-            {
-                "name": topic.name,
-                "id": base64.urlsafe_b64encode(topic.id).decode().rstrip("="),
-                "partitions": len(topic.partitions),
-                "configs": topic.configs,
-            }
-            for topic in self._topics.values()
-        ]
-        self._saved = {"version": 1, "topics": rows}
-        self._disk.write_file(self._path, json.dumps(self._saved, indent=1).encode())
+
+def _row(topic: Topic) -> Saved:
+    return Saved(topic.name, topic.id, len(topic.partitions), topic.configs)
+
+
+def _at_once(work: Work, done: Work) -> None:
+    work()
+    done()
 
 
 def new_topic_id() -> bytes:

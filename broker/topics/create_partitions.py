@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kohort.broker.topics.create_topics import Refused, assignment_problem, saving
+from kohort.broker.topics.catalog import CONSUMER_OFFSETS, MAX_PARTITIONS
+from kohort.broker.topics.create_topics import (
+    MAX_PARTITIONS_PER_REQUEST,
+    TOPICS_PER_SAVE,
+    Refused,
+    assignment_problem,
+    saving,
+    too_many_partitions,
+)
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -17,28 +25,46 @@ from kohort.protocol.messages.create_partitions import (
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call
+    from kohort.broker.steps import Steps
 
 
 def create_partitions(
     broker: Broker, request: CreatePartitionsRequest, call: Call  # noqa: ARG001
-) -> CreatePartitionsResponse:  # fmt: skip
-    named = Counter(topic.name for topic in request.topics)
-    results = [
-        CreatePartitionsTopicResult(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+) -> Steps[CreatePartitionsResponse]:  # fmt: skip
+    named: Counter[str] = Counter()
+    for wanted in request.topics:
+        named[wanted.name] += 1
+        yield
+    results = {
+        name: _result(name, Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
         for name, count in named.items()
         if count > 1
-    ]
+    }
+    planned: dict[str, int] = {}  # the number of partitions that the topic will have
+    added = 0
     for wanted in request.topics:
-        if named[wanted.name] == 1:
-            try:
-                _grow(broker, wanted, request.validate_only)
-                results.append(CreatePartitionsTopicResult(wanted.name, 0, None))
-            except Refused as refused:
-                results.append(CreatePartitionsTopicResult(wanted.name, refused.error, str(refused) or None))
-    return CreatePartitionsResponse(0, results)
+        yield
+        if wanted.name in results:
+            continue
+        try:
+            more = _added(broker, wanted, added)
+            added += more
+            planned[wanted.name] = wanted.count
+            results[wanted.name] = CreatePartitionsTopicResult(wanted.name, 0, None)
+        except Refused as refused:
+            results[wanted.name] = _result(wanted.name, refused)
+    if not request.validate_only:
+        failed = yield from _grow(broker, planned)
+        results.update({name: _result(name, refused) for name, refused in failed.items()})
+    return CreatePartitionsResponse(0, list(results.values()))
 
 
-def _grow(broker: Broker, wanted: CreatePartitionsTopic, validate_only: bool) -> None:
+def _result(name: str, refused: Refused) -> CreatePartitionsTopicResult:
+    return CreatePartitionsTopicResult(name, refused.error, str(refused) or None)
+
+
+def _added(broker: Broker, wanted: CreatePartitionsTopic, added_before: int) -> int:
+    """How many partitions the topic gets. `added_before`: those of other topics of the same request."""
     topic = broker.catalog.get(wanted.name)
     if topic is None:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
@@ -50,11 +76,42 @@ def _grow(broker: Broker, wanted: CreatePartitionsTopic, validate_only: bool) ->
             ErrorCode.INVALID_PARTITIONS,
             f"The topic {topic.name} currently has {have} partition(s); {wanted.count} would not be an increase.",
         )
+    if topic.name == CONSUMER_OFFSETS:
+        # Kafka does it, and after the next restart looks for the offsets of nearly every group in another partition.
+        raise Refused(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The number of partitions of {topic.name} cannot be changed: groups would no longer find their offsets.",
+        )
+    more = wanted.count - have
     if wanted.assignments is not None:
-        _check_assignments(broker, wanted, wanted.count - have)
-    if not validate_only:
-        with saving():
-            broker.catalog.add_partitions(topic, wanted.count)
+        _check_assignments(broker, wanted, more)
+    if added_before + more > MAX_PARTITIONS_PER_REQUEST:
+        # Kafka answers UNKNOWN_SERVER_ERROR, and adds the first 10,000 all the same.
+        raise Refused(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+    if broker.catalog.all_partitions + added_before + more > MAX_PARTITIONS:
+        raise too_many_partitions()
+    return more
+
+
+def _grow(broker: Broker, planned: dict[str, int]) -> Steps[dict[str, Refused]]:
+    """Add the planned partitions, to some topics at a time. The answer has those that could not be, by name."""
+    failed: dict[str, Refused] = {}
+    names = list(planned)
+    for start in range(0, len(names), TOPICS_PER_SAVE):
+        some = []
+        for name in names[start : start + TOPICS_PER_SAVE]:
+            topic = broker.catalog.get(name)
+            if topic is None:  # deleted by another request, since it was planned
+                failed[name] = Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+            elif len(topic.partitions) < planned[name]:
+                some.append((topic, planned[name]))
+        try:
+            with saving():
+                broker.catalog.add_partitions(some)
+        except Refused as refused:
+            failed.update({topic.name: refused for topic, _ in some})
+        yield
+    return failed
 
 
 def _check_assignments(broker: Broker, wanted: CreatePartitionsTopic, added: int) -> None:

@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kohort.broker.topics.catalog import CONSUMER_OFFSETS, Catalog, Topic, new_topic_id
+from kohort.broker.steps import ELEMENTS_AT_ONCE, Steps
+from kohort.broker.topics.catalog import CONSUMER_OFFSETS, MAX_PARTITIONS, Catalog, Topic
 from kohort.broker.topics.config_entries import entries_of
 from kohort.broker.topics.topic_config import InvalidConfig, check_together, check_topic_config
-from kohort.broker.topics.topic_names import collision_key, name_problem
+from kohort.broker.topics.topic_names import name_problem
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.create_topics import (
     CreatableTopic,
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CLUSTER_METADATA = "__cluster_metadata"
+MAX_PARTITIONS_PER_REQUEST = 10_000  # Kafka's limit, and that of records for the controller's log:
+MAX_RECORDS_PER_REQUEST = 10_000  # one for each topic, setting and partition
+TOPICS_PER_SAVE = 200  # saving them is one step
+FIRST_VERSION_WITH_CONFIGS = 5
 
 
 class Refused(Exception):
@@ -53,50 +58,155 @@ def saving() -> Iterator[None]:
         raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, f"The change could not be saved: {problem.strerror}") from problem
 
 
-def create_topics(broker: Broker, request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:  # noqa: ARG001
-    named = Counter(topic.name for topic in request.topics)
-    before = {collision_key(topic.name): topic.name for topic in broker.catalog}
-    results = []
+def create_topics(broker: Broker, request: CreateTopicsRequest, call: Call) -> Steps[CreateTopicsResponse]:
+    named: Counter[str] = Counter()
     for wanted in request.topics:
-        if named[wanted.name] > 1:
-            if named.pop(wanted.name):  # one answer for all of this name
-                results.append(_refusal(wanted.name, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
-            continue
-        if wanted.name not in named:
+        named[wanted.name] += 1
+        yield
+    if (yield from _partitions_in(broker, request, named)) > MAX_PARTITIONS_PER_REQUEST:
+        return (yield from _refuse_all(request, "Excessively large number of partitions per request."))
+    results: dict[str, CreatableTopicResult] = {}  # one answer for all topics of a name
+    planned: list[Topic] = []
+    record_count = 0
+    plan = Plan(broker)
+    shown = ShownConfigs(broker, call)
+    for wanted in request.topics:
+        yield
+        if wanted.name in results:
             continue
         try:
-            results.append(_create(broker, wanted, before, request.validate_only))
+            if named[wanted.name] > 1:
+                raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            topic = _planned(plan, wanted)
+            planned.append(topic)
+            results[topic.name] = CreatableTopicResult(
+                topic.name, topic.id, 0, None, 0, len(topic.partitions), 1, shown.of(topic)
+            )
+            record_count += 1 + len(topic.configs) + len(topic.partitions)
         except Refused as refused:
-            results.append(_refusal(wanted.name, refused.error, str(refused)))
+            results[wanted.name] = _refusal(wanted.name, refused)
+    if record_count > MAX_RECORDS_PER_REQUEST:
+        return (yield from _refuse_all(request, "Unable to perform excessively large batch operation."))
+    if not request.validate_only:
+        failed = yield from create_all(broker, planned)
+        results.update({name: _refusal(name, refused) for name, refused in failed.items()})
+    return CreateTopicsResponse(0, list(results.values()))
+
+
+def _partitions_in(broker: Broker, request: CreateTopicsRequest, named: Counter[str]) -> Steps[int]:
+    """How many partitions the request asks for, as Kafka counts them: without topics that are named twice."""
+    total = 0
+    for topic in request.topics:
+        yield
+        if named[topic.name] > 1 or topic.name == CLUSTER_METADATA:
+            continue
+        if topic.assignments:
+            total += len(topic.assignments)
+        elif topic.num_partitions == -1:
+            total += broker.config.num_partitions
+        elif topic.num_partitions > 0:
+            total += topic.num_partitions
+    return total
+
+
+def _refuse_all(request: CreateTopicsRequest, why: str) -> Steps[CreateTopicsResponse]:
+    refused = Refused(ErrorCode.POLICY_VIOLATION, why)
+    results = []
+    for wanted in request.topics:
+        results.append(_refusal(wanted.name, refused))
+        yield
     return CreateTopicsResponse(0, results)
 
 
-def _create(
-    broker: Broker, wanted: CreatableTopic, before: dict[str, str], validate_only: bool
-) -> CreatableTopicResult:
-    _check_name(broker.catalog, wanted.name, before)
-    partition_count = _partition_count(broker, wanted)
-    configs = _configs(wanted)
-    with saving():
-        topic_id = new_topic_id() if validate_only else broker.catalog.create(wanted.name, partition_count, configs).id
-    if wanted.name == CONSUMER_OFFSETS and not validate_only:
-        broker.coordinator.offsets_topic_created()
-    shown = [
-        CreatableTopicConfigs(each.name, each.value, False, each.source, False) for each in entries_of(broker, configs)
-    ]
-    return CreatableTopicResult(wanted.name, topic_id, 0, None, 0, partition_count, 1, shown)
+class Plan:
+    """Topics that one request is going to create. They count as partitions of the broker already."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.is_full = False
+        self._partition_count = 0
+
+    def add(self, name: str, partition_count: int, configs: dict[str, str]) -> Topic:
+        """Refused if there would be too many partitions."""
+        catalog = self.broker.catalog
+        count = self._partition_count + partition_count
+        if count > MAX_PARTITIONS_PER_REQUEST or catalog.all_partitions + count > MAX_PARTITIONS:
+            self.is_full = True
+            raise too_many_partitions()
+        self._partition_count = count
+        return catalog.plan(name, partition_count, configs)
 
 
-def create_on_demand(broker: Broker, name: str) -> Topic:
+def too_many_partitions() -> Refused:
+    text = f"All topics together can have {MAX_PARTITIONS} partitions, and would have more."
+    return Refused(ErrorCode.POLICY_VIOLATION, text)
+
+
+def _planned(plan: Plan, wanted: CreatableTopic) -> Topic:
+    _check_name(plan.broker.catalog, wanted.name)
+    partition_count = _partition_count(plan.broker, wanted)
+    return plan.add(wanted.name, partition_count, _configs(wanted))
+
+
+class ShownConfigs:
+    """The settings of new topics as they are answered. Topics with equal settings share them: a request may be long."""
+
+    def __init__(self, broker: Broker, call: Call) -> None:
+        self._broker = broker
+        self._call = call
+        self._known: dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]] = {}
+        self._count = 0
+
+    def of(self, topic: Topic) -> list[CreatableTopicConfigs]:
+        if self._call.version < FIRST_VERSION_WITH_CONFIGS:
+            return []
+        key = frozenset(topic.configs.items())
+        if key not in self._known:
+            self._known[key] = [
+                CreatableTopicConfigs(each.name, each.value, False, each.source, False)
+                for each in entries_of(self._broker, topic.configs)
+            ]
+        self._count += len(self._known[key])
+        if self._count > ELEMENTS_AT_ONCE:
+            self._call.is_long = True
+        return self._known[key]
+
+
+def create_all(broker: Broker, topics: list[Topic]) -> Steps[dict[str, Refused]]:
+    """Create the planned topics, some at a time. The answer has those that could not be, by name."""
+    failed: dict[str, Refused] = {}
+    for start in range(0, len(topics), TOPICS_PER_SAVE):
+        some = []
+        for topic in topics[start : start + TOPICS_PER_SAVE]:
+            if broker.catalog.get(topic.name) is None:
+                some.append(topic)
+            else:
+                failed[topic.name] = _already_exists(topic.name)  # by another request, since it was planned
+        try:
+            with saving():
+                broker.catalog.create_all(some)
+        except Refused as refused:
+            failed.update({topic.name: refused for topic in some})
+        else:
+            if any(topic.name == CONSUMER_OFFSETS for topic in some):
+                broker.coordinator.offsets_topic_created()
+        yield
+    return failed
+
+
+def plan_on_demand(plan: Plan, name: str) -> Topic:
     """A topic that somebody asked for in a Metadata request. Refused if it cannot be."""
-    if name == CONSUMER_OFFSETS:
-        return broker.catalog.ensure_consumer_offsets()
-    _check_name(broker.catalog, name, {collision_key(topic.name): topic.name for topic in broker.catalog})
+    broker = plan.broker
+    _check_name(broker.catalog, name)
+    # If Kafka's controller refuses the topic, the broker tells the client only that it is not there.
+    not_there = Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{name}' cannot be created.")
     if broker.config.default_replication_factor > 1:
         _warn_about_default_replication_factor(broker)
-        # Kafka's controller refuses the topic, and the broker tells the client only that it is not there.
-        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{name}' cannot be created.")
-    return broker.catalog.create(name, broker.config.num_partitions, {})
+        raise not_there
+    try:
+        return plan.add(name, broker.config.num_partitions, {})
+    except Refused:
+        raise not_there from None
 
 
 def _warn_about_default_replication_factor(broker: Broker) -> None:
@@ -109,16 +219,20 @@ def _warn_about_default_replication_factor(broker: Broker) -> None:
         )
 
 
-def _check_name(catalog: Catalog, name: str, before: dict[str, str]) -> None:
-    """Refused for an impossible name. `before` has the topics that existed when the request came, by collision key."""
+def _check_name(catalog: Catalog, name: str) -> None:
+    """Refused for an impossible name. Topics of the same request do not collide with each other, as in Kafka."""
     if name == CLUSTER_METADATA:
         raise Refused(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
     if problem := name_problem(name):
         raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
     if catalog.get(name) is not None:
-        raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-    if other := before.get(collision_key(name)):
+        raise _already_exists(name)
+    if other := catalog.colliding(name):
         raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
+
+
+def _already_exists(name: str) -> Refused:
+    return Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
 
 
 def _partition_count(broker: Broker, wanted: CreatableTopic) -> int:
@@ -187,5 +301,5 @@ def _configs(wanted: CreatableTopic) -> dict[str, str]:
         raise Refused(ErrorCode.INVALID_CONFIG, str(problem)) from None
 
 
-def _refusal(name: str, error: ErrorCode, message: str) -> CreatableTopicResult:
-    return CreatableTopicResult(name, NO_UUID, error, message, 0, -1, -1, ())
+def _refusal(name: str, refused: Refused) -> CreatableTopicResult:
+    return CreatableTopicResult(name, NO_UUID, refused.error, str(refused), 0, -1, -1, ())

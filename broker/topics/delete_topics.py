@@ -5,11 +5,12 @@ v4 is flexible; v5 adds error messages; v6 takes topics by name or by id. Up to 
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kohort.broker.topics.catalog import Topic
+from kohort.broker.topics.create_topics import TOPICS_PER_SAVE, Refused, saving
 from kohort.broker.topics.delayed_fetch import changed
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.delete_topics import (
@@ -23,72 +24,77 @@ from kohort.protocol.wire import NO_UUID
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call
+    from kohort.broker.steps import Steps
+
+FIRST_VERSION_BY_ID = 6
 
 
-logger = logging.getLogger(__name__)
-
-
-def delete_topics(broker: Broker, request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse:
-    if call.version < 6:
-        states = [DeleteTopicState(name, NO_UUID) for name in request.topic_names]
-    else:
-        states = list(request.topics)
+def delete_topics(broker: Broker, request: DeleteTopicsRequest, call: Call) -> Steps[DeleteTopicsResponse]:
     if not broker.config.delete_topic_enable:
-        error = ErrorCode.TOPIC_DELETION_DISABLED if call.version >= 3 else ErrorCode.INVALID_REQUEST
-        message = "Topic deletion is disabled."
-        return DeleteTopicsResponse(0, [DeletableTopicResult(s.name, s.topic_id, error, message) for s in states])
-    repeated = _repeated(states)
-    results: list[DeletableTopicResult] = []
-    doomed: list[Topic] = []
-    for state in states:
+        return (yield from _disabled(request, call))
+    named: Counter[object] = Counter()
+    for state in _states(request, call):
+        if state.name or state.topic_id != NO_UUID:
+            named[state.name or state.topic_id] += 1
+        yield
+    results: dict[str | bytes | int, DeletableTopicResult] = {}
+    doomed: dict[bytes, Topic] = {}  # by id
+    for place, state in enumerate(_states(request, call)):
+        yield
         key = state.name or state.topic_id
-        if key in repeated:
-            if not repeated[key]:
-                repeated[key] = True  # one answer for all of them
-                what = "name" if state.name else "id"
-                results.append(_refusal(state, ErrorCode.INVALID_REQUEST, f"Duplicate topic {what}."))
+        if named[key] > 1:  # one answer for all of them
+            what = "name" if state.name else "id"
+            results.setdefault(key, _refusal(state, ErrorCode.INVALID_REQUEST, f"Duplicate topic {what}."))
             continue
         topic, refusal = _find(broker, state)
-        if topic is not None and topic in doomed:
-            doomed.remove(topic)
-            results = [result for result in results if result.name != topic.name]
-            message = "The provided topic name maps to an ID that was already supplied."
-            results.append(DeletableTopicResult(topic.name, topic.id, ErrorCode.INVALID_REQUEST, message))
-            continue
         if topic is None:
             assert refusal is not None
-            results.append(refusal)
+            results[place] = refusal
+        elif topic.id in doomed:
+            del doomed[topic.id], results[topic.id]
+            message = "The provided topic name maps to an ID that was already supplied."
+            results[place] = DeletableTopicResult(topic.name, topic.id, ErrorCode.INVALID_REQUEST, message)
         else:
-            doomed.append(topic)
-            results.append(DeletableTopicResult(topic.name, topic.id, 0, None))
-    if doomed and (problem := _delete(broker, doomed)):
-        names = {topic.name for topic in doomed}
-        results = [_not_saved(result, problem) if result.name in names else result for result in results]
+            doomed[topic.id] = topic
+            results[topic.id] = DeletableTopicResult(topic.name, topic.id, 0, None)
+    results |= yield from _delete(broker, list(doomed.values()))
+    return DeleteTopicsResponse(0, list(results.values()))
+
+
+def _states(request: DeleteTopicsRequest, call: Call) -> Iterable[DeleteTopicState]:
+    if call.version < FIRST_VERSION_BY_ID:
+        return (DeleteTopicState(name, NO_UUID) for name in request.topic_names)
+    return request.topics
+
+
+def _disabled(request: DeleteTopicsRequest, call: Call) -> Steps[DeleteTopicsResponse]:
+    error = ErrorCode.TOPIC_DELETION_DISABLED if call.version >= 3 else ErrorCode.INVALID_REQUEST
+    results = []
+    for state in _states(request, call):
+        results.append(_refusal(state, error, "Topic deletion is disabled."))
+        yield
     return DeleteTopicsResponse(0, results)
 
 
-def _delete(broker: Broker, doomed: list[Topic]) -> str | None:
-    """Delete the topics. The answer is why that could not be saved; then nothing has changed."""
-    try:
-        broker.catalog.delete(doomed)
-    except OSError as problem:
-        logger.error("deleting topics: %s", problem)
-        if broker.catalog.by_id(doomed[0].id) is not None:
-            return f"The change could not be saved: {problem.strerror}"
-    broker.coordinator.topics_deleted(doomed)
-    for topic in doomed:
-        for partition in topic.partitions:
-            changed(broker, partition)  # fetches that wait for its records
-    return None
-
-
-def _not_saved(result: DeletableTopicResult, problem: str) -> DeletableTopicResult:
-    return DeletableTopicResult(result.name, result.topic_id, ErrorCode.KAFKA_STORAGE_ERROR, problem)
-
-
-def _repeated(states: list[DeleteTopicState]) -> dict[object, bool]:
-    counted = Counter(state.name or state.topic_id for state in states if state.name or state.topic_id != NO_UUID)
-    return {key: False for key, count in counted.items() if count > 1}
+def _delete(broker: Broker, doomed: list[Topic]) -> Steps[dict[str | bytes | int, DeletableTopicResult]]:
+    """Delete the topics, some at a time. The answer has those that could not be deleted, by id."""
+    failed: dict[str | bytes | int, DeletableTopicResult] = {}
+    for start in range(0, len(doomed), TOPICS_PER_SAVE):
+        # Another request may have deleted one of them meanwhile, which is what this one wants.
+        some = [topic for topic in doomed[start : start + TOPICS_PER_SAVE] if broker.catalog.by_id(topic.id) is topic]
+        try:
+            with saving():
+                broker.catalog.delete(some)
+        except Refused as refused:
+            for topic in some:
+                failed[topic.id] = DeletableTopicResult(topic.name, topic.id, refused.error, str(refused))
+        else:
+            broker.coordinator.topics_deleted(some)
+            for topic in some:
+                for partition in topic.partitions:
+                    changed(broker, partition)  # fetches that wait for its records
+        yield
+    return failed
 
 
 def _find(broker: Broker, state: DeleteTopicState) -> tuple[Topic | None, DeletableTopicResult | None]:

@@ -6,9 +6,12 @@ Settings of loggers, client metrics and groups are gaps, see docs/protocol-suppo
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kohort.broker.cluster.find_coordinator import INVALID_REQUEST_TEXT
+from kohort.broker.steps import ELEMENTS_AT_ONCE, Steps
 from kohort.broker.topics.config_entries import ConfigEntry, broker_entries, cluster_entries, entries_of
 from kohort.broker.topics.topic_names import name_problem
 from kohort.protocol.error_codes import ErrorCode
@@ -25,6 +28,9 @@ if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call
 
+# What is asked twice is answered twice, as Kafka does it, unless the answer is long already.
+MAX_REPEATED_CONFIGS = 20_000
+_INTEGER = re.compile("-?[0-9]{1,100}")
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 NOT_HERE = {
     CLIENT_METRICS: "Kohort has no client metrics, and no settings of them.",
@@ -32,56 +38,92 @@ NOT_HERE = {
 }
 
 
-def describe_configs(broker: Broker, request: DescribeConfigsRequest, call: Call) -> DescribeConfigsResponse:  # noqa: ARG001
-    results = [_describe(broker, resource, request.include_synonyms) for resource in request.resources]
+def describe_configs(broker: Broker, request: DescribeConfigsRequest, call: Call) -> Steps[DescribeConfigsResponse]:
+    results = []
+    asked_before: set[tuple[int, str, frozenset[str]]] = set()
+    shown = Shown(broker, request.include_synonyms)
+    for resource in request.resources:
+        yield
+        keys = frozenset(resource.configuration_keys or ())  # no keys mean all
+        asked = resource.resource_type, resource.resource_name, keys
+        if asked in asked_before and shown.count > MAX_REPEATED_CONFIGS:
+            continue
+        asked_before.add(asked)
+        results.append(_describe(broker, resource, shown, keys))
+    if shown.count > ELEMENTS_AT_ONCE:
+        call.is_long = True
     return DescribeConfigsResponse(0, results)
 
 
-def _describe(broker: Broker, resource: DescribeConfigsResource, synonyms: bool) -> DescribeConfigsResult:
+class Shown:
+    """Settings as they are answered. Topics with equal settings share them, since a request may name many topics."""
+
+    def __init__(self, broker: Broker, synonyms: bool) -> None:
+        self._broker = broker
+        self._synonyms = synonyms
+        self._known: dict[object, list[DescribeConfigsResourceResult]] = {}
+        self.count = 0  # of settings in the answer
+
+    def of_topic(self, configs: dict[str, str], wanted: frozenset[str]) -> list[DescribeConfigsResourceResult]:
+        return self._shown(frozenset(configs.items()), lambda: entries_of(self._broker, configs), wanted)
+
+    def of_broker(self, wanted: frozenset[str]) -> list[DescribeConfigsResourceResult]:
+        return self._shown("broker", lambda: broker_entries(self._broker), wanted)
+
+    def of_cluster(self, wanted: frozenset[str]) -> list[DescribeConfigsResourceResult]:
+        return self._shown("cluster", lambda: cluster_entries(self._broker), wanted)
+
+    def _shown(
+        self, key: object, entries: Callable[[], list[ConfigEntry]], wanted: frozenset[str]
+    ) -> list[DescribeConfigsResourceResult]:
+        if key not in self._known:
+            self._known[key] = [self._entry(entry) for entry in entries()]
+        known = self._known[key]
+        chosen = [entry for entry in known if entry.name in wanted] if wanted else known
+        self.count += len(chosen)
+        return chosen
+
+    def _entry(self, entry: ConfigEntry) -> DescribeConfigsResourceResult:
+        synonyms = [DescribeConfigsSynonym(*synonym) for synonym in entry.synonyms] if self._synonyms else ()
+        return DescribeConfigsResourceResult(
+            entry.name, entry.value, entry.read_only, entry.source, entry.sensitive, synonyms, entry.type, None
+        )
+
+
+def _describe(
+    broker: Broker, resource: DescribeConfigsResource, shown: Shown, wanted: frozenset[str]
+) -> DescribeConfigsResult:
     name = resource.resource_name
     if resource.resource_type == TOPIC:
         topic = broker.catalog.get(name)
         if topic is not None:
-            return _shown(resource, entries_of(broker, topic.configs), synonyms)
+            return _result(resource, shown.of_topic(topic.configs, wanted))
         if problem := name_problem(name):
             return _refusal(resource, ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
         return _refusal(resource, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
     if resource.resource_type == BROKER_LOGGER and name == str(broker.config.node_id):
-        return _shown(resource, [], synonyms)  # Kohort has no loggers that can be set
+        return _result(resource, [])  # Kohort has no loggers that can be set
     if resource.resource_type == BROKER:
         if not name:
-            return _shown(resource, cluster_entries(broker), synonyms)
+            return _result(resource, shown.of_cluster(wanted))
         if problem := broker_name_problem(name, broker.config.node_id, "{} or empty string"):
             return _refusal(resource, ErrorCode.INVALID_REQUEST, problem)
-        return _shown(resource, broker_entries(broker), synonyms)
+        return _result(resource, shown.of_broker(wanted))
     return _refusal(resource, ErrorCode.INVALID_REQUEST, NOT_HERE.get(resource.resource_type, INVALID_REQUEST_TEXT))
 
 
 def broker_name_problem(name: str, node_id: int, expected: str) -> str | None:
     """Why `name` is not the id of this broker, in Kafka's words; None if it is."""
-    if not name.lstrip("-").isdigit():
+    if not _INTEGER.fullmatch(name):
         return f"Broker id must be an integer, but it is: {name}"
     if int(name) != node_id:
         return f"Unexpected broker id, expected {expected.format(node_id)}, but received {name}"
     return None
 
 
-def _shown(resource: DescribeConfigsResource, entries: list[ConfigEntry], synonyms: bool) -> DescribeConfigsResult:
-    wanted = set(resource.configuration_keys or ())  # no keys mean all
-    configs = [
-        DescribeConfigsResourceResult(
-            entry.name,
-            entry.value,
-            entry.read_only,
-            entry.source,
-            entry.sensitive,
-            [DescribeConfigsSynonym(*synonym) for synonym in entry.synonyms] if synonyms else (),
-            entry.type,
-            None,
-        )
-        for entry in entries
-        if not wanted or entry.name in wanted
-    ]
+def _result(
+    resource: DescribeConfigsResource, configs: list[DescribeConfigsResourceResult]
+) -> DescribeConfigsResult:  # fmt: skip
     return DescribeConfigsResult(0, "", resource.resource_type, resource.resource_name, configs)
 
 

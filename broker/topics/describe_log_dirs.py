@@ -20,25 +20,25 @@ from kohort.protocol.messages.describe_log_dirs import (
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call
+    from kohort.broker.steps import Steps
 
 
-def describe_log_dirs(broker: Broker, request: DescribeLogDirsRequest, call: Call) -> DescribeLogDirsResponse:  # noqa: ARG001
-    asked: dict[str, set[int]] | None = None
-    if request.topics is not None:
-        asked = {}
-        for topic in request.topics:
-            asked.setdefault(topic.topic, set()).update(topic.partitions)
+def describe_log_dirs(broker: Broker, request: DescribeLogDirsRequest, call: Call) -> Steps[DescribeLogDirsResponse]:  # noqa: ARG001
+    asked: dict[str, set[int]] = {}
+    for each in request.topics or ():
+        asked.setdefault(each.topic, set()).update(each.partitions)
+        yield
     topics = []
-    for found in broker.catalog:
-        if asked is not None and found.name not in asked:
-            continue
-        partitions = [
-            DescribeLogDirsPartition(partition.index, _size_of(broker, found.name, partition.index))
-            for partition in found.partitions
-            if asked is None or partition.index in asked[found.name]
-        ]
+    for name in list(broker.catalog.names() if request.topics is None else asked):
+        count = broker.catalog.partition_count(name)
+        partitions = []
+        for index in range(count) if request.topics is None else sorted(asked[name]):
+            if 0 <= index < count:
+                partitions.append(DescribeLogDirsPartition(index, _size_of(broker, name, index)))
+            yield
         if partitions:
-            topics.append(DescribeLogDirsTopic(found.name, partitions))
+            topics.append(DescribeLogDirsTopic(name, partitions))
+        yield
     folder = os.path.abspath(broker.config.data_folder)
     total_bytes, usable_bytes = broker.disk.space(broker.config.data_folder)
     return DescribeLogDirsResponse(0, 0, [DescribeLogDirsResult(0, folder, topics, total_bytes, usable_bytes)])

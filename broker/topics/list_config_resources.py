@@ -18,6 +18,7 @@ from kohort.protocol.messages.list_config_resources import (
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call
+    from kohort.broker.steps import Steps
 
 BROKER_LOGGER, CLIENT_METRICS, GROUP = 8, 16, 32
 KNOWN_TYPES = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
@@ -25,7 +26,7 @@ KNOWN_TYPES = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
 
 def list_config_resources(
     broker: Broker, request: ListConfigResourcesRequest, call: Call
-) -> ListConfigResourcesResponse:  # fmt: skip
+) -> Steps[ListConfigResourcesResponse]:  # fmt: skip
     if call.version == 0:
         return ListConfigResourcesResponse(0, 0, ())  # Kohort has no client metrics
     types = set(request.resource_types) or set(KNOWN_TYPES)
@@ -35,5 +36,7 @@ def list_config_resources(
     if BROKER in types:
         resources.append(ConfigResource(str(broker.config.node_id), BROKER))
     if TOPIC in types:
-        resources += [ConfigResource(topic.name, TOPIC) for topic in broker.catalog]
+        for topic in list(broker.catalog):
+            resources.append(ConfigResource(topic.name, TOPIC))
+            yield
     return ListConfigResourcesResponse(0, 0, resources)

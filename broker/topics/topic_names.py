@@ -24,6 +24,11 @@ def name_problem(name: str) -> str | None:
     return None
 
 
+def shortened(name: str) -> str:
+    """The name for an error message that is repeated for every partition: no topic has a longer name."""
+    return name if len(name) <= MAX_LENGTH else f"{name[:MAX_LENGTH]}..."
+
+
 def collision_key(name: str) -> str:
     """Kafka makes metric names of topics with '.' as '_', so two topics may not differ in that alone."""
     return name.replace(".", "_")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,20 +17,9 @@ from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsR
 from kohort.protocol.messages.delete_topics import DeleteTopicsRequest
 from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kohort.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from kohort.storage.disk import RealDisk
 from tests.broker.broker_box import BrokerBox
+from tests.broker.small_files import FullDisk
 from tests.broker.test_broker_configs import alter
-
-
-class FullDisk(RealDisk):
-    """The real disk, without room for another small file while `is_full`."""
-
-    is_full = False
-
-    def write_file(self, path: str, data: bytes, *, durable: bool = True) -> None:
-        if self.is_full:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        super().write_file(path, data, durable=durable)
 
 
 def shape(box: BrokerBox) -> list[tuple[str, int, dict[str, str], int]]:
@@ -43,8 +31,8 @@ def shape(box: BrokerBox) -> list[tuple[str, int, dict[str, str], int]]:
 
 CHANGES: dict[str, Callable[[Catalog], object]] = {
     "create": lambda catalog: catalog.create("new", 3, {}),
-    "more partitions": lambda catalog: catalog.add_partitions(_topic(catalog), 5),
-    "settings": lambda catalog: catalog.set_configs(_topic(catalog), {"retention.ms": "7"}),
+    "more partitions": lambda catalog: catalog.add_partitions([(_topic(catalog), 5)]),
+    "settings": lambda catalog: catalog.set_configs([(_topic(catalog), {"retention.ms": "7"})]),
     "delete": lambda catalog: catalog.delete([_topic(catalog)]),
 }
 

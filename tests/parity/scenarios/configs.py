@@ -211,6 +211,13 @@ def the_same_resource_twice_is_refused(peer: Peer) -> None:
     peer.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, request)
 
 
+@scenario(ApiKey.ALTER_CONFIGS)
+def the_same_config_replaced_twice_is_refused(peer: Peer) -> None:
+    wanted = [alter_configs.AlterableConfig("retention.ms", "5000"), alter_configs.AlterableConfig("retention.ms", "6")]
+    resource = alter_configs.AlterConfigsResource(TOPIC, peer.create(), wanted)
+    peer.ask(ApiKey.ALTER_CONFIGS, alter_configs.AlterConfigsRequest([resource]))
+
+
 # --- IncrementalAlterConfigs of the broker. What the brokers keep is removed again: other scenarios look at it.
 
 

@@ -81,6 +81,26 @@ def the_same_name_twice_in_one_request_makes_neither(peer: Peer) -> None:
 
 
 @scenario(ApiKey.CREATE_TOPICS)
+def more_partitions_than_one_request_may_ask_for(peer: Peer) -> None:
+    """All topics of the request are refused, also those that are named twice or could not be made anyway."""
+    name, other, twice = peer.topic(), peer.topic("-other"), peer.topic("-twice")
+    create(peer, CreatableTopic(name, 3_000_000, 1))
+    create(peer, CreatableTopic(name, 6_000, 1), CreatableTopic(other, 6_000, 1), CreatableTopic("bad name", 1, 1))
+    create(peer, CreatableTopic(twice, 1, 1), CreatableTopic(twice, 1, 1), CreatableTopic(name, 11_000, 3))
+    create(peer, CreatableTopic(twice, 9_000, 1), CreatableTopic(twice, 9_000, 1), CreatableTopic(name, 1, 1))
+
+
+@scenario(ApiKey.CREATE_TOPICS)
+def more_records_than_the_controller_writes_for_one_request(peer: Peer) -> None:
+    """The controller writes a record for each topic, partition and setting, and 10,000 of them at most."""
+    name = peer.topic()
+    settings = [CreatableTopicConfig("retention.ms", "5000")]
+    create(peer, CreatableTopic(name, 9_999, 1), validate_only=True)
+    create(peer, CreatableTopic(name, 10_000, 1), validate_only=True)
+    create(peer, CreatableTopic(name, 9_999, 1, configs=settings), CreatableTopic("bad name", 1, 1), validate_only=True)
+
+
+@scenario(ApiKey.CREATE_TOPICS)
 def a_dry_run_makes_nothing(peer: Peer) -> None:
     create(peer, CreatableTopic(peer.topic(), 2, 1), validate_only=True)
     look(peer, peer.topic())

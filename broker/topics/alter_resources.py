@@ -1,0 +1,126 @@
+"""What AlterConfigs and IncrementalAlterConfigs share: each resource once; changes of many topics saved together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+
+from kohort.broker.topics.create_topics import TOPICS_PER_SAVE, Refused, saving
+from kohort.broker.topics.describe_configs import BROKER, NOT_HERE, TOPIC
+from kohort.broker.topics.topic_config import InvalidConfig
+from kohort.broker.topics.topic_names import name_problem
+from kohort.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+    from kohort.broker.steps import Steps
+    from kohort.broker.topics.catalog import Topic
+
+
+class Resource(Protocol):
+    """Something that has settings: a topic, this broker, all brokers."""
+
+    @property
+    def resource_type(self) -> int: ...
+
+    @property
+    def resource_name(self) -> str: ...
+
+
+R = TypeVar("R", bound=Resource)
+NewConfigs = tuple["Topic", dict[str, str]]
+
+
+class Answer(NamedTuple):
+    error: int
+    message: str | None
+    resource_type: int
+    resource_name: str
+
+
+def alter_all(
+    broker: Broker, resources: Sequence[R], alter: Callable[[R], NewConfigs | None], *, validate_only: bool
+) -> Steps[list[Answer]]:
+    """Change the settings of the resources. `alter` changes those of a broker; for a topic it says what to change.
+
+    `alter` raises Refused or InvalidConfig for what cannot be.
+    """
+    named: Counter[tuple[int, str]] = Counter()
+    for resource in resources:
+        named[_key(resource)] += 1
+        yield
+    answers: list[Answer] = []
+    changes: dict[int, NewConfigs] = {}  # by place in the list of answers
+    for resource in resources:
+        yield
+        error, message = 0, None
+        try:
+            if named[_key(resource)] > 1:
+                raise Refused(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            if (change := alter(resource)) is not None and not validate_only:
+                changes[len(answers)] = change
+        except Refused as refused:
+            error, message = refused.error, str(refused) or None
+        except InvalidConfig as problem:
+            error, message = ErrorCode.INVALID_CONFIG, str(problem)
+        answers.append(Answer(error, message, resource.resource_type, resource.resource_name))
+    failed = yield from _save(broker, list(changes.items()))
+    for place, why in failed.items():
+        answers[place] = answers[place]._replace(error=why.error, message=str(why) or None)
+    return answers
+
+
+def _key(resource: Resource) -> tuple[int, str]:
+    """One key for all ways to write the number of a broker."""
+    name = resource.resource_name
+    if resource.resource_type == BROKER and name:
+        name = name.lstrip("0") or "0"
+    return resource.resource_type, name
+
+
+def _save(broker: Broker, changes: Sequence[tuple[int, NewConfigs]]) -> Steps[dict[int, Refused]]:
+    """Save the changes of some topics at a time. The answer has those that could not be, by place."""
+    failed: dict[int, Refused] = {}
+    for start in range(0, len(changes), TOPICS_PER_SAVE):
+        some = []
+        for place, (topic, configs) in changes[start : start + TOPICS_PER_SAVE]:
+            if broker.catalog.get(topic.name) is topic:
+                some.append((place, topic, configs))
+            else:  # another request has deleted it, since this change was checked
+                failed[place] = no_such_topic(topic.name)
+        try:
+            with saving():
+                broker.catalog.set_configs([(topic, configs) for _, topic, configs in some])
+        except Refused as refused:
+            failed.update({place: refused for place, _, _ in some})
+        yield
+    return failed
+
+
+def named_topic(broker: Broker, resource_type: int, name: str) -> Topic:
+    """Refused for everything but a topic that is there."""
+    if resource_type != TOPIC:
+        raise Refused(ErrorCode.INVALID_REQUEST, NOT_HERE.get(resource_type, f"Unknown resource type {resource_type}"))
+    if not name:
+        raise Refused(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+    if problem := name_problem(name):
+        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+    topic = broker.catalog.get(name)
+    if topic is None:
+        raise no_such_topic(name)
+    return topic
+
+
+def no_such_topic(name: str) -> Refused:
+    return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+
+
+def refuse_doubles(names: Sequence[str]) -> None:
+    if len(set(names)) < len(names):
+        raise Refused(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+
+
+def refuse_nulls(names: Iterable[str]) -> None:
+    for name in names:
+        raise Refused(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {name}")
