@@ -1,0 +1,158 @@
+"""The order in which Java's HashMap, and Kafka's TimelineHashMap, go through their keys.
+
+Kafka's server-side assignors go through members, topics and partitions in the order of such maps, and that order
+decides who gets what. To give each member what Kafka would give it, we need the same order. Both maps put a key into a
+slot by its hash, and go through the slots one after the other. Keys that share a slot are gone through in the order in
+which they were put there; TimelineHashMap starts with the last of them.
+
+The number of slots is a power of two. It grows with the keys, and never shrinks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, TypeVar
+
+from kohort.coordinator.partitioner import java_hash
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+USUAL_CAPACITY = 16
+LONGEST_SLOT = (
+    8  # of a small map: when another key comes, the map grows. A large one makes a tree of the slot, we do not
+)
+MIN_SLOTS_OF_TREES = 64
+_UINT32 = 0xFFFFFFFF
+_UINT64 = 0xFFFFFFFFFFFFFFFF
+_FIBONACCI = -7046029254386353131 & _UINT64
+
+
+def hash_of_text(text: str) -> int:
+    """String.hashCode, as an unsigned number."""
+    return java_hash(text) & _UINT32
+
+
+def hash_of_uuid(uuid: bytes) -> int:
+    """Uuid.hashCode of Kafka: the four words of the id, all xored."""
+    words = int.from_bytes(uuid[:8]) ^ int.from_bytes(uuid[8:])
+    return (words >> 32) ^ (words & _UINT32)
+
+
+def hash_of_number(number: int) -> int:
+    return number
+
+
+def capacity_for(size: int) -> int:
+    """The slots of a HashMap that was made for so many slots: the next power of two."""
+    return 1 << (size - 1).bit_length() if size > 1 else 1
+
+
+def capacity_of_copy(size: int) -> int:
+    """The slots of a HashSet that was made from a collection of so many."""
+    return capacity_for(max(int(size / 0.75) + 1, USUAL_CAPACITY))
+
+
+class JavaMap(Generic[K, V]):
+    """A HashMap. Java has two ways to put a key into it, which order the keys of a slot differently."""
+
+    __slots__ = ("_capacity", "_first", "_hash_of", "_last", "_ranks", "entries")
+
+    def __init__(self, hash_of: Callable[[K], int], capacity: int = USUAL_CAPACITY) -> None:
+        self.entries: dict[K, V] = {}
+        self._ranks: dict[K, int] = {}  # of keys in the same slot, the one with the lowest rank comes first
+        self._first = self._last = 0  # ranks that were given
+        self._capacity = capacity
+        self._hash_of = hash_of
+
+    def put(self, key: K, value: V) -> None:
+        """HashMap.put: a new key goes behind the others in its slot. Then the map grows if it is too full."""
+        self.entries[key] = value
+        if key not in self._ranks:
+            self._last += 1
+            self._ranks[key] = self._last
+        self._grow()
+
+    def compute_if_absent(self, key: K, make: Callable[[], V]) -> V:
+        """A new key goes before the others in its slot. The map grows before that, and even if the key is not new."""
+        self._grow()
+        if key not in self.entries:
+            self.entries[key] = make()
+            self._first -= 1
+            self._ranks[key] = self._first
+        return self.entries[key]
+
+    def _grow(self) -> None:
+        while len(self.entries) > int(self._capacity * 0.75):
+            self._capacity *= 2
+
+    def remove(self, key: K) -> None:
+        del self.entries[key], self._ranks[key]
+
+    def keys(self) -> list[K]:
+        mask, hash_of, ranks = self._capacity - 1, self._hash_of, self._ranks
+
+        def place(key: K) -> tuple[int, int]:
+            hashed = hash_of(key)
+            return (hashed ^ hashed >> 16) & mask, ranks[key]
+
+        return sorted(self.entries, key=place)
+
+    def items(self) -> list[tuple[K, V]]:
+        entries = self.entries
+        return [(key, entries[key]) for key in self.keys()]
+
+
+class JavaNumbers:
+    """A HashSet of numbers that are not negative. Nearly always it is just sorted."""
+
+    __slots__ = ("_capacity", "_numbers")
+
+    def __init__(self, numbers: Sequence[int] = (), capacity: int | None = None) -> None:
+        self._capacity = capacity_of_copy(len(numbers)) if capacity is None else capacity
+        self._numbers: dict[int, None] = {}
+        if max(numbers, default=0) < self._capacity:
+            self._numbers.update(dict.fromkeys(numbers))  # at most one in a slot
+        else:
+            for number in numbers:
+                self.add(number)
+
+    def add(self, number: int) -> None:
+        if self._capacity < MIN_SLOTS_OF_TREES and number not in self._numbers:
+            slot = self._slot(number)
+            if sum(1 for each in self._numbers if self._slot(each) == slot) >= LONGEST_SLOT:
+                self._capacity *= 2
+        self._numbers[number] = None
+        while len(self._numbers) > int(self._capacity * 0.75):
+            self._capacity *= 2
+
+    def remove(self, number: int) -> None:
+        del self._numbers[number]
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def ordered(self) -> list[int]:
+        return sorted(self._numbers, key=self._slot)  # stable: numbers of one slot stay as they were put
+
+    def _slot(self, number: int) -> int:
+        return (number ^ number >> 16) & (self._capacity - 1)
+
+
+def timeline_order(keys: Iterable[str], capacity: int) -> list[str]:
+    """The keys of a TimelineHashMap, which were put into it in this order. `capacity`: see `timeline_capacity`."""
+    shift = 65 - capacity.bit_length()
+
+    def slot(key: str) -> int:
+        hashed = java_hash(key)  # Java multiplies signed numbers of 64 bits, and drops what is above
+        return (hashed * _FIBONACCI & _UINT64) >> shift
+
+    backwards = list(keys)[::-1]
+    return sorted(backwards, key=slot)
+
+
+def timeline_capacity(capacity: int, size: int) -> int:
+    """The slots of a TimelineHashMap that had `capacity` of them and is to hold `size` keys. It begins with 2."""
+    while size * 0.75 > capacity:
+        capacity *= 2
+    return capacity
