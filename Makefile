@@ -15,7 +15,7 @@ BIN := .venv/bin
 PACKAGES := audit broker coordinator protocol storage
 
 .DEFAULT_GOAL := help
-.PHONY: help install run audit test check format generate lock bench fuzz vectors rewrite clean parity
+.PHONY: help install run audit test check format generate lock bench fuzz vectors rewrite clean parity attack
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -100,3 +100,8 @@ fuzz: install  ## decode 10 million mutated frames (10 minutes on 2 cores)
 
 parity: install  ## send the same requests to Apache Kafka and to Kohort and compare the answers (needs Java and Maven)
 	$(BIN)/python -m tests.parity $(PARITY)
+
+MINUTES ?= 60
+
+attack: install  ## send the most expensive requests there are for an hour (MINUTES=60); a bystander must be answered
+	$(BIN)/python -m tests.attack --minutes $(MINUTES) $(ATTACK)

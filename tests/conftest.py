@@ -21,6 +21,7 @@ EACH_TEST_ALONE = ("tests/clients/test_group_members.py",)
 LONGEST_FIRST = (
     "spark",
     "tests/clients/test_group_members.py",
+    "tests/attack/",
     "tests/broker/test_kill_during_",
     "tests/audit/test_time_machine.py",
     "tests/broker/test_rebalance_triggers.py",

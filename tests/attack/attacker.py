@@ -1,0 +1,160 @@
+"""Sends one attack and measures it: how long the bystander waited, what the broker's process took and gave back."""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from threading import Thread
+from typing import NamedTuple
+
+from kohort.broker.client import parse_address
+from tests.attack.bystander import PATIENCE_S, Bystander, Wait
+from tests.attack.target import IDLE_CPU_S, Target
+
+ANSWER_TIMEOUT_S = 30
+STUCK = "stuck"  # the result if the broker does not come back: it must be ended
+PARKED_S = 0.3  # a request without an answer, of which the broker has done nothing for so long, is parked
+
+
+class Attack(NamedTuple):
+    """Requests that one client sends, and what a table calls them."""
+
+    api: str
+    shape: str
+    frames: Callable[[bytes], Sequence[bytes]]  # made from the id of the topic before anything is measured
+    prepare: Callable[[str], object] | None = None  # makes the state at this address; not measured
+    hang_up: bool = False  # do not wait for answers: a connection for each request, closed when it is sent
+    at_once: bool = False  # send all requests before reading the first answer
+    is_fair: bool = True  # it can be sent to a real Kafka
+
+
+class Figure(NamedTuple):
+    api: str
+    shape: str
+    result: str
+    request_bytes: int
+    answer_bytes: int
+    seconds: float
+    wall_ms: float
+    held_ms: float
+    peak_bytes: int  # growth at its highest
+    kept_bytes: int  # growth that was left after the client had gone
+
+
+def attack(target: Target, bystander: Bystander, each: Attack, topic_id: bytes) -> Figure:
+    if each.prepare is not None:
+        each.prepare(target.address)
+    frames = each.frames(topic_id)
+    target.wait_until_idle()
+    before, _ = target.memory_bytes()
+    target.forget_peak()
+    bystander.longest_wait()
+    started = time.monotonic()
+    if each.hang_up:
+        result, answer_bytes = _hang_up(target, frames)
+    elif each.at_once:
+        result, answer_bytes = _flood(target, frames)
+    else:
+        result, answer_bytes = _converse(target, frames)
+    seconds = time.monotonic() - started
+    target.wait_until_idle(at_most_s=PATIENCE_S)
+    try:
+        wait = bystander.longest_wait()
+    except (TimeoutError, ConnectionError):
+        waited_ms = (time.monotonic() - started) * 1000
+        result, wait = STUCK, Wait(waited_ms, waited_ms, 0)
+    after, peak = target.memory_bytes()
+    size = sum(map(len, frames))
+    grown, kept = max(0, peak - before), max(0, after - before)
+    return Figure(each.api, each.shape, result, size, answer_bytes, seconds, wait.wall_ms, wait.held_ms, grown, kept)
+
+
+def _converse(target: Target, frames: Sequence[bytes]) -> tuple[str, int]:
+    """Send each request when the one before it is answered."""
+    answer_bytes = 0
+    with _connect(target) as connection:
+        for frame in frames:
+            try:
+                connection.sendall(frame)
+                size = _receive_answer(target, connection)
+            except (ConnectionError, TimeoutError) as problem:
+                return ("closed" if isinstance(problem, ConnectionError) else "no answer"), answer_bytes
+            if size is None:
+                return "parked", answer_bytes
+            answer_bytes += size
+    return "answered", answer_bytes
+
+
+def _flood(target: Target, frames: Sequence[bytes]) -> tuple[str, int]:
+    """Send all requests from a thread of their own, while the answers are read here."""
+    answer_bytes = 0
+    with _connect(target) as connection:
+        sender = Thread(target=_send_all, args=(connection, b"".join(frames)))
+        sender.start()
+        try:
+            for _ in frames:
+                size = _receive_answer(target, connection)
+                if size is None:
+                    return "parked", answer_bytes
+                answer_bytes += size
+        except (ConnectionError, TimeoutError) as problem:
+            return ("closed" if isinstance(problem, ConnectionError) else "no answer"), answer_bytes
+        finally:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+            sender.join()
+    return "answered", answer_bytes
+
+
+def _send_all(connection: socket.socket, data: bytes) -> None:
+    with suppress(OSError):
+        connection.sendall(data)
+
+
+def _hang_up(target: Target, frames: Sequence[bytes]) -> tuple[str, int]:
+    for frame in frames:
+        with _connect(target) as connection:
+            try:
+                connection.sendall(frame)
+                while not select.select([connection], [], [], 0.02)[0] and target.is_busy():
+                    pass
+            except ConnectionError:
+                return "closed", 0
+    return "hung up", 0
+
+
+def _connect(target: Target) -> socket.socket:
+    return socket.create_connection(parse_address(target.address), timeout=ANSWER_TIMEOUT_S)
+
+
+def _receive_answer(target: Target, connection: socket.socket) -> int | None:
+    """The size of the answer; None if the request is parked."""
+    end = time.monotonic() + ANSWER_TIMEOUT_S
+    idle_since, used = time.monotonic(), target.cpu_s()
+    while not select.select([connection], [], [], 0.02)[0]:
+        now, now_used = time.monotonic(), target.cpu_s()
+        if now_used - used > IDLE_CPU_S or target.is_busy():
+            idle_since = now
+        elif now - idle_since > PARKED_S:
+            return None
+        if now > end:
+            raise TimeoutError
+        used = now_used
+    buffer = bytearray(1 << 18)
+    head = b""
+    while len(head) < 4:
+        head += _some(connection, buffer, 4 - len(head))
+    missing = size = int.from_bytes(head, "big")
+    while missing:
+        missing -= len(_some(connection, buffer, missing))
+    return size + 4
+
+
+def _some(connection: socket.socket, buffer: bytearray, count: int) -> memoryview:
+    got = connection.recv_into(buffer, min(count, len(buffer)))
+    if not got:
+        raise ConnectionError("closed")
+    return memoryview(buffer)[:got]

@@ -1,0 +1,321 @@
+"""Attacks that no schema tells of: they need a state first, or the right bytes in the right place.
+
+Each was seen to stop a broker for seconds, or is a sibling of one that did.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from struct import pack
+from typing import Any
+
+import zstandard
+
+from kohort.broker.client import Client
+from kohort.protocol.api_keys import APIS, ApiKey
+from kohort.protocol.codec import request_encoder
+from kohort.protocol.headers import request_header
+from kohort.protocol.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
+from kohort.protocol.messages.api_versions import ApiVersionsRequest
+from kohort.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kohort.protocol.messages.delete_topics import DeleteTopicsRequest
+from kohort.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kohort.protocol.messages.describe_groups import DescribeGroupsRequest
+from kohort.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kohort.protocol.messages.incremental_alter_configs import (
+    AlterableConfig as IncrementalConfig,
+)
+from kohort.protocol.messages.incremental_alter_configs import (
+    AlterConfigsResource as IncrementalResource,
+)
+from kohort.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+)
+from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kohort.protocol.messages.list_groups import ListGroupsRequest
+from kohort.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kohort.protocol.messages.metadata import MetadataRequest
+from kohort.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kohort.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from kohort.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kohort.protocol.record_batch import build_batch
+from kohort.protocol.varint import encode_varint
+from kohort.protocol.wire import MAX_STRING_BYTES
+from tests.attack.attacker import Attack
+from tests.attack.extremes import GROUP, MB, TOPIC
+from tests.parity.batches import changed
+
+BIG_GROUP = "attacked-big-group"
+SESSION_MS = 1_800_000
+TOPIC_RESOURCE = 2
+ZSTD = 4
+HEADERS_IN_BOMB = 33_000_000
+INT32_MAX = 2**31 - 1
+
+
+def request(api_key: ApiKey, version: int, message: Any) -> bytes:
+    body = request_encoder(api_key, version)(message)
+    data = request_header(api_key, version, 1, "attacker") + (body if isinstance(body, bytes) else b"".join(body))
+    return pack(">i", len(data)) + data
+
+
+def stories() -> Iterator[Attack]:
+    yield from _of_records()
+    yield from _of_topics()
+    yield from _of_groups()
+    yield from _of_fetches()
+    yield from _of_many_requests()
+
+
+def _one(api_key: ApiKey, version: int, shape: str, message: Callable[[], Any], count: int = 1, **more: Any) -> Attack:
+    """The same request `count` times; `message` is called when the state is prepared."""
+    name = f"{APIS[api_key].name} v{version}"
+    return Attack(name, shape, lambda _: [request(api_key, version, message())] * count, **more)
+
+
+# --- records
+
+
+def _produce(batch: bytes) -> ProduceRequest:
+    return ProduceRequest(None, -1, 1_000, [TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, batch)])])
+
+
+def bomb() -> bytes:
+    """A batch of a few kilobytes: one record, and in it 33 million headers without a name and without a value."""
+    head = b"\0\0\0\x01\x01" + encode_varint(HEADERS_IN_BOMB)  # attributes, two deltas, no key, no value
+    size = encode_varint(len(head) + 2 * HEADERS_IN_BOMB)
+    body = zstandard.ZstdCompressor().compress(size + head + b"\0\x01" * HEADERS_IN_BOMB)
+    plain = build_batch([(None, None)], timestamp=int(time.time() * 1000))
+    length = len(body) + 49  # what stands between the length and the records
+    return changed(plain[:61] + body, attributes=ZSTD, batch_length=length)
+
+
+def _bad_timestamps() -> bytes:
+    """Each record is from a time that is too far away, and the answer names each of them."""
+    return build_batch([(None, b"")] * 30_000, timestamp=int(time.time() * 1000) + 10 * 86_400_000)
+
+
+def _send_bombs(address: str) -> None:
+    with Client(address) as client:
+        for _ in range(3):
+            client.send(ApiKey.PRODUCE, _produce(bomb()), 9)
+
+
+def _of_records() -> Iterator[Attack]:
+    yield _one(ApiKey.PRODUCE, 9, "zstd: a record with 33 million headers", lambda: _produce(bomb()))
+    yield _one(ApiKey.PRODUCE, 9, "30,000 records with a bad timestamp", lambda: _produce(_bad_timestamps()))
+    by_time = ListOffsetsPartition(0, -1, int(time.time() * 1000))
+    yield _one(
+        ApiKey.LIST_OFFSETS, 6, "by time, behind three batches with 33 million headers each",
+        lambda: ListOffsetsRequest(-1, 0, [ListOffsetsTopic(TOPIC, [by_time])]), prepare=_send_bombs,
+    )  # fmt: skip
+
+
+# --- topics
+
+
+def _names(count: int, start: str) -> list[str]:
+    return [f"{start}-{number}" for number in range(count)]
+
+
+def _create(address: str, topics: list[CreatableTopic]) -> None:
+    with Client(address, timeout_s=120) as client:
+        client.send(ApiKey.CREATE_TOPICS, CreateTopicsRequest(topics, 100_000), 5)
+
+
+def _of_topics() -> Iterator[Attack]:
+    for count in (3_000_000, INT32_MAX):
+        yield _one(
+            ApiKey.CREATE_TOPICS, 5, f"one topic with {count:,} partitions",
+            partial(CreateTopicsRequest, [CreatableTopic("huge", count, 1)], 1_000),
+        )  # fmt: skip
+        yield _one(
+            ApiKey.CREATE_PARTITIONS, 1, f"{count:,} partitions",
+            partial(CreatePartitionsRequest, [CreatePartitionsTopic(TOPIC, count)], 1_000),
+        )  # fmt: skip
+    resource = AlterConfigsResource(TOPIC_RESOURCE, TOPIC, [AlterableConfig("retention.ms", "86400000")])
+    yield _one(ApiKey.ALTER_CONFIGS, 1, "one topic 5,000 times", lambda: AlterConfigsRequest([resource] * 5_000))
+    step = IncrementalResource(TOPIC_RESOURCE, TOPIC, [IncrementalConfig("retention.ms", 0, "86400000")])
+    yield _one(
+        ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, "one topic 5,000 times",
+        lambda: IncrementalAlterConfigsRequest([step] * 5_000),
+    )  # fmt: skip
+    broker = DescribeConfigsResource(4, "1", None)
+    yield _one(
+        ApiKey.DESCRIBE_CONFIGS, 4, "all settings of the broker 2,000 times, with documentation",
+        lambda: DescribeConfigsRequest([broker] * 2_000, True, True),
+    )  # fmt: skip
+    many = [CreatableTopic(name, 1, 1) for name in _names(1_000, "many")]
+    yield _one(
+        ApiKey.DELETE_TOPICS, 5, "1,000 topics", lambda: DeleteTopicsRequest([], _names(1_000, "many"), 60_000),
+        prepare=partial(_create, topics=many),
+    )  # fmt: skip
+    wide = [CreatableTopic(name, 1_000, 1) for name in _names(3, "wide")]
+    yield _one(
+        ApiKey.METADATA, 12, "everything, 20 times, with 3 topics of 1,000 partitions", lambda: MetadataRequest(None),
+        20, prepare=partial(_create, topics=wide),
+    )  # fmt: skip
+
+
+# --- groups
+
+
+def _of_groups() -> Iterator[Attack]:
+    long_id = "g" * MAX_STRING_BYTES
+    partition = OffsetCommitRequestPartition(0, 1, -1, "")
+    yield _one(
+        ApiKey.OFFSET_COMMIT, 8, "a group id of 32 kB, one partition 5,000 times",
+        lambda: OffsetCommitRequest(
+            long_id, topics=[OffsetCommitRequestTopic(TOPIC, partitions=[partition] * 5_000)]
+        ),
+    )  # fmt: skip
+    yield _one(
+        ApiKey.OFFSET_FETCH, 8, "a group with 1,000 offsets 500 times",
+        lambda: OffsetFetchRequest(groups=[OffsetFetchRequestGroup(GROUP, topics=None)] * 500), prepare=_commit_many,
+    )  # fmt: skip
+    yield _one(
+        ApiKey.DESCRIBE_GROUPS, 5, "a group of 1 MB 500 times",
+        lambda: DescribeGroupsRequest([BIG_GROUP] * 500), prepare=_make_big_group,
+    )  # fmt: skip
+    yield from _of_members()
+
+
+def _commit_many(address: str) -> None:
+    _create(address, [CreatableTopic("wide", 1_000, 1)])
+    partitions = [OffsetCommitRequestPartition(number, 1, -1, "") for number in range(1_000)]
+    with Client(address) as client:
+        commit = OffsetCommitRequest(GROUP, topics=[OffsetCommitRequestTopic("wide", partitions=partitions)])
+        client.send(ApiKey.OFFSET_COMMIT, commit, 8)
+
+
+def _make_big_group(address: str) -> None:
+    with Client(address) as client:
+        joined = _join(client, BIG_GROUP, b"m" * (MB // 2))
+        if joined.error_code == 0:
+            assignment = SyncGroupRequestAssignment(joined.member_id, b"a" * (MB // 2))
+            client.send(
+                ApiKey.SYNC_GROUP,
+                SyncGroupRequest(BIG_GROUP, joined.generation_id, joined.member_id, assignments=[assignment]),
+                3,
+            )
+
+
+def _join(client: Client, group: str, metadata: bytes = b"") -> Any:
+    protocols = [JoinGroupRequestProtocol("range", metadata)]
+    return client.send(
+        ApiKey.JOIN_GROUP, JoinGroupRequest(group, SESSION_MS, 60_000, "", None, "consumer", protocols), 3
+    )
+
+
+def _of_members() -> Iterator[Attack]:
+    leader = ("", 0, "")  # of the group that `join` has made last: its id, generation and member
+
+    def join(address: str) -> None:
+        nonlocal leader
+        group = f"attacked-{time.time_ns()}"
+        with Client(address) as client:
+            answer = _join(client, group)
+        leader = (group, answer.generation_id, answer.member_id)
+
+    def sync(members: int, size: int) -> SyncGroupRequest:
+        assignments = [SyncGroupRequestAssignment(f"nobody-{n}", b"a" * size) for n in range(members)]
+        return SyncGroupRequest(*leader, None, None, None, assignments)
+
+    def sync_own(size: int) -> SyncGroupRequest:
+        own = SyncGroupRequestAssignment(leader[2], b"a" * size)
+        return SyncGroupRequest(*leader, None, None, None, [own])
+
+    yield _one(
+        ApiKey.SYNC_GROUP, 3, "20 MB of assignment for a member that does not exist", lambda: sync(1, 20 * MB),
+        prepare=join,
+    )  # fmt: skip
+    yield _one(
+        ApiKey.SYNC_GROUP, 3, "20 MB of assignment for the leader itself", lambda: sync_own(20 * MB),
+        prepare=join,
+    )  # fmt: skip
+    yield _one(
+        ApiKey.SYNC_GROUP, 3, "assignments for 90,000 members that do not exist", lambda: sync(90_000, 10),
+        prepare=join,
+    )  # fmt: skip
+    protocols = [JoinGroupRequestProtocol(f"p{number}", b"") for number in range(90_000)]
+    yield _one(
+        ApiKey.JOIN_GROUP, 3, "90,000 protocols",
+        lambda: JoinGroupRequest("attacked-join", SESSION_MS, 60_000, "", None, "consumer", protocols),
+    )  # fmt: skip
+
+
+# --- fetches
+
+
+def _fetch(partitions: int, **fields: Any) -> FetchRequest:
+    wanted = [FetchPartition(number + 100, partition_max_bytes=1 << 20) for number in range(partitions)]
+    return FetchRequest(topics=[FetchTopic(TOPIC, partitions=wanted)], **fields)
+
+
+def _of_fetches() -> Iterator[Attack]:
+    yield _one(
+        ApiKey.FETCH, 12, "90,000 unknown partitions in a session, 5 clients that hang up",
+        lambda: _fetch(90_000, max_wait_ms=100, min_bytes=1, session_epoch=0), 5, hang_up=True,
+    )  # fmt: skip
+    one = FetchPartition(0, fetch_offset=10_000_000, partition_max_bytes=1 << 20)
+    end = FetchPartition(0, fetch_offset=130, partition_max_bytes=1 << 20)
+    yield _one(
+        ApiKey.FETCH, 12, "90,000 times the end of a partition, waiting, 5 clients that hang up",
+        lambda: FetchRequest(
+            max_wait_ms=INT32_MAX, min_bytes=INT32_MAX, session_epoch=-1,
+            topics=[FetchTopic(TOPIC, partitions=[end] * 90_000)],
+        ),
+        5, hang_up=True,
+    )  # fmt: skip
+    start = FetchPartition(0, fetch_offset=0, partition_max_bytes=1 << 20)
+    yield _one(
+        ApiKey.FETCH, 12, "90,000 times the start of a partition",
+        lambda: FetchRequest(
+            max_wait_ms=100, min_bytes=1, session_epoch=-1,
+            topics=[FetchTopic(TOPIC, partitions=[start, one] * 45_000)],
+        ),
+    )  # fmt: skip
+
+
+# --- many requests at once
+
+
+def _make_groups(address: str, count: int = 3_000) -> None:
+    partition = OffsetCommitRequestPartition(0, 1, -1, "")
+    with Client(address) as client:
+        for number in range(count):
+            topics = [OffsetCommitRequestTopic(TOPIC, partitions=[partition])]
+            client.post(ApiKey.OFFSET_COMMIT, OffsetCommitRequest(f"group-{number}", topics=topics), 8)
+        for _ in range(count):
+            client.receive_frame()
+
+
+def _of_many_requests() -> Iterator[Attack]:
+    """Requests that are sent without waiting for the answers to the earlier ones."""
+    yield _one(
+        ApiKey.LIST_GROUPS, 4, "50 times at once, 3,000 groups", lambda: ListGroupsRequest(), 50,
+        prepare=_make_groups, at_once=True,
+    )  # fmt: skip
+    yield _one(
+        ApiKey.API_VERSIONS, 0, "50,000 times at once", lambda: ApiVersionsRequest(), 50_000, at_once=True,
+    )  # fmt: skip
+    yield _one(
+        ApiKey.METADATA, 12, "20,000 times at once", lambda: MetadataRequest(None), 20_000, at_once=True,
+    )  # fmt: skip
+    configs = DescribeConfigsRequest([DescribeConfigsResource(4, "1", None)], True, True)
+    yield _one(
+        ApiKey.DESCRIBE_CONFIGS, 4, "1,000 times at once, all settings of the broker", lambda: configs, 1_000,
+        at_once=True,
+    )  # fmt: skip
+    alter = AlterConfigsRequest(
+        [AlterConfigsResource(TOPIC_RESOURCE, TOPIC, [AlterableConfig("retention.ms", "1000000")])]
+    )
+    yield _one(ApiKey.ALTER_CONFIGS, 1, "2,000 times at once", lambda: alter, 2_000, at_once=True)
