@@ -86,8 +86,12 @@ class Broker:
         self._later = self.call_later(HOUSEKEEPING_DELAY_S, lambda: self._start_housekeeping(post))
 
     def _start_housekeeping(self, post: Callable[[Callable[[], object]], object]) -> None:
-        from kohort.broker.housekeeping import Housekeeping
-
+        try:
+            from kohort.broker.housekeeping import Housekeeping
+        except (ImportError, OSError) as problem:  # too many open files, for instance
+            logger.error("housekeeping could not start, and is tried again: %s", problem)
+            self._later = self.call_later(HOUSEKEEPING_DELAY_S, lambda: self._start_housekeeping(post))
+            return
         self.housekeeping = Housekeeping(self, post, lambda: int(time() * 1000))
         self.housekeeping.start()
 

@@ -116,12 +116,17 @@ class Connection(asyncio.Protocol):
             self._peer = str(found[0]), int(found[1])
         return self._peer
 
+    @property
+    def descriptor(self) -> int:
+        return int(self._transport.get_extra_info("socket").fileno())
+
     # --- called by the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport: asyncio.Transport = transport  # type: ignore[assignment]
-        if refusal := self._server.connected(self):
-            self.close(refusal)
+        if not self._server.admits(self):
+            self.is_closed = True
+            self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self.is_closed = True
@@ -467,13 +472,28 @@ class Connection(asyncio.Protocol):
     def _send_parts(self, correlation_id: int, tagged: bool, parts: list[Part], size: int) -> None:
         """Send an answer with many records: the kernel copies its log slices from the files to the socket."""
         pack, header_bytes = (pack_framed_tagged_response, 5) if tagged else (pack_framed_response, 4)
-        if self._sender is None:
-            self._sender = FileSender(self._server.loop, self._transport, self._sent)
+        if self._sender is None and not self._make_sender():
+            close_parts(parts)
+            self.close("no descriptor is free for a large answer; raise the limit of open files (ulimit -n)")
+            return
+        assert self._sender is not None
         self._write_gathered()
         try:
             self._sending = not self._sender.send([pack(size + header_bytes, correlation_id), *parts])
         except CutShort as problem:
             self.close(str(problem))
+
+    def _make_sender(self) -> bool:
+        """False: that would take one of the descriptors that are kept for files."""
+        try:
+            made = FileSender(self._server.loop, self._transport, self._sent)
+        except OSError:
+            return False
+        if made.descriptor >= self._server.first_reserved:
+            made.close()
+            return False
+        self._sender = made
+        return True
 
     def _sent(self, problem: CutShort | None) -> None:
         """Called when the rest of a large answer is sent, or could not be."""

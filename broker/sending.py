@@ -75,6 +75,10 @@ class FileSender:
         self._socket = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
         self._socket.setblocking(False)
 
+    @property
+    def descriptor(self) -> int:
+        return self._socket.fileno()
+
     def send(self, parts: list[Part]) -> bool:
         """Send the parts. True: all was sent at once. False: `on_done` is called when it is. May raise CutShort."""
         self._parts += join_small(parts)

@@ -27,6 +27,8 @@ from kohort.storage.disk import RealDisk
 logger = logging.getLogger(__name__)
 
 SWEEP_INTERVAL_S = 1.0
+REFUSALS_INTERVAL_S = 10.0
+RESERVED_FILES = 200  # segments that are read (see OpenFiles), compaction, checkpoints; besides one for each log
 MAX_PORT = 65_535
 LOOPBACK = "127.0.0.1"
 NOT_ON_THIS_MACHINE = (EADDRNOTAVAIL, EAFNOSUPPORT)
@@ -51,6 +53,11 @@ class Server:
         self._listeners: list[asyncio.Server] = []
         self._sweeper: asyncio.TimerHandle | None = None
         self._stopping = asyncio.Event()
+        self._refused = 0  # connections, since the last line in the log about them
+        self._last_refusal = ""
+        self._tell_refusals_at = 0.0
+        self._max_files = _max_files()
+        self.first_reserved = self._max_files  # descriptors from this number on are for files
         self.metrics: Any = None  # broker.metrics.Metrics, if kohort.metrics.port is set
         self.metrics_address: tuple[str, int] | None = None
         self.long_requests = LongRequests(self.loop.call_soon, self.loop.call_soon_threadsafe, self.measure_step)
@@ -63,6 +70,7 @@ class Server:
         self.broker.call_soon = self.loop.call_soon
         self.broker.open(CLOCK.now_ms())
         self.broker.start_work(self.loop.call_soon_threadsafe)
+        self._reserve_descriptors()
         try:
             listeners = parse_listeners(config.listeners)
             if config.kohort_metrics_port >= 0:
@@ -128,17 +136,42 @@ class Server:
 
     # --- connections
 
-    def connected(self, connection: Connection) -> str | None:
-        """Count the connection. If there are too many, return the reason for closing it."""
-        config = self.broker.config
+    def admits(self, connection: Connection) -> bool:
+        """Count the connection. False: there are too many, and it has to be closed."""
         self._connections.add(connection)
+        refusal = self._refusal(connection)
+        if refusal is None:
+            return True
+        self._refused += 1
+        self._last_refusal = f"{connection.peer[0]}:{connection.peer[1]}: {refusal}"
+        self._tell_refusals()
+        return False
+
+    def _refusal(self, connection: Connection) -> str | None:
+        config = self.broker.config
         if len(self._connections) > config.max_connections:
             return f"max.connections={config.max_connections} reached"
         if config.max_connections_per_ip < INT32_MAX:
             self._per_ip[connection.peer[0]] += 1
             if self._per_ip[connection.peer[0]] > config.max_connections_per_ip:
                 return f"max.connections.per.ip={config.max_connections_per_ip} reached"
+        if connection.descriptor >= self.first_reserved:
+            return f"the other {self.first_reserved} open files are connections; raise the limit (ulimit -n)"
         return None
+
+    def _tell_refusals(self) -> None:
+        """A line in the log for all connections that were refused since the last one, every ten seconds at most."""
+        now = self.loop.time()
+        if self._refused and now >= self._tell_refusals_at:
+            logger.warning("refused %d connections, the last one of %s", self._refused, self._last_refusal)
+            self._refused = 0
+            self._tell_refusals_at = now + REFUSALS_INTERVAL_S
+
+    def _reserve_descriptors(self) -> None:
+        """Keep some descriptors for the logs. A new descriptor is the lowest free number, so its number tells how many
+        are in use."""
+        reserve = min(self._max_files // 2, RESERVED_FILES + len(self.broker.logs.logs))
+        self.first_reserved = self._max_files - reserve
 
     def disconnected(self, connection: Connection) -> None:
         self._connections.discard(connection)
@@ -163,6 +196,8 @@ class Server:
         """Close connections that are silent for too long or never finish a frame."""
         config = self.broker.config
         now = self.loop.time()
+        self._reserve_descriptors()
+        self._tell_refusals()
         idle_s = config.connections_max_idle_ms / 1000
         half_frame_s = config.kohort_request_read_timeout_ms / 1000
         for connection in list(self._connections):
@@ -212,6 +247,14 @@ async def serve(config: Config, announce: Callable[[Server], None] | None = None
         announce(server)
     await server.wait_until_stopped()
     await server.stop()
+
+
+def _max_files() -> int:
+    """How many files this process may have open."""
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if soft == resource.RLIM_INFINITY else soft
 
 
 def _why_not(problem: OSError, host: str, port: int, other: str) -> str:

@@ -29,6 +29,7 @@ from functools import partial
 from threading import Lock
 from typing import NamedTuple
 
+from kohort.storage.spare_descriptor import SpareDescriptor
 from kohort.storage.syncfs import SyncChooser, is_trusted
 
 Buffer = bytes | bytearray | memoryview
@@ -304,6 +305,7 @@ class RealDisk(Disk):
     def __init__(self) -> None:
         self._chooser = SyncChooser()
         self._locks: dict[int, int] = {}  # device: descriptor of the first lock file on it
+        self._spare = SpareDescriptor()  # there while a data folder is locked
 
     def open(self, path: str, *, create: bool = False, truncate: bool = False) -> File:
         flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
@@ -340,11 +342,8 @@ class RealDisk(Disk):
         os.unlink(path)
 
     def sync_folder(self, path: str) -> None:
-        fd = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
+        with self._spare.opened(path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) as fd:
             os.fsync(fd)
-        finally:
-            os.close(fd)
 
     def space(self, path: str) -> tuple[int, int]:
         found = os.statvfs(path)
@@ -397,8 +396,14 @@ class RealDisk(Disk):
             ) from error
         os.ftruncate(fd, 0)
         os.pwrite(fd, b"%d\n" % os.getpid(), 0)
+        self._spare.set_aside()
         device = os.fstat(fd).st_dev
         if device in self._locks:
             return RealFolderLock(fd, lambda: None)
         self._locks[device] = fd
-        return RealFolderLock(fd, lambda: self._locks.pop(device))
+        return RealFolderLock(fd, lambda: self._released(device))
+
+    def _released(self, device: int) -> None:
+        del self._locks[device]
+        if not self._locks:
+            self._spare.release()

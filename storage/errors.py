@@ -10,7 +10,8 @@ class LogFailed(StorageError):
 
 
 class OutOfSpace(LogFailed):
-    """The disk is full: nothing was appended. The log is as it was, and takes writes again when there is room."""
+    """The disk is full, or no file can be opened: nothing was appended. The log is as it was, and takes writes again
+    when there is room."""
 
 
 class LogCorrupt(StorageError):

@@ -27,6 +27,7 @@ from kohort.storage.leader_epochs import LeaderEpochs
 from kohort.storage.log_config import LogConfig
 from kohort.storage.open_files import OpenFiles
 from kohort.storage.segment import Segment
+from kohort.storage.spare_descriptor import TOO_MANY_FILES
 
 logger = logging.getLogger(__name__)
 
@@ -147,7 +148,13 @@ class LogWriter:
         last = headers[-1]
         max_timestamp = last[8] if len(headers) == 1 else max(header[8] for header in headers)
         active = self.segments[-1] if self.segments else None
-        if active is None or active.must_roll(len(data), max_timestamp, last[0] + last[6], now):
+        try:
+            is_full = active is None or active.must_roll(len(data), max_timestamp, last[0] + last[6], now)
+        except OSError as error:  # after a restart the first append opens the segment's file
+            if error.errno in TOO_MANY_FILES:
+                self._write_failed(None, error)
+            raise
+        if active is None or is_full:
             active = self._next_segment(now)
         try:
             active.append(data, headers)
@@ -213,8 +220,13 @@ class LogWriter:
     def roll(self, now: int) -> None:
         """Finish the active segment and start a new one at the end of the log."""
         old = self.active
-        with self._failing("sync before a roll"):
+        try:
             self._settle(old)
+        except OSError as error:
+            if error.errno in TOO_MANY_FILES:  # nothing was synced, and nothing failed to be: the next append rolls it
+                raise
+            self._fail(f"sync before a roll: {error}")
+            raise LogFailed(self.failed) from error
         self._unsynced_files += (
             old.save_indexes()
         )  # if that fails, the log stays as it is, and the next append rolls it
@@ -236,14 +248,18 @@ class LogWriter:
             self.disk.sync_folder(self.folder)
 
     def _write_failed(self, segment: Segment | None, error: OSError) -> NoReturn:
-        """Remove what a failed write may have left. The log goes on only if the reason was lack of space."""
-        try:
-            if segment is not None:
-                segment.file().truncate(segment.size_bytes)
-        except OSError as second:
-            self._fail(f"write: {error}; and then to undo it: {second}")
-        if error.errno not in OUT_OF_SPACE:
-            self._fail(f"write: {error}")
+        """Remove what a failed write may have left. The log goes on if the reason was lack of space or of descriptors.
+
+        Without a descriptor nothing was written.
+        """
+        if error.errno not in TOO_MANY_FILES:
+            try:
+                if segment is not None:
+                    segment.file().truncate(segment.size_bytes)
+            except OSError as second:
+                self._fail(f"write: {error}; and then to undo it: {second}")
+            if error.errno not in OUT_OF_SPACE:
+                self._fail(f"write: {error}")
         if self.failed is not None:
             raise LogFailed(self.failed) from error
         raise OutOfSpace(f"{self.folder}: nothing was appended: {error}") from error

@@ -319,9 +319,11 @@ class PartitionLog(LogWriter):
         assert self.segments[: len(old)] == list(old)
         if not old:
             return
+        is_all = old[-1] is self.active
+        if is_all:
+            self.roll(now)  # the new segment keeps the end offset in its name
         with self._failing("retention"):
-            if old[-1] is self.active:
-                self.roll(now)  # the new segment keeps the end offset in its name
+            if is_all:
                 self.disk.sync_folder(self.folder)
             self.log_start_offset = max(self.log_start_offset, self.segments[len(old)].base_offset)
             for segment in old:

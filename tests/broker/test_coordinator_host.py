@@ -366,7 +366,7 @@ class Transport:
 def test_an_answer_that_cannot_be_written_is_a_failure_of_its_own_request() -> None:
     apis = ApiTable({ApiKey.HEARTBEAT: f"{__name__}:keep"})
     server: Any = SimpleNamespace(
-        max_request_bytes=1_000, time=lambda: 0.0, connected=lambda _: None, routes=apis.routes, metrics=None,
+        max_request_bytes=1_000, time=lambda: 0.0, admits=lambda _: True, routes=apis.routes, metrics=None,
         broker=SimpleNamespace(apis=apis),
     )  # fmt: skip
     transport: Any = Transport()

@@ -101,7 +101,7 @@ def _connection(box: BrokerBox, write: Callable[[bytes], None]) -> Connection:
     """One without a socket, at a server whose clock stands still."""
     server: Any = SimpleNamespace(
         broker=box.broker, routes=box.broker.apis.routes, max_request_bytes=10**6, metrics=None,
-        time=lambda: 0.0, connected=lambda _: None,
+        time=lambda: 0.0, admits=lambda _: True,
     )  # fmt: skip
     connection = Connection(server, 0)
     connection.connection_made(cast(Any, SimpleNamespace(write=write, get_extra_info=lambda _: None)))
