@@ -1,11 +1,10 @@
 """Counters for Prometheus: requests, errors and latency by API; groups and rebalances; connections; log sizes; lag.
 
-Off unless `kohort.metrics.port` is set. The endpoint answers GET /metrics in the text format, and nothing else.
+Off unless `kohort.metrics.port` is set; `metrics_endpoint.py` answers those who ask.
 """
 
 from __future__ import annotations
 
-import asyncio
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 LATENCY_BUCKETS_S = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 60)
 STEP_BUCKETS_S = (0.0001, 0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.3, 1)
 LAG_INTERVAL_S = 0.5
-MAX_HTTP_REQUEST_BYTES = 8192
+PER_STEP = 500  # logs or groups
 
 
 class ApiMetrics:
@@ -77,17 +76,17 @@ class Metrics:
 
         loop.call_at(due, late)
 
-    def text(self) -> str:
-        return "\n".join(self._lines()) + "\n"
-
-    def _lines(self) -> Iterator[str]:
+    def lines(self) -> Iterator[str]:
+        """The lines of the text. An empty one is not part of it, but ends a step: see `broker.steps`."""
         broker = self._server.broker
         yield from _gauge("kohort_connections", "open connections", [("", self._server.connection_count)])
         yield from _gauge("kohort_event_loop_lag_seconds", "how late timers run", [("", f"{self._lag_s:.6f}")])
         yield from _gauge("kohort_topics", "topics", [("", len(broker.catalog))])
         sizes: dict[str, int] = {}
-        for (topic, _), log in broker.logs.logs.items():
+        for number, ((topic, _), log) in enumerate(list(broker.logs.logs.items())):
             sizes[topic] = sizes.get(topic, 0) + log.size_bytes
+            if number % PER_STEP == 0:
+                yield ""
         rows = [(f'topic="{topic}"', size) for topic, size in sorted(sizes.items())]
         yield from _gauge("kohort_log_size_bytes", "bytes of log segments", rows)
         failed = [("", len(broker.logs.failed))]
@@ -113,12 +112,17 @@ class Metrics:
 
 
 def _group_lines(broker: Broker) -> Iterator[str]:
-    held = (group for shard in broker.coordinator.runtime.shards for group in shard.state.groups.values())
-    groups = [group for group in held if group.type == CLASSIC]
-    states = Counter(group.state_name for group in groups)
+    states: Counter[str] = Counter()
+    members = 0
+    for shard in broker.coordinator.runtime.shards:
+        for number, group in enumerate(list(shard.state.groups.values())):
+            if group.type == CLASSIC:
+                states[group.state_name] += 1
+                members += group.member_count
+            if number % PER_STEP == 0:
+                yield ""
     rows = [(f'state="{state.value}"', states[state.value]) for state in ClassicGroupState]
     yield from _gauge("kohort_groups", "classic groups", rows)
-    members = sum(group.member_count for group in groups)
     yield from _gauge("kohort_group_members", "members of all classic groups", [("", members)])
     unreadable = sum(shard.unreadable_count for shard in broker.coordinator.runtime.shards)
     yield from _gauge("kohort_unreadable_group_records", "records of groups that nobody can read", [("", unreadable)])
@@ -151,28 +155,3 @@ def _histogram(name: str, label: str, limits: Sequence[float], buckets: Sequence
     labels = f"{{{label}}}" if label else ""
     yield f"{name}_sum{labels} {seconds:.6f}"
     yield f"{name}_count{labels} {total}"
-
-
-class MetricsEndpoint(asyncio.Protocol):
-    """Just enough HTTP/1.1 for a scraper: one request, one answer, then the connection is closed."""
-
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
-        self._received = b""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport: asyncio.Transport = transport  # type: ignore[assignment]
-
-    def data_received(self, data: bytes) -> None:
-        self._received += data
-        if b"\r\n\r\n" not in self._received and len(self._received) <= MAX_HTTP_REQUEST_BYTES:
-            return
-        words = self._received.split(b"\r\n", 1)[0].split()
-        if len(words) == 3 and words[0] == b"GET" and words[1].split(b"?")[0] == b"/metrics":
-            status, body = "200 OK", self._metrics.text()
-        else:
-            status, body = "404 Not Found", "only GET /metrics is here\n"
-        raw = body.encode()
-        head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n"
-        self._transport.write(f"{head}Content-Length: {len(raw)}\r\nConnection: close\r\n\r\n".encode() + raw)
-        self._transport.close()

@@ -84,12 +84,14 @@ class Server:
         self._sweep()
 
     async def _start_metrics(self, host: str) -> None:
-        from kohort.broker.metrics import Metrics, MetricsEndpoint
+        from kohort.broker.metrics import Metrics
+        from kohort.broker.metrics_endpoint import MetricsEndpoint
 
         self.metrics = Metrics(self)
+        endpoints: set[MetricsEndpoint] = set()
         port = self.broker.config.kohort_metrics_port
         other = f"kohort.metrics.port={_another(port)}"
-        self.metrics_address = await self._bind(lambda: MetricsEndpoint(self.metrics), host, port, other)
+        self.metrics_address = await self._bind(lambda: MetricsEndpoint(self.metrics, endpoints), host, port, other)
 
     async def _listen(self, index: int, listener: Listener) -> None:
         make_connection = _connection_class()
