@@ -23,6 +23,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from itertools import chain, count
 from pathlib import Path
 
@@ -32,7 +33,7 @@ from tests.attack.extremes import served
 from tests.attack.plan import all_attacks, random_attack, short_attacks
 from tests.attack.report import best, line, misses, table
 from tests.attack.stories import stories
-from tests.attack.target import Target, prepare, prepared_folder
+from tests.attack.target import Target, prepare, prepared_folder, start_kafka, start_kohort
 
 TRIES = 3
 HOPELESS_MS = 1_000  # no other try would bring such a wait below its goal
@@ -48,7 +49,7 @@ def main() -> int:
         prepared = prepared_folder(folder / "prepared")
         ours: list[Figure] = []
         theirs: list[Figure] = []
-        arena = stack.enter_context(Arena(folder / "kohort", prepared))
+        arena = stack.enter_context(Arena(partial(start_kohort, folder / "kohort", prepared)))
         peer = _peer(options, folder, stack)
         try:
             _run(options, arena, peer, ours, theirs)
@@ -83,21 +84,16 @@ def _options() -> argparse.Namespace:
 
 
 def _peer(options: argparse.Namespace, folder: Path, stack: ExitStack) -> Arena | None:
-    target = None
     if options.peer:
-        target = Target("peer", options.peer, options.peer_pid)
-    elif options.kafka:
-        if not (shutil.which("java") and shutil.which("mvn")):
-            print("no Java or Maven on the PATH: Kohort alone")
-            return None
-        from tests.kafka.server import KafkaServer
-
-        server = stack.enter_context(KafkaServer(folder / "kafka"))
-        target = Target("Kafka", server.address, server.process.pid)
-    if target is None:
+        prepare(options.peer)
+        target = Target(options.peer, options.peer_pid)
+        return stack.enter_context(Arena(lambda _: target))
+    if not options.kafka:
         return None
-    prepare(target.address)
-    return stack.enter_context(Arena(folder, folder, target))
+    if not (shutil.which("java") and shutil.which("mvn")):
+        print("no Java or Maven on the PATH: Kohort alone")
+        return None
+    return stack.enter_context(Arena(partial(start_kafka, folder / "kafka")))
 
 
 def _attacks(options: argparse.Namespace) -> Iterator[Attack]:

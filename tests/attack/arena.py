@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 from types import TracebackType
 
 from tests.attack.attacker import STUCK, Attack, Figure, attack
 from tests.attack.bystander import Bystander
-from tests.attack.target import Target, start_kohort, topic_id
+from tests.attack.target import Target, topic_id
+
+Start = Callable[[ExitStack], Target]  # starts a broker, and leaves on the stack what ends it
 
 
 class Arena:
-    """With `peer`, a running broker that is not ours, nothing is started anew."""
-
-    def __init__(self, folder: Path, prepared: Path, peer: Target | None = None) -> None:
-        self._folder = folder
-        self._prepared = prepared
-        self._peer = peer
+    def __init__(self, start: Start) -> None:
+        self._start = start
         self._stack = ExitStack()
         self._target: Target | None = None
 
@@ -31,13 +29,13 @@ class Arena:
 
     def attack(self, each: Attack) -> Figure:
         if self._target is None:
-            self._start()
-        assert self._target is not None
+            self._target = self._start(self._stack)
+            self._topic_id = topic_id(self._target.address)
+            pid = self._target.pid if self._target.has_event_loop else 0
+            self._bystander = self._stack.enter_context(Bystander(self._target.address, pid))
         figure = attack(self._target, self._bystander, each, self._topic_id)
         if figure.result == STUCK:
-            if self._target.owned is not None:
-                self._target.owned.process.kill()
-                self._target.owned.process.wait()
+            self._target.kill()
             self.restart()
         return figure
 
@@ -45,11 +43,3 @@ class Arena:
         """End broker and bystander; the next attack starts others."""
         self._target = None
         self._stack.close()
-
-    def _start(self) -> None:
-        self._target = self._peer or start_kohort(self._folder, self._prepared)
-        if self._target.owned is not None:
-            self._stack.callback(self._target.owned.stop)
-        self._topic_id = topic_id(self._target.address)
-        pid = self._target.pid if self._target.owned is not None else 0
-        self._bystander = self._stack.enter_context(Bystander(self._target.address, pid))

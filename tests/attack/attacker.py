@@ -6,6 +6,7 @@ import select
 import socket
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from threading import Thread
 from typing import NamedTuple
@@ -28,6 +29,7 @@ class Attack(NamedTuple):
     prepare: Callable[[str], object] | None = None  # makes the state at this address; not measured
     hang_up: bool = False  # do not wait for answers: a connection for each request, closed when it is sent
     at_once: bool = False  # send all requests before reading the first answer
+    side_by_side: bool = False  # as many clients as requests, all at the same time
     is_fair: bool = True  # it can be sent to a real Kafka
 
 
@@ -57,6 +59,10 @@ def attack(target: Target, bystander: Bystander, each: Attack, topic_id: bytes) 
         result, answer_bytes = _hang_up(target, frames)
     elif each.at_once:
         result, answer_bytes = _flood(target, frames)
+    elif each.side_by_side:
+        with ThreadPoolExecutor(len(frames)) as pool:
+            answers = list(pool.map(lambda frame: _converse(target, [frame]), frames))
+        result, answer_bytes = answers[-1][0], sum(size for _, size in answers)
     else:
         result, answer_bytes = _converse(target, frames)
     seconds = time.monotonic() - started

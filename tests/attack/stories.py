@@ -319,3 +319,8 @@ def _of_many_requests() -> Iterator[Attack]:
         [AlterConfigsResource(TOPIC_RESOURCE, TOPIC, [AlterableConfig("retention.ms", "1000000")])]
     )
     yield _one(ApiKey.ALTER_CONFIGS, 1, "2,000 times at once", lambda: alter, 2_000, at_once=True)
+    unknown = [ListOffsetsTopic(name, [ListOffsetsPartition(0, -1, -1)]) for name in _names(40_000, "unknown")]
+    yield _one(
+        ApiKey.LIST_OFFSETS, 6, "40,000 topics, 10 clients at once", lambda: ListOffsetsRequest(-1, 0, unknown), 10,
+        side_by_side=True,
+    )  # fmt: skip

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import resource
 import shutil
+import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
+from kohort.broker.call import holds_error
 from kohort.broker.client import Client
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kohort.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -31,16 +35,23 @@ PARTITIONS = 4
 BATCHES = 50
 KB_PER_RECORD = 10
 RECORDS_PER_BATCH = 10
+READY_TIMEOUT_S = 60
 IDLE_CPU_S = 0.005  # what the bystander's questions may cost between two looks
 
 
 class Target(NamedTuple):
-    """A running broker. `owned` is its process if we started it."""
+    """A running broker."""
 
-    name: str
     address: str
     pid: int
-    owned: KohortProcess | None = None
+    has_event_loop: bool = False  # its main thread answers all clients, as Kohort's does
+    process: subprocess.Popen[str] | subprocess.Popen[bytes] | None = None  # if we started it
+
+    def kill(self) -> None:
+        """End a broker that no longer answers."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
 
     def cpu_s(self) -> float:
         """CPU time of all threads, in nanoseconds' resolution: the clock that clock_getcpuclockid(3) names."""
@@ -83,23 +94,25 @@ class Target(NamedTuple):
 
 def prepare(address: str) -> None:
     """What the generated requests name: a topic with records, a group with offsets."""
+    value = b"v" * (KB_PER_RECORD * 1000)
+    batch = build_batch([(None, value)] * RECORDS_PER_BATCH, timestamp=int(time.time() * 1000))
+    partitions = [OffsetCommitRequestPartition(number, 1, -1, "") for number in range(PARTITIONS)]
+    commit = OffsetCommitRequest(GROUP, topics=[OffsetCommitRequestTopic(TOPIC, partitions=partitions)])
     with Client(address) as client:
-        topic = CreatableTopic(TOPIC, PARTITIONS, 1)
-        client.send(ApiKey.CREATE_TOPICS, CreateTopicsRequest([topic], 10_000), 5)
-        value = b"v" * (KB_PER_RECORD * 1000)
-        batch = build_batch([(None, value)] * RECORDS_PER_BATCH, timestamp=int(time.time() * 1000))
+        client.send(ApiKey.CREATE_TOPICS, CreateTopicsRequest([CreatableTopic(TOPIC, PARTITIONS, 1)], 10_000), 5)
         for number in range(BATCHES):
             data = TopicProduceData(TOPIC, partition_data=[PartitionProduceData(number % PARTITIONS, batch)])
-            while (
-                client.send(ApiKey.PRODUCE, ProduceRequest(None, -1, 10_000, [data]), 9)
-                .responses[0]
-                .partition_responses[0]
-                .error_code
-            ):
-                time.sleep(0.1)  # a real Kafka needs a moment to elect the leader of a new topic
-        partitions = [OffsetCommitRequestPartition(number, 1, -1, "") for number in range(PARTITIONS)]
-        commit = OffsetCommitRequest(GROUP, topics=[OffsetCommitRequestTopic(TOPIC, partitions=partitions)])
-        client.send(ApiKey.OFFSET_COMMIT, commit, 8)
+            _until_taken(client, ApiKey.PRODUCE, ProduceRequest(None, -1, 10_000, [data]), 9)
+        client.send(ApiKey.FIND_COORDINATOR, FindCoordinatorRequest("", 0, [GROUP]), 4)  # makes the offsets topic
+        _until_taken(client, ApiKey.OFFSET_COMMIT, commit, 8)
+
+
+def _until_taken(client: Client, api_key: ApiKey, request: object, version: int) -> None:
+    """A real Kafka needs a moment to elect the leaders of new partitions."""
+    end = time.monotonic() + READY_TIMEOUT_S
+    while holds_error(response := client.send(api_key, request, version)):
+        assert time.monotonic() < end, response
+        time.sleep(0.1)
 
 
 def topic_id(address: str) -> bytes:
@@ -121,10 +134,22 @@ MAX_BROKER_BYTES = 6_000_000_000  # an attack that succeeds must not take the ma
 SETTINGS = {"group_initial_rebalance_delay_ms": "0"}
 
 
-def start_kohort(folder: Path, prepared: Path) -> Target:
+def start_kohort(folder: Path, prepared: Path, stack: ExitStack) -> Target:
     """A Kohort on a copy of the prepared folder."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(prepared, folder / "data")
     broker = KohortProcess(folder, **SETTINGS)
+    stack.callback(broker.stop)
     resource.prlimit(broker.process.pid, resource.RLIMIT_AS, (MAX_BROKER_BYTES, MAX_BROKER_BYTES))
-    return Target("Kohort", broker.address, broker.process.pid, broker)
+    return Target(broker.address, broker.process.pid, True, broker.process)
+
+
+def start_kafka(folder: Path, stack: ExitStack) -> Target:
+    """An Apache Kafka from Maven."""
+    from tests.kafka.server import KafkaServer
+
+    shutil.rmtree(folder, ignore_errors=True)
+    server = KafkaServer(folder)
+    stack.callback(server.stop)
+    prepare(server.address)
+    return Target(server.address, server.process.pid, False, server.process)
