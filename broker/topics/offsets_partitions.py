@@ -46,7 +46,7 @@ def count_offsets_partitions(logs: LogDirectory, indexes: set[int], configured: 
         return sum(partition_of(group, count) == index for index, group in groups)
 
     candidates = [least] if len(indexes) == least else []
-    if configured > least:
+    if configured >= least:
         candidates.append(configured)
     best = max(candidates, key=in_place, default=None)
     # With a wrong number only few groups are in their place. A client may have put a single one into a wrong partition.
