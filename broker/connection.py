@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 READ_AHEAD_BYTES = 65_536
+# Requests that are not Produce may have 100,000 elements; those of honest clients have far less than 160 bytes each.
+MAX_OTHER_REQUEST_BYTES = 16_777_216
 MAX_GATHERED_BYTES = 65_536
 PUMP_NS = 10_000_000  # so long frames that came together are handled, before others get their turn
 SLOW_STEP_NS = 100_000_000
@@ -86,7 +88,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, server: Server, listener_index: int) -> None:
         self._server = server
-        self._splitter = FrameSplitter(server.max_request_bytes)
+        self._splitter = FrameSplitter(server.max_request_bytes, MAX_OTHER_REQUEST_BYTES)
         self._parked: Call | None = None
         self._beat: RecurringHeartbeats | None = None  # set if the last request was a heartbeat and nothing else waits
         self._has_beaten = False  # a heartbeat came by the quick path, which does not set `last_active`
@@ -119,6 +121,12 @@ class Connection(asyncio.Protocol):
     @property
     def descriptor(self) -> int:
         return int(self._transport.get_extra_info("socket").fileno())
+
+    @property
+    def unsent_bytes(self) -> int:
+        """How much of its answers the client has not read yet and is kept in memory."""
+        unsent = self._transport.get_write_buffer_size() if self._choked else 0
+        return unsent + (self._sender.unsent_bytes if self._sending and self._sender is not None else 0)
 
     # --- called by the event loop
 

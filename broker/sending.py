@@ -79,6 +79,11 @@ class FileSender:
     def descriptor(self) -> int:
         return self._socket.fileno()
 
+    @property
+    def unsent_bytes(self) -> int:
+        """Without the slices, which are in files."""
+        return sum(len(part) for part in self._parts if not isinstance(part, LogSlice))
+
     def send(self, parts: list[Part]) -> bool:
         """Send the parts. True: all was sent at once. False: `on_done` is called when it is. May raise CutShort."""
         self._parts += join_small(parts)

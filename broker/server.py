@@ -28,6 +28,8 @@ logger = logging.getLogger(__name__)
 
 SWEEP_INTERVAL_S = 1.0
 REFUSALS_INTERVAL_S = 10.0
+CONNECTIONS_PER_TURN = 2_000
+MAX_UNSENT_BYTES = 256 * 1024 * 1024  # of answers in memory; large answers with records are in files
 RESERVED_FILES = 200  # segments that are read (see OpenFiles), compaction, checkpoints; besides one for each log
 MAX_PORT = 65_535
 LOOPBACK = "127.0.0.1"
@@ -51,7 +53,7 @@ class Server:
         self._connections: set[Connection] = set()
         self._per_ip: Counter[str] = Counter()
         self._listeners: list[asyncio.Server] = []
-        self._sweeper: asyncio.TimerHandle | None = None
+        self._sweeper: asyncio.Handle | None = None
         self._stopping = asyncio.Event()
         self._refused = 0  # connections, since the last line in the log about them
         self._last_refusal = ""
@@ -195,20 +197,40 @@ class Server:
         return len(self._connections)
 
     def _sweep(self) -> None:
-        """Close connections that are silent for too long or never finish a frame."""
-        config = self.broker.config
-        now = self.loop.time()
+        """Close connections that are silent for too long or never finish a frame, or whose answers fill the memory."""
         self._reserve_descriptors()
         self._tell_refusals()
+        self._look_at(list(self._connections), [])
+
+    def _look_at(self, connections: list[Connection], unread: list[tuple[int, Connection]]) -> None:
+        """Look at the last of these connections, and at the others in the next turns of the event loop."""
+        config = self.broker.config
+        now = self.loop.time()
         idle_s = config.connections_max_idle_ms / 1000
         half_frame_s = config.kohort_request_read_timeout_ms / 1000
-        for connection in list(self._connections):
+        for connection in connections[-CONNECTIONS_PER_TURN:]:
             since = connection.half_frame_since()
             if since is not None and now - since > half_frame_s:
                 connection.close(f"no whole request within {half_frame_s:g} s (kohort.request.read.timeout.ms)")
             elif idle_s >= 0 and now - connection.heard_last(now) > idle_s:
                 connection.close(f"silent for {idle_s:g} s (connections.max.idle.ms)")
+            elif unsent_bytes := connection.unsent_bytes:
+                unread.append((unsent_bytes, connection))
+        del connections[-CONNECTIONS_PER_TURN:]
+        if connections:
+            self._sweeper = self.loop.call_soon(self._look_at, connections, unread)
+            return
+        self._close_unread(unread)
         self._sweeper = self.loop.call_later(SWEEP_INTERVAL_S, self._sweep)
+
+    def _close_unread(self, unread: list[tuple[int, Connection]]) -> None:
+        """Clients that do not read their answers may leave MAX_UNSENT_BYTES together. Close the worst beyond that."""
+        total = sum(size for size, _ in unread)
+        for size, connection in sorted(unread, key=lambda each: each[0], reverse=True):
+            if total <= MAX_UNSENT_BYTES:
+                return
+            total -= size
+            connection.close(f"it leaves {size:,} bytes of answers unread, and all clients together {total:,} more")
 
     # --- stop
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from struct import pack
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kohort.protocol.errors import MalformedMessage
-from kohort.protocol.frames import MIN_REQUEST_BYTES, FrameSplitter, framed
+from kohort.protocol.frames import LARGE_FRAME_BYTES, MIN_REQUEST_BYTES, FrameSplitter, framed
 
 BODIES = st.lists(st.binary(min_size=MIN_REQUEST_BYTES, max_size=300), max_size=12)
 
@@ -67,3 +68,50 @@ def test_a_frame_is_bytes_of_its_own() -> None:
     list(splitter.frames(framed(b"second one")))
     assert type(first) is bytes
     assert first == b"first one"
+
+
+def parts(stream: bytes, size: int) -> list[bytes]:
+    return [stream[at : at + size] for at in range(0, len(stream), size)]
+
+
+@pytest.mark.parametrize("size", [65_536, 65_537, 7_000_000])
+def test_large_and_small_frames_come_out_as_they_went_in(size: int) -> None:
+    rng = random.Random(5)
+    bodies = [rng.randbytes(length) for length in (10, LARGE_FRAME_BYTES + 1, 3 * LARGE_FRAME_BYTES, 9, 5_000_000, 8)]
+    splitter = FrameSplitter(10_000_000)
+    out = [frame for part in parts(b"".join(map(framed, bodies)), size) for frame in splitter.frames(part)]
+    assert out == bodies
+    assert not splitter.rest
+
+
+def test_a_large_frame_in_single_bytes_at_its_start() -> None:
+    body = bytes(LARGE_FRAME_BYTES + 1)
+    stream = framed(body)
+    splitter = FrameSplitter(10_000_000)
+    out = [frame for part in (*parts(stream[:9], 1), stream[9:]) for frame in splitter.frames(part)]
+    assert out == [body]
+
+
+def test_a_large_frame_takes_memory_for_what_has_arrived_and_is_not_copied() -> None:
+    part = bytes(65_536)
+    length = 320 * len(part)
+    splitter = FrameSplitter(100_000_000)
+    tracemalloc.start()
+    try:
+        assert list(splitter.frames(pack(">i", length) + part[:100])) == []
+        assert tracemalloc.get_traced_memory()[0] < 10_000
+        for _ in range(20):
+            assert list(splitter.frames(part)) == []
+        assert tracemalloc.get_traced_memory()[1] < 1.3 * 21 * len(part)
+        (frame,) = [frame for each in [*[part] * 299, part[100:]] for frame in splitter.frames(each)]
+        assert len(frame) == length
+        assert tracemalloc.get_traced_memory()[1] < 1.3 * length
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("body", "most"), [(b"\0\1" + bytes(6), 2_000_000), (bytes(8), 3_000_000)])
+def test_only_produce_may_be_larger_than_the_others(body: bytes, most: int) -> None:
+    assert list(FrameSplitter(3_000_000, 2_000_000).frames(pack(">i", most) + body)) == []
+    with pytest.raises(MalformedMessage):
+        list(FrameSplitter(3_000_000, 2_000_000).frames(pack(">i", most + 1) + body[:2]))
