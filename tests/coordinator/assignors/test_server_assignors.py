@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kohort.coordinator.assignors.java_order import timeline_capacity, timeline_order
@@ -98,6 +98,7 @@ def worlds(draw: st.DrawFn) -> World:
     return World(Random(draw(st.integers(0, 2**32))))
 
 
+@settings(deadline=None)
 @given(worlds(), st.integers(0, 3))
 def test_each_partition_of_a_subscribed_topic_has_one_owner_who_subscribes_to_it(world: World, rounds: int) -> None:
     for _ in range(rounds + 1):
@@ -111,6 +112,7 @@ def test_each_partition_of_a_subscribed_topic_has_one_owner_who_subscribes_to_it
         world.pass_time()
 
 
+@settings(deadline=None)
 @given(worlds(), st.integers(0, 3))
 def test_loads_differ_by_one_at_most_if_all_subscribe_to_the_same(world: World, rounds: int) -> None:
     world.is_equal = True
@@ -127,6 +129,7 @@ def test_loads_differ_by_one_at_most_if_all_subscribe_to_the_same(world: World, 
         world.pass_time()
 
 
+@settings(deadline=None)
 @given(worlds())
 def test_nothing_moves_if_nothing_has_changed(world: World) -> None:
     world.keep(assigned(world.assignor, world.group()))
@@ -136,6 +139,7 @@ def test_nothing_moves_if_nothing_has_changed(world: World) -> None:
     }
 
 
+@settings(deadline=None)
 @given(st.integers(1, 30), st.integers(1, 100), st.randoms(use_true_random=False))
 def test_when_one_leaves_only_its_partitions_move(members: int, partitions: int, random: Random) -> None:
     topic = bytes(15) + b"\x01"
@@ -149,6 +153,7 @@ def test_when_one_leaves_only_its_partitions_move(members: int, partitions: int,
         assert set(targets[member_id].get(topic, ())) <= set(after[member_id].get(topic, ()))
 
 
+@settings(deadline=None)
 @given(st.integers(1, 30), st.integers(1, 100), st.randoms(use_true_random=False))
 def test_when_one_joins_it_gets_its_share_and_nobody_else_gets_more(
     members: int, partitions: int, random: Random
