@@ -50,7 +50,8 @@ class Call:
         self.route = route
         self.version = route.version
         self.client_id = client_id
-        self.is_long = False  # it, or its answer, has more than ELEMENTS_AT_ONCE elements (broker.steps)
+        # It, or its answer, has more than ELEMENTS_AT_ONCE elements, or it takes several slices (broker.steps).
+        self.is_long = False
         self.correlation_id: int
         self.now: int  # wall time, milliseconds since 1970
         self.steady_ms: int  # the steady clock, for deadlines
@@ -72,8 +73,11 @@ class Call:
         return self._connection.is_closed
 
     def reply(self, response: Message | bytes) -> None:
-        """Answer a parked request."""
-        self._connection.answer_parked(self, response)
+        """Answer a parked request. A thread encodes the answer to a long one."""
+        if self.is_long and not isinstance(response, bytes):
+            self._connection.answer_long(self, response)
+        else:
+            self._connection.answer_parked(self, response)
 
     def reply_in_steps(self, steps: Steps[Message]) -> None:
         """Answer a parked request with what the steps return: see broker.steps."""

@@ -357,11 +357,12 @@ class Connection(asyncio.Protocol):
 
     def answer_in_steps(self, call: Call, steps: Steps[Answer]) -> None:
         """Answer a parked request with what the steps return, unless that says that it is parked."""
+        call.is_long = True
         self._server.long_requests.add(
             LongRequest(
                 call,
                 steps,
-                finished=lambda response: self.answer_long(call, response),
+                finished=lambda response: None if response is PARKED else self.answer_long(call, response),
                 failed=lambda problem: self._fail_long(call, problem),
             )
         )

@@ -20,7 +20,7 @@ from kohort.broker.group_loading import GroupLoader
 from kohort.broker.group_log import GroupLog, LocalGroupLog
 from kohort.broker.rebalances import Rebalances
 from kohort.broker.topics.catalog import CONSUMER_OFFSETS, Topic
-from kohort.coordinator.api import Asked, EveryShard, GroupApi, Request, Response, Row, SeveralGroups
+from kohort.coordinator.api import Asked, EveryShard, GroupApi, Request, Response, Row, SeveralGroups, Steps
 from kohort.coordinator.config import GroupConfig
 from kohort.coordinator.outcome import PARKED, Call, Outcome, Parked
 from kohort.coordinator.runtime import Runtime, Write
@@ -96,19 +96,34 @@ class CoordinatorHost:
             self._after()  # mostly there is nothing to do; asking first is cheaper than the call
         return answer
 
+    def submit_in_steps(
+        self, group_id: str, api: GroupApi[Request, Response], request: Request, call: Call
+    ) -> Steps[Response | Parked]:
+        return self._in_steps(self.runtime.submit_in_steps(group_id, api, request, call), call)
+
     def submit_several(
         self, several: SeveralGroups[Request, Response, Asked, Row], request: Request, call: Call
-    ) -> Response | Parked:
-        answer = self.runtime.submit_several(several, request, call)
-        self._after()
-        return answer
+    ) -> Steps[Response | Parked]:
+        return self._in_steps(self.runtime.submit_several(several, request, call), call)
 
     def submit_everywhere(
         self, everywhere: EveryShard[Request, Response], request: Request, call: Call
-    ) -> Response | Parked:
-        answer = self.runtime.submit_everywhere(everywhere, request, call)
-        self._after()
-        return answer
+    ) -> Steps[Response | Parked]:
+        return self._in_steps(self.runtime.submit_everywhere(everywhere, request, call), call)
+
+    def _in_steps(self, steps: Steps[Response | Parked], call: Call) -> Steps[Response | Parked]:
+        """What a step has left to be written or sent does not wait for the last step."""
+        while True:
+            call.now, call.steady_ms = self._clock.now_ms(), self._clock.steady_ms()
+            try:
+                next(steps)
+            except StopIteration as end:
+                self._after()
+                answer: Response | Parked = end.value
+                return answer
+            if self.runtime.dirty or self.runtime.replies:
+                self._after()
+            yield
 
     def apply(self, shard: Shard, out: Outcome) -> None:
         self.runtime.apply(shard, out)

@@ -1,4 +1,7 @@
-"""The group APIs, as the broker serves them: each is handed to the coordinator, which decides (see coordinator/)."""
+"""The group APIs, as the broker serves them: each is handed to the coordinator, which decides (see coordinator/).
+
+Requests about several groups or all of them, and long ones about one group, are handled in steps (broker/steps.py).
+"""
 
 from __future__ import annotations
 
@@ -30,6 +33,7 @@ from kohort.protocol.wire import Encoded
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call
+    from kohort.coordinator.api import Steps
 
 
 def join_group(broker: Broker, request: JoinGroupRequest, call: Call) -> JoinGroupResponse | Parked:
@@ -58,37 +62,59 @@ def heartbeat(broker: Broker, request: HeartbeatRequest, call: Call) -> Heartbea
     return ENCODED_GO_ON[call.version] if answer is GO_ON else answer
 
 
-def leave_group(broker: Broker, request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse | Parked:
+def leave_group(
+    broker: Broker, request: LeaveGroupRequest, call: Call
+) -> LeaveGroupResponse | Parked | Steps[LeaveGroupResponse | Parked]:
+    if call.is_long:
+        return broker.coordinator.submit_in_steps(request.group_id, LEAVE_GROUP, request, call)
     return broker.coordinator.submit(request.group_id, LEAVE_GROUP, request, call)
 
 
-def offset_commit(broker: Broker, request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse | Parked:
+def offset_commit(
+    broker: Broker, request: OffsetCommitRequest, call: Call
+) -> OffsetCommitResponse | Parked | Steps[OffsetCommitResponse | Parked]:
     if isinstance(request, RecurringCommit):
         return broker.coordinator.submit(request.group_id, RECURRING_COMMIT, request, call)
+    if call.is_long:
+        return broker.coordinator.submit_in_steps(request.group_id, OFFSET_COMMIT_API, request, call)
     return broker.coordinator.submit(request.group_id, OFFSET_COMMIT_API, request, call)
 
 
-def offset_fetch(broker: Broker, request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse | Encoded | Parked:
+def offset_fetch(
+    broker: Broker, request: OffsetFetchRequest, call: Call
+) -> OffsetFetchResponse | Encoded | Parked | Steps[OffsetFetchResponse | Parked]:
+    coordinator = broker.coordinator
     if call.version < FIRST_VERSION_WITH_SEVERAL_GROUPS:
-        return broker.coordinator.submit(request.group_id, OFFSET_FETCH.api, request, call)
-    if len(request.groups) == 1:
-        plain = broker.coordinator.runtime.plain_fetch(request.groups[0], request.require_stable, call.version)
+        if call.is_long or request.topics is None:
+            return coordinator.submit_in_steps(request.group_id, OFFSET_FETCH.api, request, call)
+        return coordinator.submit(request.group_id, OFFSET_FETCH.api, request, call)
+    if len(request.groups) == 1 and not call.is_long:
+        (group,) = request.groups
+        plain = coordinator.runtime.plain_fetch(group, request.require_stable, call.version)
         if plain is not None:
             return plain
-    return broker.coordinator.submit_several(OFFSET_FETCH, request, call)
+        if group.topics is not None:
+            return coordinator.submit(group.group_id, OFFSET_FETCH.api, request, call)
+    return coordinator.submit_several(OFFSET_FETCH, request, call)
 
 
-def offset_delete(broker: Broker, request: OffsetDeleteRequest, call: Call) -> OffsetDeleteResponse | Parked:
+def offset_delete(
+    broker: Broker, request: OffsetDeleteRequest, call: Call
+) -> OffsetDeleteResponse | Parked | Steps[OffsetDeleteResponse | Parked]:
+    if call.is_long:
+        return broker.coordinator.submit_in_steps(request.group_id, OFFSET_DELETE, request, call)
     return broker.coordinator.submit(request.group_id, OFFSET_DELETE, request, call)
 
 
-def list_groups(broker: Broker, request: ListGroupsRequest, call: Call) -> ListGroupsResponse | Parked:
+def list_groups(broker: Broker, request: ListGroupsRequest, call: Call) -> Steps[ListGroupsResponse | Parked]:
     return broker.coordinator.submit_everywhere(LIST_GROUPS, request, call)
 
 
-def describe_groups(broker: Broker, request: DescribeGroupsRequest, call: Call) -> DescribeGroupsResponse | Parked:
+def describe_groups(
+    broker: Broker, request: DescribeGroupsRequest, call: Call
+) -> Steps[DescribeGroupsResponse | Parked]:
     return broker.coordinator.submit_several(DESCRIBE_GROUPS, request, call)
 
 
-def delete_groups(broker: Broker, request: DeleteGroupsRequest, call: Call) -> DeleteGroupsResponse | Parked:
+def delete_groups(broker: Broker, request: DeleteGroupsRequest, call: Call) -> Steps[DeleteGroupsResponse | Parked]:
     return broker.coordinator.submit_several(DELETE_GROUPS, request, call)

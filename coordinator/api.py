@@ -6,9 +6,9 @@ runtime asks each shard for its part and puts the answers together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from kohort.coordinator.outcome import Call, InPieces, Outcome, Parked
 from kohort.coordinator.shard_state import ShardState
@@ -19,11 +19,28 @@ Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
 Asked = TypeVar("Asked")
 Row = TypeVar("Row", bound=Message)
+Result = TypeVar("Result")
+
+
+Steps = Generator[None, None, Result]  # may give way to others after each step; the last one gives the result
+Answer: TypeAlias = Response | Outcome | Parked | InPieces
+
+ELEMENTS_IN_STEP = 500
+
+
+def all_steps(steps: Steps[Result]) -> Result:
+    """Take all steps at once."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
 
 
 @dataclass(frozen=True, slots=True)
 class GroupApi(Generic[Request, Response]):
-    handle: Callable[[ShardState, Request, Call], Response | Outcome | Parked | InPieces]
+    handle: Callable[[ShardState, Request, Call], Answer[Response]]
 
     # The answer while the shard is loading, is not owned by this node, or has failed.
     unavailable: Callable[[ShardState, Request, Call, ErrorCode], Response]
@@ -33,6 +50,10 @@ class GroupApi(Generic[Request, Response]):
 
     # A bare response may rest on records that are not durable yet, and waits for them.
     waits_for_writes: bool = True
+
+    # For long requests: the same as `handle`, or as `unavailable` if an error is given. Anything may happen between two
+    # steps; what changes the group happens in the last one.
+    steps: Callable[[ShardState, Request, Call, ErrorCode | None], Steps[Answer[Response]]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +66,11 @@ class SeveralGroups(Generic[Request, Response, Asked, Row]):
     part: Callable[[Request, Sequence[Asked]], Request]  # the request for some of its entries
     rows: Callable[[Response], Sequence[Row]]
     whole: Callable[[Sequence[Row]], Response]
+
+    # For APIs that only read: the row of an entry, or, with an error, the row that says so; and about how many bytes a
+    # row takes in the answer. None: `api` answers for all entries of a shard at once.
+    row: Callable[[ShardState, Request, Asked, Call, ErrorCode | None], Steps[Row]] | None = None
+    row_bytes: Callable[[Row], int] = lambda _: 0
 
 
 @dataclass(frozen=True, slots=True)

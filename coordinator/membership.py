@@ -31,4 +31,4 @@ def join_group(shard: ShardState, request: JoinGroupRequest, call: Call) -> Join
 JOIN_GROUP = GroupApi(join_group, joins.unavailable, joins.failed, waits_for_writes=False)
 SYNC_GROUP = GroupApi(syncs.sync_group, syncs.unavailable, syncs.failed)
 HEARTBEAT = GroupApi(heartbeats.heartbeat, heartbeats.unavailable, heartbeats.failed)
-LEAVE_GROUP = GroupApi(leaves.leave_group, leaves.unavailable, leaves.failed)
+LEAVE_GROUP = GroupApi(leaves.leave_group, leaves.unavailable, leaves.failed, steps=leaves.in_steps)

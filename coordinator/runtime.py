@@ -19,7 +19,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any, Generic, cast
 
-from kohort.coordinator.api import Asked, EveryShard, GroupApi, Request, Response, Row, SeveralGroups
+from kohort.coordinator.api import Answer, Asked, EveryShard, GroupApi, Request, Response, Row, SeveralGroups, Steps
 from kohort.coordinator.config import MAX_REMEMBERED_ID, GroupConfig
 from kohort.coordinator.events import Event
 from kohort.coordinator.group import Pulse
@@ -44,6 +44,7 @@ __all__ = ["Runtime", "Write"]
 
 ACTIVE = Status.ACTIVE
 MAX_CACHED_GROUPS = 100_000
+MAX_ANSWER_BYTES = 32_000_000  # about several groups; the first of them is told whole in any case
 
 
 class Runtime:
@@ -93,58 +94,123 @@ class Runtime:
         if isinstance(result, Outcome):
             self.apply(shard, result)
             return PARKED
+        return self._finish(shard, api, call, result)
+
+    def _finish(
+        self, shard: Shard, api: GroupApi[Request, Response], call: Call, result: Answer[Response]
+    ) -> Response | Parked:
+        if isinstance(result, Outcome):
+            self.apply(shard, result)
+            return PARKED
         if isinstance(result, InPieces):
             self._begin(shard, result)
             return PARKED
-        if state.purgatory.changed:
+        if shard.state.purgatory.changed:
             self.changed[shard.partition] = shard
         if (shard.unwritten or shard.in_flight) and api.waits_for_writes and not isinstance(result, Parked):
             return self._answer_after_writes(shard, call, result)
         return result
 
+    # --- long requests
+
+    def submit_in_steps(
+        self, group_id: str, api: GroupApi[Request, Response], request: Request, call: Call
+    ) -> Steps[Response | Parked]:
+        """A long request about one group."""
+        return self._ask_in_steps(self.shard_of(group_id), api, request, call)
+
+    def _ask_in_steps(
+        self, shard: Shard, api: GroupApi[Request, Response], request: Request, call: Call
+    ) -> Steps[Response | Parked]:
+        if api.steps is None:
+            return self.ask(shard, api, request, call)
+        call.api = api
+        error = _problem(shard)
+        steps = api.steps(shard.state, request, call, error)
+        while True:
+            shard.state.clock.set(call.steady_ms, call.now)
+            try:
+                next(steps)
+            except StopIteration as end:
+                result: Answer[Response] = end.value
+                break
+            yield
+            if error is None and (error := _problem(shard)) is not None:
+                steps = api.steps(shard.state, request, call, error)
+        if error is not None:
+            return cast("Response", result)
+        return self._finish(shard, api, call, result)
+
     def submit_several(
         self, several: SeveralGroups[Request, Response, Asked, Row], request: Request, call: Call
-    ) -> Response | Parked:
+    ) -> Steps[Response | Parked]:
         """A request about several groups: each of their shards answers its part, and the last one completes it."""
         entries = several.entries(request)
-        if len(entries) == 1:
-            return self.submit(several.group_id(entries[0]), several.api, request, call)
-        by_shard: dict[Shard, list[int]] = {}
+        by_partition: dict[int, list[int]] = {}
         for index, entry in enumerate(entries):
-            by_shard.setdefault(self.shard_of(several.group_id(entry)), []).append(index)
+            by_partition.setdefault(self.shard_of(several.group_id(entry)).partition, []).append(index)
+            yield
 
         def whole(answers: Sequence[Response]) -> Response:
             rows: list[Row | None] = [None] * len(entries)
-            for indexes, answer in zip(by_shard.values(), answers, strict=True):
+            for indexes, answer in zip(by_partition.values(), answers, strict=True):
                 for index, row in zip(indexes, several.rows(answer), strict=True):
                     rows[index] = row
             return several.whole([row for row in rows if row is not None])
 
-        parts = [(shard, several.part(request, [entries[i] for i in each])) for shard, each in by_shard.items()]
-        return self._gather(several.api, parts, whole, call)
+        gathering = Gathering(call, len(by_partition), whole)
+        room = Room(MAX_ANSWER_BYTES)
+        for partition, indexes in by_partition.items():
+            asked = [entries[index] for index in indexes]
+            part, part_call = several.part(request, asked), gathering.part()
+            if partition >= len(self.shards):  # the offsets topic was created anew, with fewer partitions
+                answer: Response | Parked = several.api.unavailable(
+                    self.shards[0].state, part, part_call, ErrorCode.NOT_COORDINATOR
+                )
+            elif several.row is None:
+                answer = self.ask(self.shards[partition], several.api, part, part_call)
+            else:
+                answer = yield from self._rows(self.shards[partition], several, part, part_call, room)
+            if not isinstance(answer, Parked):
+                part_call.response = answer
+            yield
+        return gathering.complete_now()
+
+    def _rows(
+        self,
+        shard: Shard,
+        several: SeveralGroups[Request, Response, Asked, Row],
+        request: Request,
+        call: Call,
+        room: Room,
+    ) -> Steps[Response | Parked]:
+        """The part of one shard. When the answer is large enough, the groups that are left are told to come again."""
+        assert several.row is not None
+        call.api = several.api
+        rows: list[Row] = []
+        for entry in several.entries(request):
+            error = _problem(shard) or room.problem
+            row = yield from several.row(shard.state, request, entry, call, error)
+            room.left -= several.row_bytes(row)
+            rows.append(row)
+            yield
+        response = several.whole(rows)
+        if (error := _problem(shard)) is not None:
+            return several.api.failed(response, call.version, error)
+        return self._finish(shard, several.api, call, response)
 
     def submit_everywhere(
         self, everywhere: EveryShard[Request, Response], request: Request, call: Call
-    ) -> Response | Parked:
+    ) -> Steps[Response | Parked]:
         """A request about all groups."""
-        parts = [(shard, request) for shard in self.shards]
-        return self._gather(everywhere.api, parts, everywhere.whole, call)
-
-    def _gather(
-        self,
-        api: GroupApi[Request, Response],
-        parts: Iterable[tuple[Shard, Request]],
-        whole: Callable[[Sequence[Response]], Response],
-        call: Call,
-    ) -> Response | Parked:
-        calls: list[PartCall] = []
-        gathering = Gathering(call, calls, whole)
-        for shard, part in parts:
-            part_call = PartCall(call, gathering)
-            calls.append(part_call)
-            answer = self.ask(shard, api, part, part_call)
+        shards = self.shards
+        gathering = Gathering(call, len(shards), everywhere.whole)
+        for shard in shards:
+            part_call = gathering.part()
+            answer = yield from self._ask_in_steps(shard, everywhere.api, request, part_call)
             if not isinstance(answer, Parked):
                 part_call.response = answer
+            yield
         return gathering.complete_now()
 
     def pulse(self, request: HeartbeatRequest) -> Pulse | None:
@@ -387,6 +453,27 @@ def _earliest(shards: Iterable[Shard], now: int) -> int | None:
     return earliest
 
 
+def _problem(shard: Shard) -> ErrorCode | None:
+    """Why the shard cannot be asked now. While a long request is handled, the shard may fail."""
+    if shard.is_abandoned:
+        return ErrorCode.NOT_COORDINATOR
+    return None if shard.status is ACTIVE else shard.status.error
+
+
+class Room:
+    """How many bytes an answer may still have."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    @property
+    def problem(self) -> ErrorCode | None:
+        """Clients ask again on this error, for what they have not got."""
+        return None if self.left > 0 else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
 class PartCall:
     """One shard's part of a call that concerns several shards."""
 
@@ -414,17 +501,24 @@ class PartCall:
 class Gathering(Generic[Response]):
     """The parts of an answer that several shards give."""
 
-    __slots__ = ("_call", "_parts", "_whole")
+    __slots__ = ("_call", "_part_count", "_parts", "_whole")
 
-    def __init__(self, call: Call, parts: list[PartCall], whole: Callable[[Sequence[Response]], Response]) -> None:
+    def __init__(self, call: Call, part_count: int, whole: Callable[[Sequence[Response]], Response]) -> None:
         self._call = call
-        self._parts = parts
+        self._part_count = part_count
+        self._parts: list[PartCall] = []
         self._whole = whole
 
+    def part(self) -> PartCall:
+        """The call for the next part."""
+        part = PartCall(self._call, self)
+        self._parts.append(part)
+        return part
+
     def complete_now(self) -> Response | Parked:
-        """The answer if every shard has given its part at once."""
+        """The answer if every shard has given its part."""
         answers = [part.response for part in self._parts if part.response is not None]
-        return self._whole(cast("list[Response]", answers)) if len(answers) == len(self._parts) else PARKED
+        return self._whole(cast("list[Response]", answers)) if len(answers) == self._part_count else PARKED
 
     def complete_later(self) -> None:
         """A shard has given its part; answer the call if that was the last one."""

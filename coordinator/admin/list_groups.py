@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kohort.coordinator.api import EveryShard, GroupApi
+from kohort.coordinator.api import ELEMENTS_IN_STEP, EveryShard, GroupApi, Steps, all_steps
 from kohort.coordinator.outcome import Call
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode
@@ -17,13 +17,29 @@ from kohort.protocol.messages.list_groups import ListedGroup, ListGroupsRequest,
 
 
 def list_groups(shard: ShardState, request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
+    return all_steps(_list(shard, request))
+
+
+def in_steps(
+    shard: ShardState, request: ListGroupsRequest, call: Call, error: ErrorCode | None
+) -> Steps[ListGroupsResponse]:
+    if error is not None:
+        return unavailable(shard, request, call, error)
+    return (yield from _list(shard, request))
+
+
+def _list(shard: ShardState, request: ListGroupsRequest) -> Steps[ListGroupsResponse]:
     states = {state.strip().lower() for state in request.states_filter}
     types = {each.lower() for each in request.types_filter}
-    listed = [
-        ListedGroup(group.group_id, group.protocol_type or "", group.state_name, group.type)
-        for group in shard.groups.values()
-        if (not types or group.type in types) and (not states or group.state_name.lower() in states)
-    ]
+    groups = list(shard.groups.values())
+    listed: list[ListedGroup] = []
+    for start in range(0, len(groups), ELEMENTS_IN_STEP):
+        listed += [
+            ListedGroup(group.group_id, group.protocol_type or "", group.state_name, group.type)
+            for group in groups[start : start + ELEMENTS_IN_STEP]
+            if (not types or group.type in types) and (not states or group.state_name.lower() in states)
+        ]
+        yield
     return ListGroupsResponse(0, 0, listed)
 
 
@@ -43,4 +59,4 @@ def whole(parts: Sequence[ListGroupsResponse]) -> ListGroupsResponse:
     return ListGroupsResponse(0, 0, [group for part in parts for group in part.groups])
 
 
-LIST_GROUPS = EveryShard(GroupApi(list_groups, unavailable, failed), whole)
+LIST_GROUPS = EveryShard(GroupApi(list_groups, unavailable, failed, steps=in_steps), whole)

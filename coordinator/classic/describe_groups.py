@@ -2,12 +2,12 @@
 
 v1 adds the throttle time; v3 authorized operations (KIP-430); v4 instance ids; v5 is flexible; v6 says
 GROUP_ID_NOT_FOUND instead of showing an unknown group as Dead (KIP-1043).
-A group that is named twice is described twice, as by Kafka.
+A group that is named twice is described twice, as by Kafka, as long as the answer is not too large.
 """
 
 from __future__ import annotations
 
-from kohort.coordinator.api import GroupApi, SeveralGroups
+from kohort.coordinator.api import ELEMENTS_IN_STEP, GroupApi, SeveralGroups, Steps, all_steps
 from kohort.coordinator.classic.group import find_classic
 from kohort.coordinator.classic.state import STABLE
 from kohort.coordinator.outcome import Call
@@ -24,18 +24,25 @@ NOT_ASKED = -2147483648
 READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS = 3, 6, 8, 10, 11  # Kafka's codes of operations
 ALL_OPERATIONS = 1 << READ | 1 << DELETE | 1 << DESCRIBE | 1 << DESCRIBE_CONFIGS | 1 << ALTER_CONFIGS
 FIRST_VERSION_WITH_NOT_FOUND = 6
+MEMBER_BYTES = 50  # of a member in the answer, without its ids, metadata and assignment
 
 
 def describe_groups(shard: ShardState, request: DescribeGroupsRequest, call: Call) -> DescribeGroupsResponse:
-    described = [describe_group(shard, group_id, call.version) for group_id in request.groups]
-    if request.include_authorized_operations:
-        for group in described:
-            if not group.error_code:
-                group.authorized_operations = ALL_OPERATIONS  # there is no authorizer: everyone may do everything
-    return DescribeGroupsResponse(0, described)
+    return DescribeGroupsResponse(0, [all_steps(row(shard, request, group_id, call)) for group_id in request.groups])
 
 
-def describe_group(shard: ShardState, group_id: str, version: int) -> DescribedGroup:
+def row(
+    shard: ShardState, request: DescribeGroupsRequest, group_id: str, call: Call, error: ErrorCode | None = None
+) -> Steps[DescribedGroup]:
+    if error is not None:
+        return DescribedGroup(error, None, group_id)
+    described = yield from describe_group(shard, group_id, call.version)
+    if request.include_authorized_operations and not described.error_code:
+        described.authorized_operations = ALL_OPERATIONS  # there is no authorizer: everyone may do everything
+    return described
+
+
+def describe_group(shard: ShardState, group_id: str, version: int) -> Steps[DescribedGroup]:
     group = find_classic(shard, group_id)
     if group is None:
         error, text = 0, None
@@ -45,16 +52,31 @@ def describe_group(shard: ShardState, group_id: str, version: int) -> DescribedG
     # Until a protocol is chosen, the metadata of members belongs to none.
     is_stable = group.state is STABLE
     protocol = group.protocol_name if is_stable else None
-    members = [
-        DescribedGroupMember(
-            member.member_id, member.instance_id, member.client_id, member.client_host,
-            member.metadata(protocol) if is_stable else b"", member.assignment,
-        )
-        for member in group.members.values()
-    ]  # fmt: skip
-    return DescribedGroup(
-        0, None, group_id, group.state.value, group.protocol_type or "", protocol or "", members, NOT_ASKED
+    described = DescribedGroup(
+        0, None, group_id, group.state.value, group.protocol_type or "", protocol or "", (), NOT_ASKED
     )
+    members: list[DescribedGroupMember] = []
+    all_members = list(group.members.values())
+    for start in range(0, len(all_members), ELEMENTS_IN_STEP):
+        if start:
+            yield
+        members += [
+            DescribedGroupMember(
+                member.member_id, member.instance_id, member.client_id, member.client_host,
+                member.metadata(protocol) if is_stable else b"", member.assignment,
+            )
+            for member in all_members[start : start + ELEMENTS_IN_STEP]
+        ]  # fmt: skip
+    described.members = members
+    return described
+
+
+def row_bytes(group: DescribedGroup) -> int:
+    members = sum(
+        len(each.member_id) + len(each.client_id) + len(each.member_metadata) + len(each.member_assignment)
+        for each in group.members
+    )
+    return len(group.group_id) + members + MEMBER_BYTES * len(group.members)
 
 
 def unavailable(
@@ -74,4 +96,6 @@ DESCRIBE_GROUPS = SeveralGroups(
     part=lambda request, group_ids: DescribeGroupsRequest(group_ids, request.include_authorized_operations),
     rows=lambda response: response.groups,
     whole=lambda rows: DescribeGroupsResponse(0, rows),
+    row=row,
+    row_bytes=row_bytes,
 )

@@ -5,6 +5,7 @@ v1 adds the throttle time; v3 takes several, also by instance id (KIP-345); v4 i
 
 from __future__ import annotations
 
+from kohort.coordinator.api import Steps, all_steps
 from kohort.coordinator.classic.delayed_join import MAX_NAMED, drop_member, rebalance_or_go_on
 from kohort.coordinator.classic.group import ClassicGroup, find_classic
 from kohort.coordinator.classic.session import session_key
@@ -16,25 +17,48 @@ from kohort.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRe
 
 
 def leave_group(shard: ShardState, request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse | Outcome:
+    return all_steps(in_steps(shard, request, call, None))
+
+
+def in_steps(
+    shard: ShardState, request: LeaveGroupRequest, call: Call, error: ErrorCode | None
+) -> Steps[LeaveGroupResponse | Outcome]:
+    """First those are sorted out who are no members. Then, in the last step, all the others leave at once."""
+    if error is not None:
+        return unavailable(shard, request, call, error)
     if not request.group_id:
         return LeaveGroupResponse(0, ErrorCode.INVALID_GROUP_ID)
     leaving = list(request.members) if call.version >= 3 else [MemberIdentity(request.member_id, None, None)]
-    group = find_classic(shard, request.group_id)
+    results = [MemberResponse("", None, 0)] * len(leaving)
+    members: dict[tuple[str, str | None], int] = {}  # where in the request they are named first
+    for index, each in enumerate(leaving):
+        problem = _problem(find_classic(shard, request.group_id), each)
+        if problem is not ErrorCode.UNKNOWN_MEMBER_ID:
+            first = members.setdefault((each.member_id, each.group_instance_id), index)
+            if first != index and problem is None:
+                problem = ErrorCode.UNKNOWN_MEMBER_ID  # it has left when its name comes again
+        results[index] = MemberResponse(each.member_id, each.group_instance_id, problem or 0)
+        yield
     out = Outcome()
-    if group is None:
-        results = [
-            MemberResponse(each.member_id, each.group_instance_id, ErrorCode.UNKNOWN_MEMBER_ID) for each in leaving
-        ]
-    else:
-        results = [_leave(shard, group, each, out) for each in leaving]
-        gone = [result for result in results if not result.error_code]
-        if gone and group.state is not EMPTY:
-            reason = next((each.reason for each in leaving if each.reason), None)
-            cause = f"member left: {reason}" if reason else "member left"
-            names = ", ".join(result.member_id or result.group_instance_id or "" for result in gone[:MAX_NAMED])
-            rebalance_or_go_on(shard, group, cause, names, out)
+    _leave_together(shard, request.group_id, [(leaving[index], results[index]) for index in members.values()], out)
     out.reply(call, _response(results, call.version))
     return out
+
+
+def _leave_together(
+    shard: ShardState, group_id: str, leaving: list[tuple[MemberIdentity, MemberResponse]], out: Outcome
+) -> None:
+    group = find_classic(shard, group_id)
+    for each, result in leaving:
+        result.error_code = _problem(group, each) or 0  # it may have left meanwhile, or by another name
+        if group is not None and not result.error_code:
+            _leave(shard, group, each, out)
+    gone = [each for each, result in leaving if not result.error_code]
+    if group is not None and gone and group.state is not EMPTY:
+        reason = next((each.reason for each in gone if each.reason), None)
+        cause = f"member left: {reason}" if reason else "member left"
+        names = ", ".join(each.member_id or each.group_instance_id or "" for each in gone[:MAX_NAMED])
+        rebalance_or_go_on(shard, group, cause, names, out)
 
 
 def unavailable(shard: ShardState, request: LeaveGroupRequest, call: Call, error: ErrorCode) -> LeaveGroupResponse:
@@ -51,20 +75,22 @@ def _response(results: list[MemberResponse], version: int) -> LeaveGroupResponse
     return LeaveGroupResponse(0, results[0].error_code, ())
 
 
-def _leave(shard: ShardState, group: ClassicGroup, leaving: MemberIdentity, out: Outcome) -> MemberResponse:
+def _problem(group: ClassicGroup | None, leaving: MemberIdentity) -> ErrorCode | None:
+    """Why the member cannot leave."""
     member_id, instance_id = leaving.member_id, leaving.group_instance_id
-    result = MemberResponse(member_id, instance_id, 0)
+    if group is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
     if not member_id and instance_id is not None:
-        known = group.static_members.get(instance_id)
-        if known is None:
-            result.error_code = ErrorCode.UNKNOWN_MEMBER_ID
-        else:
-            drop_member(group, group.members[known], out)
+        return None if instance_id in group.static_members else ErrorCode.UNKNOWN_MEMBER_ID
+    return None if member_id in group.pending_joins else group.check_member(member_id, instance_id)
+
+
+def _leave(shard: ShardState, group: ClassicGroup, leaving: MemberIdentity, out: Outcome) -> None:
+    member_id, instance_id = leaving.member_id, leaving.group_instance_id
+    if not member_id and instance_id is not None:
+        drop_member(group, group.members[group.static_members[instance_id]], out)
     elif member_id in group.pending_joins:
         del group.pending_joins[member_id]
         shard.purgatory.cancel(session_key(group.group_id, member_id))
-    elif error := group.check_member(member_id, instance_id):
-        result.error_code = error
     else:
         drop_member(group, group.members[member_id], out)
-    return result

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from kohort.coordinator.api import GroupApi
-from kohort.coordinator.config import MAX_REMEMBERED_ID
+from kohort.coordinator.api import ELEMENTS_IN_STEP, GroupApi, Steps
+from kohort.coordinator.config import MAX_REMEMBERED_ID, GroupConfig
 from kohort.coordinator.offsets.answers import merged
 from kohort.coordinator.outcome import Call, CommitRecords, Headers, Outcome, Record
 from kohort.coordinator.shard_state import ShardState
@@ -65,18 +65,45 @@ class LookedUp:
 
 def offset_commit(shard: ShardState, request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse | Outcome:
     found = look_up(shard, request, call.version)
+    verdict = _verdict(shard, request, call.version, found)
+    return respond(found, verdict) if isinstance(verdict, int) else _commit(request, call, found, verdict, shard.config)
+
+
+def in_steps(
+    shard: ShardState, request: OffsetCommitRequest, call: Call, error: ErrorCode | None
+) -> Steps[OffsetCommitResponse | Outcome]:
+    """A commit that names very many partitions. What is too much for the log is refused, the rest is taken at once."""
+    while True:
+        topics_version = shard.topics.version
+        found = yield from _look_up_in_steps(shard, request, call.version)
+        if shard.topics.version == topics_version:
+            break
+    verdict = error or _verdict(shard, request, call.version, found)
+    if isinstance(verdict, int):
+        return (yield from _respond_in_steps(found, verdict))
+    return _commit(request, call, found, verdict, shard.config)
+
+
+def _verdict(shard: ShardState, request: OffsetCommitRequest, version: int, found: LookedUp) -> int | AuditHeaders:
+    """The headers for the records of the commit; or an error, which can be 0 if there is nothing to commit."""
     if not found.asked:
-        return respond(found, 0)
-    if error := check_commit(shard, request, call.version):
-        return respond(found, error)
+        return 0
+    if error := check_commit(shard, request, version):
+        return error
     headers = headers_of(shard, request)
     row_count = sum([len(asked.rows) for asked in found.asked])
     if row_count > FEW_ROWS or len(request.group_id) + len(request.member_id) > MAX_REMEMBERED_ID:
         room = shard.config.max_message_bytes - _records_bytes(request, found)
         if room < 0:
-            return respond(found, ErrorCode.UNKNOWN_SERVER_ERROR)
+            return ErrorCode.UNKNOWN_SERVER_ERROR
         if room < row_count * len(headers.packed):
-            headers = NO_HEADERS
+            return NO_HEADERS
+    return headers
+
+
+def _commit(
+    request: OffsetCommitRequest, call: Call, found: LookedUp, headers: AuditHeaders, config: GroupConfig
+) -> Outcome:
     out = Outcome()
     answers = []
     for asked in found.asked:
@@ -85,7 +112,7 @@ def offset_commit(shard: ShardState, request: OffsetCommitRequest, call: Call) -
         if is_plain:
             answers.append(_answer(asked, 0))
         else:
-            rows, answer = _with_metadata(asked, shard.config.offset_metadata_max_bytes)
+            rows, answer = _with_metadata(asked, config.offset_metadata_max_bytes)
             answers.append(answer)
         if request.retention_time_ms != NO_RETENTION:  # only v2-4 have this field
             out.records += [_with_expiry(request, asked.name, row, headers, call.now) for row in rows]
@@ -113,7 +140,7 @@ def failed(response: OffsetCommitResponse, version: int, error: ErrorCode) -> Of
     return OffsetCommitResponse(0, topics)
 
 
-OFFSET_COMMIT_API = GroupApi(offset_commit, unavailable, failed)
+OFFSET_COMMIT_API = GroupApi(offset_commit, unavailable, failed, steps=in_steps)
 
 
 def look_up(shard: ShardState, request: OffsetCommitRequest, version: int) -> LookedUp:
@@ -121,6 +148,36 @@ def look_up(shard: ShardState, request: OffsetCommitRequest, version: int) -> Lo
     for topic in request.topics:
         _look_up_topic(shard, topic, version, found)
     return found
+
+
+def _look_up_in_steps(shard: ShardState, request: OffsetCommitRequest, version: int) -> Steps[LookedUp]:
+    found = LookedUp({}, [])
+    for topic in request.topics:
+        whole: Asked | None = None
+        for start in range(0, max(len(topic.partitions), 1), ELEMENTS_IN_STEP):
+            some = topic.partitions[start : start + ELEMENTS_IN_STEP]
+            part = LookedUp(found.refused, [])
+            _look_up_topic(shard, OffsetCommitRequestTopic(topic.name, topic.topic_id, some), version, part)
+            for asked in part.asked:
+                if whole is None:
+                    whole = asked
+                    found.asked.append(asked)
+                else:
+                    whole.rows += asked.rows
+            yield
+    return found
+
+
+def _respond_in_steps(found: LookedUp, error: int) -> Steps[OffsetCommitResponse]:
+    answers: list[tuple[str | bytes, OffsetCommitResponseTopic]] = []
+    for asked in found.asked:
+        partitions: list[OffsetCommitResponsePartition] = []
+        for start in range(0, len(asked.rows), ELEMENTS_IN_STEP):
+            some = asked.rows[start : start + ELEMENTS_IN_STEP]
+            partitions += [OffsetCommitResponsePartition(row.partition_index, error) for row in some]
+            yield
+        answers.append((asked.key, OffsetCommitResponseTopic(asked.topic.name, asked.topic.topic_id, partitions)))
+    return OffsetCommitResponse(0, merged(found.refused, answers))
 
 
 def respond(found: LookedUp, error: int) -> OffsetCommitResponse:

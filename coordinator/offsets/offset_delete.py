@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from kohort.coordinator.api import GroupApi
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kohort.coordinator.api import ELEMENTS_IN_STEP, GroupApi, Steps, all_steps
 from kohort.coordinator.offsets.answers import merged
 from kohort.coordinator.outcome import Call, OffsetTombstones, Outcome
 from kohort.coordinator.shard_state import ShardState
@@ -10,7 +13,7 @@ from kohort.protocol.commit_record import MIN_KEY_BYTES
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
-    OffsetDeleteRequestTopic,
+    OffsetDeleteRequestPartition,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
@@ -19,33 +22,65 @@ from kohort.protocol.record_batch import MIN_RECORD_BYTES
 
 
 def offset_delete(shard: ShardState, request: OffsetDeleteRequest, call: Call) -> OffsetDeleteResponse | Outcome:
+    return all_steps(in_steps(shard, request, call, None))
+
+
+def in_steps(
+    shard: ShardState, request: OffsetDeleteRequest, call: Call, error: ErrorCode | None
+) -> Steps[OffsetDeleteResponse | Outcome]:
+    if error is not None:
+        return unavailable(shard, request, call, error)
     if refusal := refused(request):
         return refusal
+    while True:
+        before = _in_use(shard, request)
+        if isinstance(before, ErrorCode):
+            return OffsetDeleteResponse(before)
+        decided = yield from _decide(shard, request, before)
+        if _in_use(shard, request) == before:  # what the group consumes has not changed since the first step
+            break
+    if _tombstone_bytes(decided.out) > shard.config.max_message_bytes:
+        return OffsetDeleteResponse(ErrorCode.UNKNOWN_SERVER_ERROR)  # as in Kafka: they must fit into one batch
+    answer = OffsetDeleteResponse(0, 0, merged(decided.unknown, decided.asked))
+    if not decided.out.records:
+        return answer
+    decided.out.reply(call, answer)
+    return decided.out
+
+
+@dataclass(slots=True)
+class Decided:
+    out: Outcome
+    unknown: dict[str, OffsetDeleteResponseTopic]
+    asked: list[tuple[str, OffsetDeleteResponseTopic]]
+    gone: set[tuple[str, int]]  # topics and partitions that have a tombstone: a request may name them again
+
+
+def _in_use(shard: ShardState, request: OffsetDeleteRequest) -> set[str] | ErrorCode:
+    """The topics of the request that the group consumes; or why nothing can be deleted."""
     group = shard.groups.get(request.group_id)
     if group is None:
-        return OffsetDeleteResponse(ErrorCode.GROUP_ID_NOT_FOUND)
-    if problem := group.check_offset_delete():
-        return OffsetDeleteResponse(problem)
-    out = Outcome()
-    unknown: dict[str, OffsetDeleteResponseTopic] = {}
-    asked: list[tuple[str, OffsetDeleteResponseTopic]] = []
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    return group.check_offset_delete() or {each.name for each in request.topics if group.is_subscribed_to(each.name)}
+
+
+def _decide(shard: ShardState, request: OffsetDeleteRequest, in_use: set[str]) -> Steps[Decided]:
+    decided = Decided(Outcome(), {}, [], set())
     for topic in request.topics:
-        missing, known = _split(shard, topic)
-        if missing:
-            empty = OffsetDeleteResponseTopic(topic.name, [])
-            unknown.setdefault(topic.name, empty).partitions.extend(  # type: ignore[attr-defined]
-                OffsetDeleteResponsePartition(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for index in missing
-            )
-        if known:
-            answers = _delete(shard, request.group_id, topic.name, known, group.is_subscribed_to(topic.name), out)
-            asked.append((topic.name, OffsetDeleteResponseTopic(topic.name, answers)))
-    if _tombstone_bytes(out) > shard.config.max_message_bytes:
-        return OffsetDeleteResponse(ErrorCode.UNKNOWN_SERVER_ERROR)  # as in Kafka: they must fit into one batch
-    answer = OffsetDeleteResponse(0, 0, merged(unknown, asked))
-    if not out.records:
-        return answer
-    out.reply(call, answer)
-    return out
+        answers: list[OffsetDeleteResponsePartition] = []
+        for start in range(0, len(topic.partitions), ELEMENTS_IN_STEP):
+            missing, known = _split(shard, topic.name, topic.partitions[start : start + ELEMENTS_IN_STEP])
+            if missing:
+                empty = OffsetDeleteResponseTopic(topic.name, [])
+                decided.unknown.setdefault(topic.name, empty).partitions.extend(  # type: ignore[attr-defined]
+                    OffsetDeleteResponsePartition(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for index in missing
+                )
+            answers += _delete(shard, request.group_id, topic.name, known, topic.name in in_use, decided)
+            yield
+        if answers:
+            decided.asked.append((topic.name, OffsetDeleteResponseTopic(topic.name, answers)))
+        yield
+    return decided
 
 
 def refused(request: OffsetDeleteRequest) -> OffsetDeleteResponse | None:
@@ -61,10 +96,12 @@ def failed(response: OffsetDeleteResponse, version: int, error: ErrorCode) -> Of
     return OffsetDeleteResponse(error)
 
 
-def _split(shard: ShardState, topic: OffsetDeleteRequestTopic) -> tuple[list[int], list[int]]:
+def _split(
+    shard: ShardState, name: str, partitions: Sequence[OffsetDeleteRequestPartition]
+) -> tuple[list[int], list[int]]:
     """Partitions that do not exist, and those that do."""
-    count = shard.topics.partition_count(topic.name)
-    indexes = [partition.partition_index for partition in topic.partitions]
+    count = shard.topics.partition_count(name)
+    indexes = [partition.partition_index for partition in partitions]
     return [i for i in indexes if not 0 <= i < count], [i for i in indexes if 0 <= i < count]
 
 
@@ -78,7 +115,7 @@ def _tombstone_bytes(out: Outcome) -> int:
 
 
 def _delete(
-    shard: ShardState, group_id: str, topic: str, indexes: list[int], in_use: bool, out: Outcome
+    shard: ShardState, group_id: str, topic: str, indexes: list[int], in_use: bool, decided: Decided
 ) -> list[OffsetDeleteResponsePartition]:
     if in_use:
         return [OffsetDeleteResponsePartition(index, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC) for index in indexes]
@@ -86,11 +123,13 @@ def _delete(
     gone = [
         index
         for index in dict.fromkeys(indexes)
-        if offsets.get(group_id, topic, index) or offsets.has_pending(group_id, topic, index)
+        if (topic, index) not in decided.gone
+        and (offsets.get(group_id, topic, index) or offsets.has_pending(group_id, topic, index))
     ]
     if gone:
-        out.records.append(OffsetTombstones(group_id, topic, gone))
+        decided.gone.update((topic, index) for index in gone)
+        decided.out.records.append(OffsetTombstones(group_id, topic, gone))
     return [OffsetDeleteResponsePartition(index, 0) for index in indexes]
 
 
-OFFSET_DELETE = GroupApi(offset_delete, unavailable, failed)
+OFFSET_DELETE = GroupApi(offset_delete, unavailable, failed, steps=in_steps)

@@ -10,10 +10,11 @@ their offset is -1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
-from kohort.coordinator.api import GroupApi, SeveralGroups
-from kohort.coordinator.offset_store import CommittedOffset
+from kohort.coordinator.api import ELEMENTS_IN_STEP, GroupApi, SeveralGroups, Steps, all_steps
+from kohort.coordinator.offset_store import ByPartition, CommittedOffset
 from kohort.coordinator.offsets.plain_fetch import FIRST_VERSION_WITH_TOPIC_IDS
 from kohort.coordinator.outcome import Call
 from kohort.coordinator.shard_state import ShardState
@@ -33,38 +34,72 @@ from kohort.protocol.wire import NO_UUID
 
 FIRST_VERSION_WITH_ERROR = 2
 FIRST_VERSION_WITH_SEVERAL_GROUPS = 8
+PARTITION_BYTES = 20  # of a partition in the answer, without its metadata
+TOPIC_BYTES = 30
+
+Element = TypeVar("Element")
 
 
 def offset_fetch(shard: ShardState, request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
+    return all_steps(in_steps(shard, request, call, None))
+
+
+def in_steps(
+    shard: ShardState, request: OffsetFetchRequest, call: Call, error: ErrorCode | None
+) -> Steps[OffsetFetchResponse]:
+    if error is not None:
+        return unavailable(shard, request, call, error)
     if call.version < FIRST_VERSION_WITH_SEVERAL_GROUPS:
-        return _fetch_without_groups(shard, request, call.version)
-    groups = [fetch_group(shard, group, request.require_stable, call.version) for group in request.groups]
+        return (yield from _fetch_without_groups(shard, request, call.version))
+    groups = []
+    for group in request.groups:
+        fetched = yield from fetch_group(shard, group, request.require_stable, call.version)
+        groups.append(fetched)
     return OffsetFetchResponse(groups=groups)
 
 
-def _fetch_without_groups(shard: ShardState, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
+def row(
+    shard: ShardState, request: OffsetFetchRequest, group: OffsetFetchRequestGroup, call: Call, error: ErrorCode | None
+) -> Steps[OffsetFetchResponseGroup]:
+    if error is not None:
+        return OffsetFetchResponseGroup(group.group_id, (), error)
+    return (yield from fetch_group(shard, group, request.require_stable, call.version))
+
+
+def row_bytes(group: OffsetFetchResponseGroup) -> int:
+    partitions = sum(
+        PARTITION_BYTES * len(topic.partitions) + sum([len(each.metadata or "") for each in topic.partitions])
+        for topic in group.topics
+    )
+    return len(group.group_id) + TOPIC_BYTES * len(group.topics) + partitions
+
+
+def _fetch_without_groups(shard: ShardState, request: OffsetFetchRequest, version: int) -> Steps[OffsetFetchResponse]:
     """v1-7: one group, without a group around its topics."""
     topics = None
     if request.topics is not None:
         topics = [OffsetFetchRequestTopics(t.name, partition_indexes=t.partition_indexes) for t in request.topics]
     asked = OffsetFetchRequestGroup(request.group_id, None, -1, topics)
-    answer = fetch_group(shard, asked, request.require_stable, version)
-    return OffsetFetchResponse(
-        0,
-        [
-            OffsetFetchResponseTopic(
-                topic.name,
-                [
-                    OffsetFetchResponsePartition(
-                        p.partition_index, p.committed_offset, p.committed_leader_epoch, p.metadata, p.error_code
-                    )
-                    for p in topic.partitions
-                ],
-            )
-            for topic in answer.topics
-        ],
-        answer.error_code,
-    )
+    answer = yield from fetch_group(shard, asked, request.require_stable, version)
+    without: list[OffsetFetchResponseTopic] = []
+    for topic in answer.topics:
+        partitions: list[OffsetFetchResponsePartition] = []
+        for some in _slices(topic.partitions):
+            partitions += [
+                OffsetFetchResponsePartition(
+                    p.partition_index, p.committed_offset, p.committed_leader_epoch, p.metadata, p.error_code
+                )
+                for p in some
+            ]
+            yield
+        without.append(OffsetFetchResponseTopic(topic.name, partitions))
+    return OffsetFetchResponse(0, without, answer.error_code)
+
+
+def _slices(elements: Sequence[Element]) -> Iterator[Sequence[Element]]:
+    if len(elements) <= ELEMENTS_IN_STEP:
+        return iter((elements,))
+    return (elements[start : start + ELEMENTS_IN_STEP] for start in range(0, len(elements), ELEMENTS_IN_STEP))
 
 
 def unavailable(shard: ShardState, request: OffsetFetchRequest, call: Call, error: ErrorCode) -> OffsetFetchResponse:
@@ -98,31 +133,38 @@ def _refused_partitions(asked: Iterable[tuple[str, Iterable[int]]], error: Error
 
 def fetch_group(
     shard: ShardState, group: OffsetFetchRequestGroup, require_stable: bool, version: int
-) -> OffsetFetchResponseGroup:
+) -> Steps[OffsetFetchResponseGroup]:
     by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
     require_stable = require_stable and shard.offsets.has_open_transactions  # mostly there are none to wait for
     group_id = group.group_id
     if group.topics is None:
-        topics = _all_topics(shard, group_id, require_stable, by_id)
+        topics = yield from _all_topics(shard, group_id, require_stable, by_id)
     else:
         asked: Iterable[OffsetFetchRequestTopics] = group.topics
         if by_id:  # Kafka answers ids that it does not know after the others
             asked = sorted(asked, key=lambda topic: shard.topics.name_of(topic.topic_id) is None)
-        topics = [_one_topic(shard, group_id, topic, require_stable, by_id) for topic in asked]
+        topics = []
+        for topic in asked:
+            topics.append((yield from _one_topic(shard, group_id, topic, require_stable, by_id)))
     return OffsetFetchResponseGroup(group_id, topics, 0)
 
 
-def _all_topics(shard: ShardState, group_id: str, require_stable: bool, by_id: bool) -> list[OffsetFetchResponseTopics]:
+def _all_topics(
+    shard: ShardState, group_id: str, require_stable: bool, by_id: bool
+) -> Steps[list[OffsetFetchResponseTopics]]:
     topics = []
-    for name, partitions in shard.offsets_of(group_id).items():
+    for name, partitions in list(shard.offsets_of(group_id).items()):
         topic_id = shard.topics.topic_id(name)
         if by_id and topic_id is None:
             continue  # a topic that is gone has no id to name it by
-        answers = [
-            _answer(shard, group_id, name, index, committed, require_stable)
-            for index, committed in partitions.items()
-            if not by_id or committed.topic_id in (NO_UUID, topic_id)
-        ]
+        answers: list[OffsetFetchResponsePartitions] = []
+        for some in _slices(list(partitions.items())):
+            answers += [
+                _answer(shard, group_id, name, index, committed, require_stable)
+                for index, committed in some
+                if not by_id or committed.topic_id in (NO_UUID, topic_id)
+            ]
+            yield
         if answers:
             topics.append(OffsetFetchResponseTopics(name, topic_id or NO_UUID, answers))
     return topics
@@ -130,29 +172,40 @@ def _all_topics(shard: ShardState, group_id: str, require_stable: bool, by_id: b
 
 def _one_topic(
     shard: ShardState, group_id: str, topic: OffsetFetchRequestTopics, require_stable: bool, by_id: bool
-) -> OffsetFetchResponseTopics:
-    name: str | None = topic.name
-    if by_id:
-        name = shard.topics.name_of(topic.topic_id)
+) -> Steps[OffsetFetchResponseTopics]:
+    name = shard.topics.name_of(topic.topic_id) if by_id else topic.name
+    answers: list[OffsetFetchResponsePartitions] = []
+    for indexes in _slices(topic.partition_indexes):
         if name is None:
-            return OffsetFetchResponseTopics("", topic.topic_id, _unknown_topic(topic.partition_indexes))
-    assert name is not None
-    partitions = shard.offsets_of(group_id).get(name, {})
-    if by_id or (require_stable and shard.offsets.has_open_transactions):
-        answers = []
-        for index in topic.partition_indexes:
-            committed = partitions.get(index)
-            if committed is not None and by_id and committed.topic_id not in (NO_UUID, topic.topic_id):
-                committed = None  # of an earlier topic of that name
-            answers.append(_answer(shard, group_id, name, index, committed, require_stable))
-    else:  # the same as `_answer`, without a call per partition
-        answers = [
+            answers += _unknown_topic(indexes)
+        else:
+            partitions = shard.offsets_of(group_id).get(name, {})
+            answers += _answers(
+                shard, group_id, name, topic.topic_id if by_id else None, indexes, partitions, require_stable
+            )
+        yield
+    return OffsetFetchResponseTopics("" if name is None else name, topic.topic_id, answers)
+
+
+def _answers(
+    shard: ShardState, group_id: str, name: str, topic_id: bytes | None, indexes: Iterable[int],
+    partitions: ByPartition, require_stable: bool,
+) -> list[OffsetFetchResponsePartitions]:  # fmt: skip
+    """`topic_id`: the topic was named by its id."""
+    if topic_id is None and not (require_stable and shard.offsets.has_open_transactions):
+        return [  # the same as `_answer`, without a call per partition
             OffsetFetchResponsePartitions(index, committed.offset, committed.leader_epoch, committed.metadata, 0)
             if (committed := partitions.get(index)) is not None
             else OffsetFetchResponsePartitions(index, -1, -1, "", 0)
-            for index in topic.partition_indexes
+            for index in indexes
         ]
-    return OffsetFetchResponseTopics(name, topic.topic_id, answers)
+    answers = []
+    for index in indexes:
+        committed = partitions.get(index)
+        if committed is not None and topic_id is not None and committed.topic_id not in (NO_UUID, topic_id):
+            committed = None  # of an earlier topic of that name
+        answers.append(_answer(shard, group_id, name, index, committed, require_stable))
+    return answers
 
 
 def _unknown_topic(indexes: Iterable[int]) -> list[OffsetFetchResponsePartitions]:
@@ -170,10 +223,12 @@ def _answer(
 
 
 OFFSET_FETCH = SeveralGroups(
-    api=GroupApi(offset_fetch, unavailable, failed),
+    api=GroupApi(offset_fetch, unavailable, failed, steps=in_steps),
     entries=lambda request: request.groups,
     group_id=lambda group: group.group_id,
     part=lambda request, groups: OffsetFetchRequest(groups=groups, require_stable=request.require_stable),
     rows=lambda response: response.groups,
     whole=lambda groups: OffsetFetchResponse(groups=groups),
+    row=row,
+    row_bytes=row_bytes,
 )

@@ -13,12 +13,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from random import Random
+from types import GeneratorType
 from typing import Any, cast
 
 from kohort.broker import groups
 from kohort.broker.api_table import RECURRING, ApiTable
 from kohort.broker.recurring import MAX_BYTES, Recurring, remember
-from kohort.coordinator.api import Asked, EveryShard, GroupApi, Request, Response, Row, SeveralGroups
+from kohort.coordinator.api import (
+    Asked,
+    EveryShard,
+    GroupApi,
+    Request,
+    Response,
+    Row,
+    SeveralGroups,
+    Steps,
+    all_steps,
+)
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.heartbeat import GO_ON
 from kohort.coordinator.config import GroupConfig
@@ -68,6 +79,7 @@ class Call:
         self.now = host.now
         self.steady_ms = host.steady_ms
         self.api: GroupApi[Any, Any]
+        self.is_long = False
         self.answered_at: int | None = None
         self._answer: Any = None
 
@@ -214,6 +226,8 @@ class Host:
         broker: Any = self
         served: Any = SERVED[ApiKey(call.api_key)]
         response = served(broker, request, call)
+        if isinstance(response, GeneratorType):
+            response = all_steps(response)
         if response is not PARKED and type(request) is HeartbeatRequest and (pulse := self.runtime.pulse(request)):
             self._pulses[tuple(getattr(request, field) for field in HeartbeatRequest.__slots__)] = pulse
         return response
@@ -241,14 +255,19 @@ class Host:
     ) -> Response | Parked:
         return self.runtime.submit(group_id, api, request, call)
 
+    def submit_in_steps(
+        self, group_id: str, api: GroupApi[Request, Response], request: Request, call: Call
+    ) -> Steps[Response | Parked]:
+        return self.runtime.submit_in_steps(group_id, api, request, call)
+
     def submit_several(
         self, several: SeveralGroups[Request, Response, Asked, Row], request: Request, call: Call
-    ) -> Response | Parked:
+    ) -> Steps[Response | Parked]:
         return self.runtime.submit_several(several, request, call)
 
     def submit_everywhere(
         self, everywhere: EveryShard[Request, Response], request: Request, call: Call
-    ) -> Response | Parked:
+    ) -> Steps[Response | Parked]:
         return self.runtime.submit_everywhere(everywhere, request, call)
 
     # --- the disk

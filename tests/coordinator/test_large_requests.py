@@ -7,15 +7,24 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable
+from types import GeneratorType
+from typing import Any
 
 import pytest
 
+from kohort.coordinator.api import ELEMENTS_IN_STEP, Steps, all_steps
+from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.membership import SYNC_GROUP
+from kohort.coordinator.outcome import PARKED
 from kohort.coordinator.pieces import PIECE
-from kohort.protocol.api_keys import ApiKey
+from kohort.coordinator.runtime import MAX_ANSWER_BYTES
+from kohort.protocol.api_keys import APIS, ApiKey
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.consumer_protocol import ConsumerProtocolAssignment, TopicPartition
 from kohort.protocol.messages.delete_groups import DeleteGroupsRequest
+from kohort.protocol.messages.describe_groups import DescribeGroupsRequest
+from kohort.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from kohort.protocol.messages.list_groups import ListGroupsRequest
 from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -26,10 +35,17 @@ from kohort.protocol.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
+from kohort.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
 from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kohort.protocol.subscription import pack_assignment
+from kohort.protocol.wire import NO_UUID
 from tests.coordinator.members import Member, commit, fetched, joined, send_fetch, stable, subscription
-from tests.coordinator.support import Call, FakeTopics, Host
+from tests.coordinator.support import KEY_OF_NAME, SERVED, Call, FakeTopics, Host
 
 NONE, TOO_LARGE = ErrorCode.NONE, ErrorCode.UNKNOWN_SERVER_ERROR
 LONG_ID = "g" * 32_000
@@ -302,3 +318,155 @@ def test_after_the_largest_generation_comes_the_first() -> None:
     assert (host.state("g"), a.heartbeat(), a.commit({("orders", 0): 1})) == ("Stable", NONE, NONE)
     host.crash()
     assert host.classic("g").generation == 1
+
+
+# --- long requests, in steps
+
+
+def steps_of(host: Host, request: Any, version: int | None = None) -> tuple[Steps[Any], Call]:
+    """As `host.send`, for a request with more than 2,000 elements; the test takes the steps."""
+    api = APIS[KEY_OF_NAME[type(request).__name__.removesuffix("Request")]]
+    call = Call(host, api.key, api.max_version if version is None else version, "client", request)
+    call.is_long = True
+    served: Any = SERVED[api.key]
+    steps = served(host, request, call)
+    assert isinstance(steps, GeneratorType)
+    return steps, call
+
+
+def answer_of(host: Host, steps: Steps[Any], call: Call) -> Any:
+    """Take the rest of the steps."""
+    response = all_steps(steps)
+    if response is not PARKED:
+        call.reply(response)
+    host.settle()
+    return call.answer
+
+
+def take(steps: Steps[Any], count: int) -> None:
+    for _ in range(count):
+        next(steps)
+
+
+MANY_ROWS = 20 * ELEMENTS_IN_STEP
+
+
+def long_requests(host: Host) -> list[tuple[Any, int]]:
+    """Requests about group g and partitions of `orders`, each with its version."""
+    host.topics.create("long", MANY_ROWS)
+    rows = [OffsetCommitRequestPartition(n % (MANY_ROWS + 9), 5, -1, "") for n in range(MANY_ROWS + 9)]
+    indexes = list(range(MANY_ROWS + 9))
+    asked = OffsetFetchRequestTopics("long", NO_UUID, indexes)
+    deleted = [OffsetDeleteRequestPartition(n) for n in indexes]
+    leaving = [MemberIdentity(f"m{n}", None, None) for n in range(MANY_ROWS)]
+    return [
+        (OffsetCommitRequest("g", -1, "", None, -1, [OffsetCommitRequestTopic("long", partitions=rows)]), 9),
+        (OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", None, -1, [asked])]), 9),
+        (OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", None, -1, None)]), 9),
+        (OffsetFetchRequest("g", [OffsetFetchRequestTopic("long", indexes)]), 6),
+        (OffsetFetchRequest("g", None), 6),
+        (OffsetDeleteRequest("g", [OffsetDeleteRequestTopic("long", deleted)]), 0),
+        (LeaveGroupRequest("g", "", leaving), 5),
+        (DescribeGroupsRequest([f"g{n % 10}" for n in range(MANY_ROWS)]), 6),
+        (DeleteGroupsRequest([f"g{n}" for n in range(MANY_ROWS)]), 2),
+    ]
+
+
+def test_long_requests_give_way_after_every_few_elements_and_get_the_same_answer() -> None:
+    hosts = [Host(partition_count=3), Host(partition_count=3)]
+    for (request, version), (same, _) in zip(*map(long_requests, hosts), strict=True):
+        at_once = hosts[0].send(request, version).answer
+        steps, call = steps_of(hosts[1], same, version)
+        take(steps, MANY_ROWS // ELEMENTS_IN_STEP)
+        assert answer_of(hosts[1], steps, call) == at_once
+        assert hosts[0].disk.batches == hosts[1].disk.batches
+
+
+def test_a_long_commit_is_refused_if_its_shard_fails_meanwhile() -> None:
+    host = Host(partition_count=1)
+    request, version = long_requests(host)[0]
+    steps, call = steps_of(host, request, version)
+    take(steps, 5)
+    host.runtime.start_over(host.runtime.shards[0])
+    answer = answer_of(host, steps, call)
+    errors = {row.error_code for row in answer.topics[0].partitions if row.partition_index < MANY_ROWS}
+    assert errors == {ErrorCode.NOT_COORDINATOR}
+    host.load()
+    assert fetched(send_fetch(host, "g")) == {}
+
+
+def test_a_long_commit_looks_again_at_topics_that_change_meanwhile() -> None:
+    host = Host(partition_count=1)
+    request, version = long_requests(host)[0]
+    steps, call = steps_of(host, request, version)
+    take(steps, 5)
+    host.delete_topic("long")
+    answer = answer_of(host, steps, call)
+    assert {row.error_code for row in answer.topics[0].partitions} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert len(answer.topics[0].partitions) == MANY_ROWS + 9
+    assert host.list_groups() == []
+
+
+def test_members_that_leave_in_a_long_request_leave_together_in_its_last_step() -> None:
+    host = Host()
+    a, b, c = stable(host, "a", "b", "c")
+    leaving = [MemberIdentity(f"m{n}", None, None) for n in range(1_000)]
+    leaving += [MemberIdentity(each.member_id, None, None) for each in (a, b, a)]
+    steps, call = steps_of(host, LeaveGroupRequest("g", "", leaving))
+    take(steps, 1_003)
+    assert (host.state("g"), len(host.classic("g").members)) == ("Stable", 3), (
+        "if the client hangs up, nothing happened"
+    )
+    answer = answer_of(host, steps, call)
+    unknown = ErrorCode.UNKNOWN_MEMBER_ID
+    assert [member.error_code for member in answer.members[-4:]] == [unknown, NONE, NONE, unknown]
+    assert list(host.classic("g").members) == [c.member_id]
+    assert c.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_an_answer_about_groups_waits_for_what_was_written_while_it_was_made() -> None:
+    host = Host(partition_count=1)
+    commit(host, "g", {("orders", n): 1 for n in range(12)})
+    host.disk.is_slow = True
+    steps, call = steps_of(
+        host, OffsetFetchRequest(groups=[OffsetFetchRequestGroup(name, None, -1, None) for name in "gh"])
+    )
+    take(steps, 1)
+    commit(host, "h", {("orders", 0): 5})
+    assert all_steps(steps) is PARKED
+    host.settle()
+    assert not call.is_answered
+    host.disk_catches_up()
+    assert [len(group.topics) for group in call.answer.groups] == [1, 1]
+
+
+@pytest.mark.parametrize("count", [1, 500])
+def test_an_answer_about_several_groups_ends_at_some_size_and_clients_ask_again_for_the_rest(count: int) -> None:
+    host = Host(max_message_bytes=5_000_000)
+    (a,) = joined(host, "a")
+    a.sync({a.member_id: bytes(4_000_000)})
+    answer = host.ask(DescribeGroupsRequest(["g"] * count))
+    whole = [group for group in answer.groups if not group.error_code]
+    assert {len(group.members[0].member_assignment) for group in whole} == {4_000_000}
+    assert len(whole) == min(count, MAX_ANSWER_BYTES // 4_000_000)
+    others = {group.error_code for group in answer.groups} - {0}
+    assert others == ({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS} if count > 1 else set())
+    assert len(answer.groups) == count
+
+
+def test_offsets_of_a_large_group_are_not_told_five_hundred_times() -> None:
+    host = Host(topics=FakeTopics(orders=100))
+    commit(host, "g", {("orders", n): 1 for n in range(100)}, metadata="m" * 4_000)
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", None, -1, None)] * 500)
+    answer = host.ask(request)
+    assert sum(1 for group in answer.groups if not group.error_code) <= MAX_ANSWER_BYTES // 400_000 + 1
+    assert {group.error_code for group in answer.groups} == {0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+
+
+def test_all_groups_are_listed_in_steps() -> None:
+    host = Host(partition_count=1)
+    for number in range(4 * ELEMENTS_IN_STEP):
+        host.runtime.shards[0].state.groups[f"g{number}"] = ClassicGroup(f"g{number}")
+    steps, call = steps_of(host, ListGroupsRequest())
+    take(steps, 4)
+    assert len(answer_of(host, steps, call).groups) == 4 * ELEMENTS_IN_STEP

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from kohort.coordinator.api import all_steps
 from kohort.coordinator.offsets.offset_fetch import fetch_group
 from kohort.coordinator.offsets.plain_fetch import plain_answer
 from kohort.protocol.messages.offset_commit import (
@@ -49,7 +50,8 @@ def test_it_is_the_ordinary_answer(version: int, seed: int) -> None:
     ]
     group = OffsetFetchRequestGroup(rng.choice(["g", "nobody", "日本"]), None, -1, topics)
     state = host.runtime.shard_of(group.group_id).state
-    ordinary = encode_response[version](OffsetFetchResponse(groups=[fetch_group(state, group, True, version)]))
+    fetched = all_steps(fetch_group(state, group, True, version))
+    ordinary = encode_response[version](OffsetFetchResponse(groups=[fetched]))
     plain = plain_answer(state, group, True, version)
     assert plain is not None
     assert plain.encoded == ordinary
