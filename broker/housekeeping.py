@@ -112,12 +112,9 @@ class Housekeeping:
 
     def flush_overdue(self) -> None:
         now = self._now()
-        for topic in self._broker.catalog:
-            if topic.config.log.flush_ms < FOREVER:
-                for partition in topic.partitions:
-                    log = self._broker.logs.logs.get((topic.name, partition.index))
-                    if log is not None and log.failed is None and log.wants_flush(now):
-                        self._broker.flusher.sync(log)
+        for log in self._broker.logs.logs.values():
+            if log.config.flush_ms < FOREVER and log.failed is None and log.wants_flush(now):
+                self._broker.flusher.sync(log)
 
     def expire_producers(self) -> None:
         oldest = self._now() - self._broker.config.producer_id_expiration_ms

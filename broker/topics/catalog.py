@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kohort.broker.topics.catalog_file import CatalogFile, Deleted, Saved
-from kohort.broker.topics.topic_config import TopicConfig, topic_config
+from kohort.broker.topics.topic_config import TopicConfig, default_topic_config, with_own
 from kohort.broker.topics.topic_names import collision_key
 from kohort.storage.log_config import LogConfig
 
@@ -33,25 +33,24 @@ INTERNAL_TOPICS = frozenset((CONSUMER_OFFSETS, "__transaction_state", "__share_g
 LEADER_EPOCH = 0
 # Of all topics together. Metadata tells every client about all of them. Kafka's makers advise 4,000 per broker.
 MAX_PARTITIONS = 100_000
-MAX_KNOWN_CONFIGS = 1_000
 
 
 class Partition:
     """One partition. Its log appears on disk with the first record."""
 
-    __slots__ = ("_key", "_logs", "extra", "index", "topic")
+    __slots__ = ("_logs", "extra", "index", "key", "topic")
 
     def __init__(self, topic: Topic, index: int, logs: LogDirectory) -> None:
         self.topic = topic
         self.index = index
-        self._key = (topic.name, index)
+        self.key = (topic.name, index)
         self._logs = logs
         self.extra: dict[str, Any] = {}  # what other parts keep by partition: producers, waiting fetches
 
     @property
     def log(self) -> PartitionLog:
         """The partition's log. LogFailed if it could not be opened."""
-        return self._logs.logs.get(self._key) or self._logs.log(*self._key, topic_id=self.topic.id)
+        return self._logs.logs.get(self.key) or self._logs.log(*self.key, topic_id=self.topic.id)
 
     @property
     def high_watermark(self) -> int:
@@ -63,14 +62,28 @@ class Partition:
 
 
 class Topic:
-    __slots__ = ("config", "configs", "id", "name", "partitions")
+    __slots__ = ("_config", "_parse", "configs", "id", "name", "partitions")
 
-    def __init__(self, name: str, topic_id: bytes, configs: dict[str, str], config: TopicConfig) -> None:
+    def __init__(
+        self, name: str, topic_id: bytes, configs: dict[str, str], parse: Callable[[dict[str, str]], TopicConfig]
+    ) -> None:
         self.name = name
         self.id = topic_id
         self.configs = configs  # as text, as clients gave them
-        self.config = config  # the same parsed, with defaults for the rest
         self.partitions: list[Partition] = []
+        self._parse = parse
+        self._config: TopicConfig | None = None
+
+    @property
+    def config(self) -> TopicConfig:
+        """The settings parsed, with defaults for those that the topic does not have itself."""
+        if self._config is None:
+            self._config = self._parse(self.configs)
+        return self._config
+
+    def configs_changed(self) -> None:
+        """The settings, or the defaults, are others now. They are parsed when they are needed: topics may be many."""
+        self._config = None
 
     @property
     def is_internal(self) -> bool:
@@ -85,7 +98,7 @@ class Catalog:
         self._topics: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._by_collision_key: dict[str, dict[str, None]] = {}  # only names that can collide: with "." or "_"
-        self._known_configs: dict[frozenset[tuple[str, str]], TopicConfig] = {}  # topics with equal settings share them
+        self._defaults: TopicConfig | None = None  # None: they have to be looked up again
         self.all_partitions = 0  # how many partitions all topics have together
         self.version = 0  # grows with each change of names, ids, partitions and settings
         self.on_new_settings: Callable[[], object] = lambda: None  # the coordinator's host wants to know
@@ -145,7 +158,11 @@ class Catalog:
         """
         self._has_file = self._file.read()
         for row in self._file.topics.values():
-            self._enter(Topic(row.name, row.id, row.configs, self._parsed(row.configs)))
+            try:
+                self._parsed(row.configs)
+            except (ValueError, TypeError) as problem:
+                raise self._file.damaged(problem) from problem
+            self._enter(Topic(row.name, row.id, row.configs, self._parsed))
 
     def attach(self, logs: LogDirectory) -> None:
         """Give the topics their partitions, after the data folder was opened. Unknown folders become topics.
@@ -226,17 +243,17 @@ class Catalog:
         self._save([Saved(topic.name, topic.id, len(topic.partitions), configs) for topic, configs in changes])
         for topic, configs in changes:
             topic.configs = configs
-            topic.config = self._parsed(configs)
+            topic.configs_changed()
             for partition in topic.partitions:
-                if (log := self._logs.logs.get((topic.name, partition.index))) is not None:
+                if (log := self._logs.logs.get(partition.key)) is not None:
                     log.reconfigure(topic.config.log)
         self._tell_settings()
 
     def defaults_changed(self) -> None:
         """The broker's settings changed: topics inherit some of them."""
-        self._known_configs.clear()
+        self._defaults = None
         for topic in self._topics.values():
-            topic.config = self._parsed(topic.configs)
+            topic.configs_changed()
         for (name, _), log in self._logs.logs.items():
             if (found := self._topics.get(name)) is not None:
                 log.reconfigure(found.config.log)
@@ -255,7 +272,7 @@ class Catalog:
         self._save([Deleted(topic.name, topic.id) for topic in topics])
         for topic in topics:
             self._leave(topic)
-        folders = self._logs.delete([(topic.name, each.index) for topic in topics for each in topic.partitions])
+        folders = self._logs.delete([partition.key for topic in topics for partition in topic.partitions])
         if folders:
             self.in_thread(lambda: self._erase(folders), lambda: None)
         stuck = {name for name, _ in self._logs.half_deleted}
@@ -270,18 +287,14 @@ class Catalog:
     # --- inside
 
     def _made(self, name: str, topic_id: bytes, partition_count: int, configs: dict[str, str]) -> Topic:
-        topic = Topic(name, topic_id, configs, self._parsed(configs))
+        topic = Topic(name, topic_id, configs, self._parsed)
         topic.partitions = [Partition(topic, index, self._logs) for index in range(partition_count)]
         return topic
 
     def _parsed(self, configs: dict[str, str]) -> TopicConfig:
-        key = frozenset(configs.items())
-        known = self._known_configs.get(key)
-        if known is None:
-            if len(self._known_configs) >= MAX_KNOWN_CONFIGS:
-                self._known_configs.clear()
-            known = self._known_configs[key] = topic_config(self._config, configs)
-        return known
+        if self._defaults is None:
+            self._defaults = default_topic_config(self._config)
+        return with_own(self._defaults, configs) if configs else self._defaults
 
     def _enter(self, topic: Topic) -> Topic:
         self._topics[topic.name] = self._by_id[topic.id] = topic

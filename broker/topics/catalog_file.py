@@ -72,11 +72,14 @@ class CatalogFile:
             else:
                 self._read_version_1(content)
         except (ValueError, LookupError, TypeError, AttributeError) as problem:
-            raise FileDamaged(
-                f"{self.path} is damaged: {problem}. It holds the topics' names, ids and settings. Put back a copy of "
-                "it, or remove it: topics with records are then found by their folders, and have default settings"
-            ) from problem
+            raise self.damaged(problem) from problem
         return True
+
+    def damaged(self, problem: Exception) -> FileDamaged:
+        return FileDamaged(
+            f"{self.path} is damaged: {problem}. It holds the topics' names, ids and settings. Put back a copy of it, "
+            "or remove it: topics with records are then found by their folders, and have default settings"
+        )
 
     def _read_lines(self, lines: list[bytes]) -> None:
         if torn := lines.pop():  # a finished line ends in \n, and nothing stands behind that

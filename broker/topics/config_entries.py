@@ -5,7 +5,8 @@ Each entry says its value, where that comes from, and its synonyms: the values t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from kohort.broker.topics.broker_settings import CHANGEABLE, IGNORED, own_settings, value_of
 from kohort.broker.topics.dynamic_configs import BROKER_LEVEL, CLUSTER_LEVEL, dynamic_configs
@@ -38,16 +39,36 @@ class ConfigEntry(NamedTuple):
     sensitive: bool = False
 
 
+T = TypeVar("T")
+
+
+class TopicEntries(Generic[T]):
+    """Every setting of a topic, as one answer shows it. Topics share what is equal, since an answer may have many."""
+
+    def __init__(self, broker: Broker, show: Callable[[ConfigEntry], T]) -> None:
+        self._dynamic = dynamic_configs(broker)
+        self._show = show
+        self._known: dict[tuple[str, str | None], T] = {}
+
+    def of(self, own: dict[str, str]) -> list[T]:
+        """For a topic that has these settings itself."""
+        return [self._entry(known, own.get(known.name)) for known in TOPIC_SETTINGS.values()]
+
+    def _entry(self, known: Setting, own: str | None) -> T:
+        found = self._known.get((known.name, own))
+        if found is None:
+            found = self._known[known.name, own] = self._show(_topic_entry(self._dynamic, own, known))
+        return found
+
+
 def entries_of(broker: Broker, own: dict[str, str]) -> list[ConfigEntry]:
-    """Every setting of a topic that has these of its own."""
-    dynamic = dynamic_configs(broker)
-    return [_topic_entry(dynamic, own, known) for known in TOPIC_SETTINGS.values()]
+    return TopicEntries(broker, lambda entry: entry).of(own)
 
 
-def _topic_entry(dynamic: DynamicConfigs, own: dict[str, str], known: Setting) -> ConfigEntry:
+def _topic_entry(dynamic: DynamicConfigs, own: str | None, known: Setting) -> ConfigEntry:
     synonyms: list[Synonym] = []
-    if known.name in own:
-        synonyms.append((known.name, own[known.name], DYNAMIC_TOPIC))
+    if own is not None:
+        synonyms.append((known.name, own, DYNAMIC_TOPIC))
     if known.broker_setting is not None:
         synonyms += _inherited(dynamic, known.broker_setting, known.default)
     if synonyms:

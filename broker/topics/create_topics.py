@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kohort.broker.steps import ELEMENTS_AT_ONCE, Steps
 from kohort.broker.topics.catalog import CONSUMER_OFFSETS, MAX_PARTITIONS, Catalog, Topic
-from kohort.broker.topics.config_entries import entries_of
+from kohort.broker.topics.config_entries import ConfigEntry, TopicEntries
 from kohort.broker.topics.topic_config import InvalidConfig, check_together, check_topic_config
 from kohort.broker.topics.topic_names import name_problem
 from kohort.protocol.error_codes import ErrorCode
@@ -149,27 +149,25 @@ def _planned(plan: Plan, wanted: CreatableTopic) -> Topic:
 
 
 class ShownConfigs:
-    """The settings of new topics as they are answered. Topics with equal settings share them: a request may be long."""
+    """The settings of new topics as they are answered."""
 
     def __init__(self, broker: Broker, call: Call) -> None:
-        self._broker = broker
         self._call = call
-        self._known: dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]] = {}
+        self._entries = TopicEntries(broker, _shown)
         self._count = 0
 
     def of(self, topic: Topic) -> list[CreatableTopicConfigs]:
         if self._call.version < FIRST_VERSION_WITH_CONFIGS:
             return []
-        key = frozenset(topic.configs.items())
-        if key not in self._known:
-            self._known[key] = [
-                CreatableTopicConfigs(each.name, each.value, False, each.source, False)
-                for each in entries_of(self._broker, topic.configs)
-            ]
-        self._count += len(self._known[key])
+        shown = self._entries.of(topic.configs)
+        self._count += len(shown)
         if self._count > ELEMENTS_AT_ONCE:
             self._call.is_long = True
-        return self._known[key]
+        return shown
+
+
+def _shown(entry: ConfigEntry) -> CreatableTopicConfigs:
+    return CreatableTopicConfigs(entry.name, entry.value, False, entry.source, False)
 
 
 def create_all(broker: Broker, topics: list[Topic]) -> Steps[dict[str, Refused]]:

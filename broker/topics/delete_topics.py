@@ -92,7 +92,8 @@ def _delete(broker: Broker, doomed: list[Topic]) -> Steps[dict[str | bytes | int
             broker.coordinator.topics_deleted(some)
             for topic in some:
                 for partition in topic.partitions:
-                    changed(broker, partition)  # fetches that wait for its records
+                    if partition.extra:
+                        changed(broker, partition)  # fetches that wait for its records
         yield
     return failed
 

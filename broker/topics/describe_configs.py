@@ -7,12 +7,11 @@ Settings of loggers, client metrics and groups are gaps, see docs/protocol-suppo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kohort.broker.cluster.find_coordinator import INVALID_REQUEST_TEXT
 from kohort.broker.steps import ELEMENTS_AT_ONCE, Steps
-from kohort.broker.topics.config_entries import ConfigEntry, broker_entries, cluster_entries, entries_of
+from kohort.broker.topics.config_entries import ConfigEntry, TopicEntries, broker_entries, cluster_entries
 from kohort.broker.topics.topic_names import name_problem
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.describe_configs import (
@@ -56,29 +55,31 @@ def describe_configs(broker: Broker, request: DescribeConfigsRequest, call: Call
 
 
 class Shown:
-    """Settings as they are answered. Topics with equal settings share them, since a request may name many topics."""
+    """Settings as they are answered."""
 
     def __init__(self, broker: Broker, synonyms: bool) -> None:
         self._broker = broker
         self._synonyms = synonyms
-        self._known: dict[object, list[DescribeConfigsResourceResult]] = {}
+        self._topics = TopicEntries(broker, self._entry)
+        self._known: dict[str, list[DescribeConfigsResourceResult]] = {}
         self.count = 0  # of settings in the answer
 
     def of_topic(self, configs: dict[str, str], wanted: frozenset[str]) -> list[DescribeConfigsResourceResult]:
-        return self._shown(frozenset(configs.items()), lambda: entries_of(self._broker, configs), wanted)
+        return self._chosen(self._topics.of(configs), wanted)
 
     def of_broker(self, wanted: frozenset[str]) -> list[DescribeConfigsResourceResult]:
-        return self._shown("broker", lambda: broker_entries(self._broker), wanted)
+        if "broker" not in self._known:
+            self._known["broker"] = [self._entry(entry) for entry in broker_entries(self._broker)]
+        return self._chosen(self._known["broker"], wanted)
 
     def of_cluster(self, wanted: frozenset[str]) -> list[DescribeConfigsResourceResult]:
-        return self._shown("cluster", lambda: cluster_entries(self._broker), wanted)
+        if "cluster" not in self._known:
+            self._known["cluster"] = [self._entry(entry) for entry in cluster_entries(self._broker)]
+        return self._chosen(self._known["cluster"], wanted)
 
-    def _shown(
-        self, key: object, entries: Callable[[], list[ConfigEntry]], wanted: frozenset[str]
+    def _chosen(
+        self, known: list[DescribeConfigsResourceResult], wanted: frozenset[str]
     ) -> list[DescribeConfigsResourceResult]:
-        if key not in self._known:
-            self._known[key] = [self._entry(entry) for entry in entries()]
-        known = self._known[key]
         chosen = [entry for entry in known if entry.name in wanted] if wanted else known
         self.count += len(chosen)
         return chosen

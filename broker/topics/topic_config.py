@@ -8,7 +8,9 @@ and ignored would promise something that Kohort does not do.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kohort.broker.config import INT32_MAX, INT64_MAX
 from kohort.storage.log_config import LogConfig
@@ -161,14 +163,6 @@ def _invalid(known: Setting, text: str, why: str) -> InvalidConfig:
     return InvalidConfig(f"Invalid value {text} for configuration {known.name}: {why}")
 
 
-def effective(config: Config, own: dict[str, str]) -> dict[str, str]:
-    """Every setting of a topic: its own, or the broker's, or Kafka's default."""
-    return {
-        name: own[name].strip() if name in own else broker_default(config, known)
-        for name, known in TOPIC_SETTINGS.items()
-    }
-
-
 def broker_default(config: Config, known: Setting) -> str:
     if known.broker_setting is None:
         return known.default
@@ -185,33 +179,33 @@ class TopicConfig(NamedTuple):
     min_insync_replicas: int
 
 
-def topic_config(config: Config, own: dict[str, str]) -> TopicConfig:
-    text = effective(config, own)
+def default_topic_config(config: Config) -> TopicConfig:
+    """What holds for a topic without settings of its own."""
+    every = {name: broker_default(config, known) for name, known in TOPIC_SETTINGS.items()}
+    return with_own(TopicConfig(LogConfig(), 0, 0, 0), every)
 
-    def number(name: str) -> int:
-        return int(text[name])
 
-    log = LogConfig(
-        cleanup_policy=text["cleanup.policy"],
-        segment_bytes=number("segment.bytes"),
-        segment_ms=number("segment.ms"),
-        segment_index_bytes=number("segment.index.bytes"),
-        index_interval_bytes=number("index.interval.bytes"),
-        retention_ms=number("retention.ms"),
-        retention_bytes=number("retention.bytes"),
-        delete_retention_ms=number("delete.retention.ms"),
-        min_compaction_lag_ms=number("min.compaction.lag.ms"),
-        max_compaction_lag_ms=number("max.compaction.lag.ms"),
-        min_cleanable_dirty_ratio=float(text["min.cleanable.dirty.ratio"]),
-        max_message_bytes=number("max.message.bytes"),
-        message_timestamp_type=text["message.timestamp.type"],
-        file_delete_delay_ms=number("file.delete.delay.ms"),
-        flush_messages=number("flush.messages"),
-        flush_ms=number("flush.ms"),
-    )
-    return TopicConfig(
-        log,
-        number("message.timestamp.before.max.ms"),
-        number("message.timestamp.after.max.ms"),
-        number("min.insync.replicas"),
-    )
+def with_own(defaults: TopicConfig, own: dict[str, str]) -> TopicConfig:
+    """The defaults, and above them the settings that a topic has itself. They were checked when they were set."""
+    for_log: dict[str, Any] = {}
+    for_handlers: dict[str, int] = {}
+    for name, text in own.items():
+        if name in _OF_HANDLERS:
+            for_handlers[_OF_HANDLERS[name]] = int(text)
+        elif name in _OF_LOGS:
+            field, parse = _OF_LOGS[name]
+            for_log[field] = parse(text.strip())
+    log = replace(defaults.log, **for_log) if for_log else defaults.log
+    return defaults._replace(log=log, **for_handlers)
+
+
+_OF_HANDLERS = {
+    "message.timestamp.before.max.ms": "timestamp_before_max_ms",
+    "message.timestamp.after.max.ms": "timestamp_after_max_ms",
+    "min.insync.replicas": "min_insync_replicas",
+}
+_PARSERS: dict[int, Callable[[str], str | float]] = {INT: int, LONG: int, DOUBLE: float}
+_OF_LOGS = {  # the fields of LogConfig have the names of settings
+    field.name.replace("_", "."): (field.name, _PARSERS.get(TOPIC_SETTINGS[field.name.replace("_", ".")].type, str))
+    for field in fields(LogConfig)
+}

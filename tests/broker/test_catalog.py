@@ -191,6 +191,16 @@ def test_damage_in_the_middle_is_refused(tmp_path: Path) -> None:
         BrokerBox(tmp_path)
 
 
+def test_a_value_that_cannot_be_is_damage(tmp_path: Path) -> None:
+    box = a_broker(tmp_path)
+    box.topic("t", retention_ms="5")
+    box.crash()
+    path = tmp_path / FILE
+    path.write_bytes(path.read_bytes().replace(b'"5"', b'"five"'))
+    with pytest.raises(FileDamaged, match=f"{path} is damaged.*five.*Put back a copy"):
+        BrokerBox(tmp_path)
+
+
 def test_a_file_of_the_first_format_is_read(tmp_path: Path) -> None:
     row = {"name": "t", "id": "AAAAAAAAAAAAAAAAAAAAAQ", "partitions": 3, "configs": {"retention.ms": "5"}}
     (tmp_path / FILE).write_text(json.dumps({"version": 1, "topics": [row]}, indent=1))
