@@ -38,11 +38,14 @@ class Stopped(Exception):
 
 
 class Cleaner:
-    def __init__(self, broker: Broker, post: Post, clock_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, broker: Broker, post: Post, clock_ms: Callable[[], int], checkpoint: Callable[[], object]
+    ) -> None:
         self.busy_with: PartitionLog | None = None
         self._broker = broker
         self._post = post
         self._now = clock_ms
+        self._checkpoint = checkpoint
         self._worker = Worker("kohort-cleaner", post)
         self._stop = Event()
 
@@ -141,4 +144,4 @@ class Cleaner:
             "compacted %s up to offset %d: %d of %d records stay, %d of %d bytes",
             log.folder, run.cleaned_up_to, run.records_after, run.records_before, run.bytes_after, run.bytes_before,
         )  # fmt: skip
-        self._broker.logs.checkpoint()
+        self._checkpoint()

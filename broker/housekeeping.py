@@ -6,7 +6,8 @@
     flush.ms        once per second, for topics that have set it
     producers       every ten minutes: forget those that were silent for producer.id.expiration.ms
 
-Logs belong to the event loop's thread, so this work runs there, one log per turn. Only compaction has a thread.
+Logs belong to the event loop's thread, so this work runs there, in steps between requests (`steps.py`). Files are
+unlinked and checkpoints written by a thread, and compaction has another one.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from kohort.broker.compaction import Cleaner
+from kohort.broker.steps import SLICE_NS, Steps, take_steps
 from kohort.broker.topics.producer_state import PRODUCERS
+from kohort.broker.worker import Worker
 from kohort.storage.errors import StorageError
 from kohort.storage.log_config import FOREVER
 from kohort.storage.retention import apply_retention
@@ -24,6 +27,7 @@ from kohort.storage.retention import apply_retention
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker, Cancellable
     from kohort.broker.worker import Post
+    from kohort.storage.checkpoints import Checkpoint
     from kohort.storage.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
@@ -37,7 +41,9 @@ class Housekeeping:
     def __init__(self, broker: Broker, post: Post, clock_ms: Callable[[], int]) -> None:
         self._broker = broker
         self._now = clock_ms
-        self._cleaner = Cleaner(broker, post, clock_ms)
+        self._cleaner = Cleaner(broker, post, clock_ms, self.checkpoint)
+        self._worker = Worker("kohort-housekeeping", post)
+        self.is_checkpointing = False  # checkpoints
         self._timers: dict[str, Cancellable] = {}
         self._is_stopped = False
 
@@ -56,12 +62,13 @@ class Housekeeping:
         for timer in self._timers.values():
             timer.cancel()
         self._cleaner.stop()
+        self._worker.stop()
 
     @property
     def is_compacting(self) -> bool:
         return self._cleaner.busy_with is not None
 
-    def _every(self, name: str, interval_ms: Callable[[], int], work: Callable[[], object]) -> None:
+    def _every(self, name: str, interval_ms: Callable[[], int], work: Callable[[], Steps[None] | None]) -> None:
         """Do the work at this interval. The interval is read each time, because the setting may change."""
 
         def wait() -> None:
@@ -69,56 +76,91 @@ class Housekeeping:
 
         def turn() -> None:
             try:
-                work()
+                steps = work()
             except Exception:
                 logger.exception("%s failed; it will be tried again", name)
-            if not self._is_stopped:
+                steps = None
+            go_on(steps)
+
+        def go_on(steps: Steps[None] | None) -> None:
+            try:
+                is_done = steps is None or take_steps(steps, SLICE_NS) is not None
+            except Exception:
+                logger.exception("%s failed; it will be tried again", name)
+                is_done = True
+            if self._is_stopped:
+                return
+            if is_done:
                 wait()
+            else:
+                self._timers[name] = self._broker.call_later(0, lambda: go_on(steps))
 
         wait()
 
     # --- the rounds
 
-    def _retain_all(self) -> None:
-        self._one_by_one(list(self._broker.logs.logs.values()))
+    def _retain_all(self) -> Steps[None]:
+        for log in list(self._broker.logs.logs.values()):
+            removed = 0
+            while self._expire_oldest(log):
+                removed += 1
+                yield
+            if removed:
+                logger.info(
+                    "%s: retention removed %d segments; it starts at %d now", log.folder, removed, log.log_start_offset
+                )
+            if paths := log.take_deleted(self._now()):
+                self._worker.run(lambda paths=paths: self._unlink(paths), lambda: None)  # type: ignore[misc]
+            yield
 
-    def _one_by_one(self, logs: list[PartitionLog]) -> None:
-        """Apply retention to the logs, with a turn of the event loop after each deletion, which may take long."""
-        while logs:
-            if self.retain(logs.pop()) and logs and not self._is_stopped:
-                self._timers["retention of the rest"] = self._broker.call_later(0, lambda: self._one_by_one(logs))
-                return
-
-    def retain(self, log: PartitionLog) -> bool:
-        """Delete expired segments of one log; True if it took time: something was deleted, or failed."""
+    def _expire_oldest(self, log: PartitionLog) -> bool:
+        """Delete the oldest segment of the log, if it has expired. False: it has not, or it could not be deleted."""
         if log.failed is not None or not log.segments or log is self._cleaner.busy_with:
             return False
         try:
-            expired = apply_retention(log, self._now())
+            return bool(apply_retention(log, self._now(), at_most=1))
         except (OSError, StorageError) as problem:
             logger.error("retention in %s: %s", log.folder, problem)
-            return True
-        if expired:
-            logger.info(
-                "%s: retention removed %d segments; it starts at %d now", log.folder, len(expired), log.log_start_offset
-            )
-        return bool(expired)
+            return False
+
+    def _unlink(self, paths: list[str]) -> None:
+        """Unlink files, in the thread: the file system takes a while for large ones."""
+        for path in paths:
+            try:
+                self._broker.disk.unlink(path)
+            except FileNotFoundError:
+                pass  # the topic was deleted meanwhile
+            except OSError as problem:
+                logger.error("a file that retention or compaction replaced could not be removed: %s", problem)
 
     def checkpoint(self) -> None:
+        """Write down recovery points and the like, in the thread, unless it is still busy with the last ones."""
+        if not self.is_checkpointing:
+            self.is_checkpointing = True
+            plan = self._broker.logs.plan_checkpoint()
+            self._worker.run(lambda: self._write(plan), lambda: self._written(plan))
+
+    def _write(self, plan: Checkpoint) -> None:
         try:
-            self._broker.logs.checkpoint()
+            plan.write()
         except OSError as problem:
             logger.error("checkpoints could not be written: %s", problem)
 
-    def flush_overdue(self) -> None:
+    def _written(self, plan: Checkpoint) -> None:
+        self.is_checkpointing = False
+        self._broker.logs.checkpoint_written(plan)
+
+    def flush_overdue(self) -> Steps[None]:
         now = self._now()
-        for log in self._broker.logs.logs.values():
+        for log in list(self._broker.logs.logs.values()):
             if log.config.flush_ms < FOREVER and log.failed is None and log.wants_flush(now):
                 self._broker.flusher.sync(log)
+            yield
 
-    def expire_producers(self) -> None:
+    def expire_producers(self) -> Steps[None]:
         oldest = self._now() - self._broker.config.producer_id_expiration_ms
-        for topic in self._broker.catalog:
-            for partition in topic.partitions:
+        for topic in list(self._broker.catalog):
+            for partition in list(topic.partitions):
                 if (producers := partition.extra.get(PRODUCERS)) is not None:
                     producers.expire(oldest)
+                yield

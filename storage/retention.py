@@ -46,8 +46,8 @@ def _newest_ms(segment: Segment) -> int:
     return newest if newest >= 0 else segment.modified_ms
 
 
-def apply_retention(log: PartitionLog, now: int) -> list[Segment]:
-    """Delete what has expired in this log, and remove files that were deleted long enough ago.
+def apply_retention(log: PartitionLog, now: int, at_most: int | None = None) -> list[Segment]:
+    """Delete segments of this log that have expired; `at_most` so many, since each takes a sync of the folder.
 
     A log that is only compacted has no limit of age or size, but segments below its start offset are deleted.
     """
@@ -59,7 +59,7 @@ def apply_retention(log: PartitionLog, now: int) -> list[Segment]:
         log_start_offset=log.log_start_offset,
         now=now,
     )
+    expired = expired[:at_most]
     if expired:
         log.delete_segments(expired, now)
-    log.purge_deleted(now)
     return expired

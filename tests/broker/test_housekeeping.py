@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread, current_thread
 
 import pytest
 
@@ -23,6 +24,15 @@ class Household(BrokerBox):
         super().__init__(folder, None, **overrides)
         self.housekeeping = Housekeeping(self.broker, self._posted.put, lambda: self.now)
         self.housekeeping.start()
+
+    def checkpoint(self) -> None:
+        self.housekeeping.checkpoint()
+        self.finish_checkpoint()
+
+    def finish_checkpoint(self) -> None:
+        assert self.housekeeping.is_checkpointing
+        while self.housekeeping.is_checkpointing:
+            self.run_posted()
 
     def finish_compaction(self) -> None:
         """Do what its thread asks of the event loop, until it is done."""
@@ -67,9 +77,10 @@ def test_old_segments_go_after_retention_ms_and_their_files_after_the_delay(box:
 def test_a_dirty_log_is_compacted_and_the_cleaners_offset_written_down(box: Household, tmp_path: Path) -> None:
     topic = box.topic("t", cleanup_policy="compact")
     write_keys(box, "t", rounds=5)
-    box.housekeeping.checkpoint()  # only what a checkpoint calls durable may be compacted
+    box.checkpoint()  # only what a checkpoint calls durable may be compacted
     box.pass_time(15_000)
     box.finish_compaction()
+    box.finish_checkpoint()
     assert {record.key: record.value for record in box.read_all()} == {b"key%d" % i: b"4" for i in range(10)}
     assert topic.partitions[0].log.cleaned_up_to == 50
     path = tmp_path / "data" / "cleaner-offset-checkpoint"
@@ -79,7 +90,7 @@ def test_a_dirty_log_is_compacted_and_the_cleaners_offset_written_down(box: Hous
 def test_a_log_is_left_alone_until_it_is_dirty_enough(box: Household) -> None:
     box.topic("t", cleanup_policy="compact", min_compaction_lag_ms=str(DAY_MS))
     write_keys(box, "t", rounds=3)
-    box.housekeeping.checkpoint()
+    box.checkpoint()
     box.pass_time(60_000)
     assert len(box.read_all()) == 30
 
@@ -87,7 +98,7 @@ def test_a_log_is_left_alone_until_it_is_dirty_enough(box: Household) -> None:
 def test_a_topic_that_is_deleted_during_its_compaction_leaves_nothing_behind(box: Household, tmp_path: Path) -> None:
     topic = box.topic("t", cleanup_policy="compact")
     write_keys(box, "t", rounds=5)
-    box.housekeeping.checkpoint()
+    box.checkpoint()
     box.pass_time(15_000)
     box.broker.catalog.delete([topic])
     box.finish_compaction()
@@ -98,7 +109,7 @@ def test_stopping_breaks_off_a_compaction(tmp_path: Path) -> None:
     box = Household(tmp_path / "data", log_cleaner_io_max_bytes_per_second="1")
     box.topic("t", cleanup_policy="compact")
     write_keys(box, "t", rounds=5)
-    box.housekeeping.checkpoint()
+    box.checkpoint()
     box.pass_time(15_000)
     box.stop()
     again = BrokerBox(tmp_path / "data")
@@ -111,6 +122,7 @@ def test_recovery_points_are_written_down_in_time(box: Household, tmp_path: Path
     box.append(b"x")
     topic.partitions[0].log.flush(box.now)
     box.pass_time(60_000)
+    box.finish_checkpoint()
     path = tmp_path / "data" / "recovery-point-offset-checkpoint"
     assert parse_offsets(path.read_bytes(), str(path)) == {("t", 0): 1}
 
@@ -137,3 +149,54 @@ def test_producers_are_forgotten_after_a_day_of_silence(box: Household) -> None:
     assert 1 in producers.by_id
     box.pass_time(600_000)
     assert producers.by_id == {}
+
+
+def test_a_log_with_many_old_segments_loses_one_per_step(box: Household, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = box.topic("t", retention_ms="1")
+    log = topic.partitions[0].log
+    for _ in range(20):
+        box.append(b"x")
+        log.roll(box.now)
+    syncs: list[str] = []
+    sync_folder = box.disk.sync_folder
+
+    def count(path: str) -> None:
+        syncs.append(path)
+        sync_folder(path)
+
+    monkeypatch.setattr(box.disk, "sync_folder", count)
+    box.now += 10
+    steps = [len(syncs) for _ in box.housekeeping._retain_all()]
+    assert log.log_start_offset == 20
+    assert max(after - before for before, after in zip([0, *steps], steps, strict=False)) <= 2
+    assert len(syncs) >= 20
+
+
+def test_checkpoints_are_written_and_files_unlinked_in_a_thread(
+    box: Household, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = current_thread()
+    writers: list[Thread] = []
+    unlinkers: list[Thread] = []
+    write_file, unlink = box.disk.write_file, box.disk.unlink
+
+    def write(path: str, data: bytes, **more: bool) -> None:
+        writers.append(current_thread())
+        write_file(path, data, **more)
+
+    def remove(path: str) -> None:
+        unlinkers.append(current_thread())
+        unlink(path)
+
+    log = box.topic("t", retention_ms="1", file_delete_delay_ms="0").partitions[0].log
+    box.append(b"x")
+    log.roll(box.now)
+    monkeypatch.setattr(box.disk, "write_file", write)
+    monkeypatch.setattr(box.disk, "unlink", remove)
+    box.now += 10
+    for _ in box.housekeeping._retain_all():
+        pass
+    box.checkpoint()  # by the same thread, after the files are unlinked
+    assert writers
+    assert unlinkers
+    assert here not in writers + unlinkers

@@ -102,9 +102,9 @@ def test_deleted_files_keep_their_bytes_for_the_delay_and_then_go() -> None:
         return [info.name for info in log.disk.scan_folder(FOLDER) if info.name.endswith(".deleted")]
 
     assert f"{0:020d}.log.deleted" in deleted()
-    apply_retention(log, now + 59_999)
+    log.purge_deleted(now + 59_999)
     assert deleted() != []
-    apply_retention(log, now + 60_000)
+    log.purge_deleted(now + 60_000)
     assert deleted() == []
 
 
