@@ -44,6 +44,7 @@ __all__ = ["Runtime", "Write"]
 
 ACTIVE = Status.ACTIVE
 MAX_CACHED_GROUPS = 100_000
+EXPIRATIONS_IN_STEP = 50  # of each shard
 MAX_ANSWER_BYTES = 32_000_000  # about several groups; the first of them is told whole in any case
 
 
@@ -421,12 +422,15 @@ class Runtime:
         return _earliest(self.shards, now)
 
     def expire(self, now: int, wall: int) -> None:
-        """Let everything happen whose deadline has come."""
+        """Let happen whose deadline has come: so much at a time that others can be served before the rest."""
         for shard in self.shards:
             if shard.status is ACTIVE:
                 state = shard.state
                 state.clock.set(now, wall)
-                while (out := state.purgatory.expire(state.clock.now)) is not None:
+                for _ in range(EXPIRATIONS_IN_STEP):
+                    out = state.purgatory.expire(state.clock.now)
+                    if out is None:
+                        break
                     self.apply(shard, out)
 
     def expire_offsets(self, shard: Shard) -> None:

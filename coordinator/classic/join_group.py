@@ -27,6 +27,8 @@ from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupRespo
 
 FIRST_VERSION_WITH_REQUIRED_ID = 4
 MAX_PROTOCOLS = 100  # of a member; clients have one to four
+MIN_MEMBER_BYTES = 75  # of a member in the log: a random id of 37 bytes, an address, lengths and times
+SPARE_IDS = 1_000  # ids that may be handed out beyond the members that there can be
 MAX_ID_BYTES = 32_767  # the log and the answer have two bytes for the length of an id
 FIRST_VERSION_WITH_SKIP_ASSIGNMENT = 9
 
@@ -118,11 +120,17 @@ def _has_room(shard: ShardState, group: ClassicGroup, member_id: str) -> bool:
     if group.state is EMPTY:
         return True
     member = group.members.get(member_id)
-    has_room = len(group.members) < shard.config.max_size
+    max_size = _max_size(shard)
+    has_room = len(group.members) < max_size
     if group.state is PREPARING_REBALANCE:
         parked = member is not None and member.awaiting_join is not None
-        return parked or has_room or group.awaiting_join_count() < shard.config.max_size
+        return parked or has_room or group.awaiting_join_count() < max_size
     return member is not None or has_room
+
+
+def _max_size(shard: ShardState) -> int:
+    """A group with more members could not be written to the log."""
+    return min(shard.config.max_size, shard.config.max_message_bytes // MIN_MEMBER_BYTES)
 
 
 def _join_as_new(
@@ -138,6 +146,8 @@ def _join_as_new(
         _add_member(shard, group, member_id, request, protocols, call, out)
         return None
     if call.version >= FIRST_VERSION_WITH_REQUIRED_ID:
+        if len(group.pending_joins) >= _max_size(shard) + SPARE_IDS:
+            return join_error(call.version, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
         group.pending_joins[member_id] = None
         expect_pending_join(shard, group, member_id, request.session_timeout_ms)
         return join_error(call.version, ErrorCode.MEMBER_ID_REQUIRED, member_id)

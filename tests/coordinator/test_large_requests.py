@@ -17,7 +17,7 @@ from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.membership import SYNC_GROUP
 from kohort.coordinator.outcome import PARKED
 from kohort.coordinator.pieces import PIECE
-from kohort.coordinator.runtime import MAX_ANSWER_BYTES
+from kohort.coordinator.runtime import EXPIRATIONS_IN_STEP, MAX_ANSWER_BYTES
 from kohort.protocol.api_keys import APIS, ApiKey
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.consumer_protocol import ConsumerProtocolAssignment, TopicPartition
@@ -304,6 +304,20 @@ def test_subscriptions_to_very_many_topics_are_not_read() -> None:
     assert host.classic("h").subscribed_topics is None
 
 
+def test_a_group_has_no_more_members_than_the_log_could_keep() -> None:
+    host = Host(max_message_bytes=75 * 20)
+    members = [Member(host, "g", f"m{n}", version=3) for n in range(21)]
+    calls = [member.ask_to_join() for member in members]
+    assert [call.is_answered for call in calls] == [False] * 20 + [True]
+    assert calls[-1].error is ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+def test_ids_are_not_handed_out_without_end() -> None:
+    host = Host(max_size=10)
+    errors = [Member(host, "g").ask_to_join().error for _ in range(1_012)]
+    assert errors == [ErrorCode.MEMBER_ID_REQUIRED] * 1_010 + [ErrorCode.GROUP_MAX_SIZE_REACHED] * 2
+
+
 # --- the largest generation
 
 
@@ -470,3 +484,20 @@ def test_all_groups_are_listed_in_steps() -> None:
     steps, call = steps_of(host, ListGroupsRequest())
     take(steps, 4)
     assert len(answer_of(host, steps, call).groups) == 4 * ELEMENTS_IN_STEP
+
+
+# --- sessions that end together
+
+
+def test_sessions_that_end_at_the_same_time_end_a_few_at_a_time() -> None:
+    host = Host()
+    names = [f"m{n}" for n in range(3 * EXPIRATIONS_IN_STEP)]
+    stable(host, *names)
+    host.steady_ms += 10_000
+    left = []
+    while (deadline := host.runtime.next_deadline(host.steady_ms)) is not None and deadline <= host.steady_ms:
+        host.runtime.expire(host.steady_ms, host.now)
+        left.append(len(host.classic("g").members))
+    assert left[:2] == [len(names) - EXPIRATIONS_IN_STEP, len(names) - 2 * EXPIRATIONS_IN_STEP]
+    host.settle()
+    assert host.state("g") == "Empty"
