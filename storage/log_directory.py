@@ -51,7 +51,6 @@ class LogDirectory:
         self.path = path
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.failed: dict[TopicPartition, str] = {}
-        self.half_deleted: set[TopicPartition] = set()  # the next start may find traces of these
         self.was_clean = False
         self._config_of = config_of
         self._open_files = OpenFiles()
@@ -193,36 +192,41 @@ class LogDirectory:
             CLEANER_FILE: {key: log.cleaned_up_to},
         }
 
-    def delete(self, keys: Iterable[TopicPartition]) -> list[str]:
-        """Delete partitions: first from the checkpoints, then from the data folder. The answer: folders to `erase`.
+    def delete(self, keys: Iterable[TopicPartition]) -> None:
+        """Delete partitions: first from the checkpoints, then from the data folder. Blocks."""
+        there = self._let_go(keys)
+        if there:
+            self.checkpoint()
+            renamed = self._rename(there)
+            self.disk.sync_folder(self.path)
+            for folder in renamed:
+                self.erase(folder)
 
-        A partition whose folder cannot be put away is listed in `failed`: its files must not become those of a new log.
-        One that the next start may find again is listed in `half_deleted`.
+    def put_away(self, keys: Iterable[TopicPartition]) -> list[str]:
+        """Delete partitions without waiting for the disk. The answer: their folders, renamed, for `erase`.
+
+        Before that, the checkpoints have to be written and the data folder to be synced. After a crash in between, the
+        caller must know by itself what was deleted. A partition whose folder cannot be renamed is listed in `failed`:
+        its files must not become those of a new log.
         """
-        doomed = [key for key in keys if key in self.failed or key in self.logs]
-        there = [key for key in doomed if key in self.failed or self.logs[key].exists]
-        for key in doomed:
-            self.failed.pop(key, None)
-            self._writer.release(key)
-            if (log := self.logs.pop(key, None)) is not None:
+        return self._rename(self._let_go(keys))
+
+    def _let_go(self, keys: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Forget the logs. The answer: those that may have a folder."""
+        there = []
+        for key in keys:
+            log = self.logs.pop(key, None)
+            if log is not None:
                 log.abandon()
                 log.failed = log.failed or f"{log.folder} was deleted"
-        if not there:
-            return []
-        try:
-            self.checkpoint()
-        except OSError as problem:  # go on: on a full disk, deleting makes room
-            self._may_come_back(there, problem)
-        renamed = [target for key in there if (target := self._put_away(key)) is not None]
-        try:
-            self.disk.sync_folder(self.path)
-        except OSError as problem:
-            self._may_come_back(there, problem)
-        return renamed
+            if key in self.failed or (log is not None and log.exists):
+                there.append(key)
+                self.failed.pop(key, None)
+                self._writer.release(key)
+        return there
 
-    def _may_come_back(self, keys: Iterable[TopicPartition], problem: OSError) -> None:
-        logger.error("deleted partitions may come back at the next start: %s", problem)
-        self.half_deleted.update(keys)
+    def _rename(self, keys: Iterable[TopicPartition]) -> list[str]:
+        return [target for key in keys if (target := self._put_away(key)) is not None]
 
     def _put_away(self, key: TopicPartition) -> str | None:
         """Give the folder of a deleted partition a name that nobody opens. None: it has none, or that has failed."""
@@ -233,7 +237,6 @@ class LogDirectory:
         except FileNotFoundError:
             return None
         except OSError as problem:
-            self.half_deleted.add(key)
             self.failed[key] = f"the folder of the deleted topic could not be put away: {problem}"
             logger.error("partition %s-%d is not available: %s", *key, self.failed[key])
             return None

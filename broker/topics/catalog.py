@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kohort.broker.topics.catalog_file import CatalogFile, Deleted, Saved
+from kohort.broker.topics.erasures import Erasures
 from kohort.broker.topics.topic_config import TopicConfig, default_topic_config, with_own
 from kohort.broker.topics.topic_names import collision_key
 from kohort.storage.log_config import LogConfig
@@ -103,6 +104,7 @@ class Catalog:
         self.version = 0  # grows with each change of names, ids, partitions and settings
         self.on_new_settings: Callable[[], object] = lambda: None  # the coordinator's host wants to know
         self.in_thread: Callable[[Work, Work], object] = _at_once  # the broker sets it when it has a thread
+        self._erasures: Erasures | None = None
         self._logs: LogDirectory
 
     # --- looking up
@@ -195,9 +197,9 @@ class Catalog:
                 left_over.append(key)
         if left_over:
             logger.warning("%d folders of deleted topics were left over; they are removed now", len(left_over))
-            self._erase(self._logs.delete(left_over))
-        stuck = {name for name, _ in self._logs.half_deleted}
-        self._file.deleted = {key: topic for key, topic in deleted.items() if topic.name in stuck}
+            self._logs.delete(left_over)
+        stuck = {name for name, _ in self._logs.failed}
+        self._file.forget([topic.id for topic in deleted.values() if topic.name not in stuck])
 
     def _take_over(self, name: str, indexes: set[int]) -> Topic:
         count = max(indexes) + 1
@@ -266,23 +268,19 @@ class Catalog:
     def delete(self, topics: Sequence[Topic]) -> None:
         """Delete the topics. OSError: it could not be saved, and nothing has changed.
 
-        Folders get a name that nobody opens; removing their files may take long, so a thread does it. If a folder
-        cannot be renamed, its partition is offline, also for a new topic of the same name, until the next start.
+        If the folder of a partition cannot be renamed, the partition is offline, also for a new topic of the same name,
+        until the next start.
         """
         self._save([Deleted(topic.name, topic.id) for topic in topics])
         for topic in topics:
             self._leave(topic)
-        folders = self._logs.delete([partition.key for topic in topics for partition in topic.partitions])
-        if folders:
-            self.in_thread(lambda: self._erase(folders), lambda: None)
-        stuck = {name for name, _ in self._logs.half_deleted}
-        for topic in topics:
-            if topic.name not in stuck:
-                del self._file.deleted[topic.id]
-
-    def _erase(self, folders: list[str]) -> None:
-        for folder in folders:
-            self._logs.erase(folder)
+        folders = self._logs.put_away([partition.key for topic in topics for partition in topic.partitions])
+        done = topics
+        if self._logs.failed:
+            done = [topic for topic in topics if not any(each.key in self._logs.failed for each in topic.partitions)]
+        if self._erasures is None:
+            self._erasures = Erasures(self._logs, self.in_thread, self._file.forget)
+        self._erasures.add([topic.id for topic in done], folders)
 
     # --- inside
 

@@ -15,6 +15,7 @@ import base64
 import json
 import logging
 from collections.abc import Iterable, Sequence
+from time import sleep
 from typing import Any, NamedTuple, TypeAlias
 
 from kohort.storage.disk import Disk, File
@@ -24,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 CATALOG_FILE = "kohort-catalog.json"
 HEADER = b'{"version": 2}\n'
+ROWS_AT_ONCE = 100
 REWRITE_ABOVE_BYTES = 1_000_000  # smaller changes than this, and than the topics themselves, are left in the file
 
 
@@ -131,6 +133,11 @@ class CatalogFile:
             self._since.append(line)
         self._take(changes)
 
+    def forget(self, deleted_ids: Iterable[bytes]) -> None:
+        """Nothing is left of these deleted topics: the next file that is written anew does not name them."""
+        for topic_id in deleted_ids:
+            self.deleted.pop(topic_id, None)
+
     def _take_back(self) -> None:
         """An append has failed: cut off what may be there of it. The next change writes a new file."""
         file, self._file, self._since = self._file, None, None
@@ -201,9 +208,17 @@ class Rewrite:
 
     def run(self) -> None:
         try:
-            self._write(HEADER + b"".join([_encode((each,)) for each in self._everything]), truncate=True)
+            self._write(self._encoded(), truncate=True)
         except OSError as problem:
             self._problem = problem
+
+    def _encoded(self) -> bytes:
+        rows = [HEADER]
+        for number, change in enumerate(self._everything):
+            rows.append(_encode((change,)))
+            if number % ROWS_AT_ONCE == 0:
+                sleep(0)  # let the event loop go on, if it waits for the interpreter
+        return b"".join(rows)
 
     def finish(self) -> None:
         """Add what was changed since. OSError if that, or `run`, has failed."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kohort.broker.topics.catalog import Topic
-from kohort.broker.topics.create_topics import TOPICS_PER_SAVE, Refused, saving
+from kohort.broker.topics.create_topics import Refused, saving
 from kohort.broker.topics.delayed_fetch import changed
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.delete_topics import (
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from kohort.broker.steps import Steps
 
 FIRST_VERSION_BY_ID = 6
+TOPICS_PER_STEP = 50  # folders are renamed
+PARTITIONS_PER_STEP = 2_000
 
 
 def delete_topics(broker: Broker, request: DeleteTopicsRequest, call: Call) -> Steps[DeleteTopicsResponse]:
@@ -79,9 +81,9 @@ def _disabled(request: DeleteTopicsRequest, call: Call) -> Steps[DeleteTopicsRes
 def _delete(broker: Broker, doomed: list[Topic]) -> Steps[dict[str | bytes | int, DeletableTopicResult]]:
     """Delete the topics, some at a time. The answer has those that could not be deleted, by id."""
     failed: dict[str | bytes | int, DeletableTopicResult] = {}
-    for start in range(0, len(doomed), TOPICS_PER_SAVE):
+    while doomed:
         # Another request may have deleted one of them meanwhile, which is what this one wants.
-        some = [topic for topic in doomed[start : start + TOPICS_PER_SAVE] if broker.catalog.by_id(topic.id) is topic]
+        some = [topic for topic in _take_some(doomed) if broker.catalog.by_id(topic.id) is topic]
         try:
             with saving():
                 broker.catalog.delete(some)
@@ -96,6 +98,16 @@ def _delete(broker: Broker, doomed: list[Topic]) -> Steps[dict[str | bytes | int
                         changed(broker, partition)  # fetches that wait for its records
         yield
     return failed
+
+
+def _take_some(topics: list[Topic]) -> list[Topic]:
+    """As many as can be deleted in one step, at least one."""
+    some = [topics.pop()]
+    partition_count = len(some[0].partitions)
+    while topics and len(some) < TOPICS_PER_STEP and partition_count < PARTITIONS_PER_STEP:
+        some.append(topics.pop())
+        partition_count += len(some[-1].partitions)
+    return some
 
 
 def _find(broker: Broker, state: DeleteTopicState) -> tuple[Topic | None, DeletableTopicResult | None]:
