@@ -29,6 +29,7 @@ from kohort.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from kohort.protocol.wire import MAX_STRING_BYTES
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
@@ -105,6 +106,11 @@ def _changed_list(known: Setting | None, before: str, config: AlterableConfig) -
         raise InvalidConfig(f"Can't {word} key {config.name} because its type is not LIST.")
     have = dict.fromkeys(each for each in before.split(",") if each)
     change = dict.fromkeys(each.strip() for each in (config.value or "").split(","))
-    if config.config_operation == APPEND:
-        return ",".join({**have, **change})
-    return ",".join(each for each in have if each not in change)
+    left = {**have, **change} if config.config_operation == APPEND else [each for each in have if each not in change]
+    changed = ",".join(left)
+    if len(changed) > MAX_STRING_BYTES:
+        raise InvalidConfig(
+            "The configuration value cannot be added because it exceeds the maximum value size of "
+            f"{MAX_STRING_BYTES} bytes."
+        )
+    return changed

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kohort.storage.errors import FileDamaged
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
@@ -44,6 +45,11 @@ class ProducerIds:
     def _take_block(self, now: int, data_is_foreign: bool) -> None:
         try:
             start = int(json.loads(self._disk.read_file(self._path))["next_block"])
+        except (ValueError, LookupError, TypeError) as problem:
+            raise FileDamaged(
+                f"{self._path} is damaged: {problem}. It says which ids producers have. Put back a copy of it, or "
+                "remove it: new ids are then far away from the old ones"
+            ) from problem
         except FileNotFoundError:
             # Logs that Kafka wrote may remember producers with small ids: stay far away from them.
             start = now // BLOCK_SIZE * BLOCK_SIZE if data_is_foreign else 0
@@ -69,7 +75,7 @@ def init_producer_id(broker: Broker, request: InitProducerIdRequest, call: Call)
         ids = broker.extra["producer_ids"] = ProducerIds(broker)
     try:
         producer_id = ids.take(call.now, data_is_foreign=bool(broker.logs.logs))
-    except OSError as problem:
+    except (OSError, FileDamaged) as problem:
         logger.error("a producer gets no id, because a block of ids could not be written down: %s", problem)
         return InitProducerIdResponse(0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, -1, -1)  # clients try again
     return InitProducerIdResponse(0, 0, producer_id, 0)

@@ -176,6 +176,19 @@ def test_settings_that_nobody_knows_are_not_kept_without_end(box: BrokerBox) -> 
         assert answer.responses[0].error_code == error
 
 
+def test_a_list_that_is_appended_to_does_not_grow_without_end(box: BrokerBox) -> None:
+    topic = box.topic("t")
+    said = []
+    for start in (0, 4_000):
+        words = ",".join(f"{index}:1" for index in range(start, start + 4_000))
+        changed = incremental_alter_configs.AlterableConfig("leader.replication.throttled.replicas", 2, words)
+        resource = incremental_alter_configs.AlterConfigsResource(TOPIC, "t", [changed])
+        request = incremental_alter_configs.IncrementalAlterConfigsRequest([resource])
+        said.append(box.send(ApiKey.INCREMENTAL_ALTER_CONFIGS, request, 1).responses[0].error_code)
+    assert said == [0, ErrorCode.INVALID_CONFIG]
+    assert len(topic.configs["leader.replication.throttled.replicas"]) < 32_768
+
+
 @pytest.mark.parametrize("name", ["9" * 5_000, "²", "٣", "-", "--1", ""])
 def test_what_is_no_number_of_a_broker_is_answered(box: BrokerBox, name: str) -> None:
     request = DescribeConfigsRequest([DescribeConfigsResource(BROKER, name, None)])

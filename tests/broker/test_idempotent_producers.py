@@ -195,6 +195,15 @@ def test_ids_stay_away_from_those_that_foreign_logs_may_know(tmp_path: Path) -> 
     box.close()
 
 
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"next_block": null}'])
+def test_a_damaged_file_of_ids_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture, content: str) -> None:
+    box = BrokerBox(tmp_path)
+    (tmp_path / "kohort-producer-ids.json").write_text(content)
+    assert take_id(box).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert f"{tmp_path / 'kohort-producer-ids.json'} is damaged" in caplog.text
+    box.close()
+
+
 def test_an_id_that_cannot_be_written_down_is_not_given(tmp_path: Path) -> None:
     box = BrokerBox(tmp_path / "data")
     (tmp_path / "data" / "kohort-producer-ids.json.tmp").mkdir()

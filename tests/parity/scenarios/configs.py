@@ -198,6 +198,14 @@ def kinds_whose_configs_cannot_be_changed(peer: Peer) -> None:
 
 
 @scenario(ApiKey.INCREMENTAL_ALTER_CONFIGS)
+def a_list_cannot_grow_without_end(peer: Peer) -> None:
+    topic = peer.create()
+    for start in (0, 4_000):
+        words = ",".join(f"{index}:1" for index in range(start, start + 4_000))
+        alter(peer, topic, ("leader.replication.throttled.replicas", APPEND, words))
+
+
+@scenario(ApiKey.INCREMENTAL_ALTER_CONFIGS)
 def no_changes_at_all(peer: Peer) -> None:
     alter(peer, peer.create())
     peer.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, incremental_alter_configs.IncrementalAlterConfigsRequest([]))
