@@ -123,10 +123,14 @@ class Connection(asyncio.Protocol):
         return int(self._transport.get_extra_info("socket").fileno())
 
     @property
-    def unsent_bytes(self) -> int:
-        """How much of its answers the client has not read yet and is kept in memory."""
-        unsent = self._transport.get_write_buffer_size() if self._choked else 0
-        return unsent + (self._sender.unsent_bytes if self._sending and self._sender is not None else 0)
+    def held_bytes(self) -> int:
+        """How much memory the client takes for half of a large request, and for answers that it does not read."""
+        held = self._splitter.large_bytes
+        if self._choked:
+            held += self._transport.get_write_buffer_size()
+        if self._sending and self._sender is not None:
+            held += self._sender.unsent_bytes
+        return held
 
     # --- called by the event loop
 

@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 SWEEP_INTERVAL_S = 1.0
 REFUSALS_INTERVAL_S = 10.0
 CONNECTIONS_PER_TURN = 2_000
-MAX_UNSENT_BYTES = 256 * 1024 * 1024  # of answers in memory; large answers with records are in files
+MAX_HELD_BYTES = 512 * 1024 * 1024  # for half requests and unread answers; records of large answers stay in files
 RESERVED_FILES = 200  # segments that are read (see OpenFiles), compaction, checkpoints; besides one for each log
 MAX_PORT = 65_535
 LOOPBACK = "127.0.0.1"
@@ -197,12 +197,12 @@ class Server:
         return len(self._connections)
 
     def _sweep(self) -> None:
-        """Close connections that are silent for too long or never finish a frame, or whose answers fill the memory."""
+        """Close connections that are silent for too long or never finish a frame, or fill the memory."""
         self._reserve_descriptors()
         self._tell_refusals()
         self._look_at(list(self._connections), [])
 
-    def _look_at(self, connections: list[Connection], unread: list[tuple[int, Connection]]) -> None:
+    def _look_at(self, connections: list[Connection], holding: list[tuple[int, Connection]]) -> None:
         """Look at the last of these connections, and at the others in the next turns of the event loop."""
         config = self.broker.config
         now = self.loop.time()
@@ -214,23 +214,24 @@ class Server:
                 connection.close(f"no whole request within {half_frame_s:g} s (kohort.request.read.timeout.ms)")
             elif idle_s >= 0 and now - connection.heard_last(now) > idle_s:
                 connection.close(f"silent for {idle_s:g} s (connections.max.idle.ms)")
-            elif unsent_bytes := connection.unsent_bytes:
-                unread.append((unsent_bytes, connection))
+            elif held_bytes := connection.held_bytes:
+                holding.append((held_bytes, connection))
         del connections[-CONNECTIONS_PER_TURN:]
         if connections:
-            self._sweeper = self.loop.call_soon(self._look_at, connections, unread)
+            self._sweeper = self.loop.call_soon(self._look_at, connections, holding)
             return
-        self._close_unread(unread)
+        self._close_largest(holding)
         self._sweeper = self.loop.call_later(SWEEP_INTERVAL_S, self._sweep)
 
-    def _close_unread(self, unread: list[tuple[int, Connection]]) -> None:
-        """Clients that do not read their answers may leave MAX_UNSENT_BYTES together. Close the worst beyond that."""
-        total = sum(size for size, _ in unread)
-        for size, connection in sorted(unread, key=lambda each: each[0], reverse=True):
-            if total <= MAX_UNSENT_BYTES:
+    def _close_largest(self, holding: list[tuple[int, Connection]]) -> None:
+        """Half requests and unread answers may take MAX_HELD_BYTES together. Close those with the most beyond that."""
+        total = sum(size for size, _ in holding)
+        for size, connection in sorted(holding, key=lambda each: each[0], reverse=True):
+            if total <= MAX_HELD_BYTES:
                 return
             total -= size
-            connection.close(f"it leaves {size:,} bytes of answers unread, and all clients together {total:,} more")
+            what = "half a request, or answers that it does not read"
+            connection.close(f"{size:,} bytes of memory for {what}; others take {total:,} more, which is too much")
 
     # --- stop
 

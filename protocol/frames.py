@@ -38,6 +38,11 @@ class FrameSplitter:
         self._large: BytesIO | None = None  # the part of a large frame that has arrived
         self._missing_bytes = 0  # of the large frame
 
+    @property
+    def large_bytes(self) -> int:
+        """How much of a large frame has arrived."""
+        return 0 if self._large is None else self._large.tell()
+
     def feed(self, data: bytes) -> None:
         if self._large is None:
             self.rest += data

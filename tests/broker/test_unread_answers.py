@@ -55,7 +55,7 @@ async def ask_and_never_read(server: Server) -> tuple[socket.socket, Connection]
         MetadataRequest(None)
     )
     await loop.sock_sendall(client, (pack(">i", len(body)) + body) * 100)
-    while not any(connection.unsent_bytes for connection in server._connections - before):
+    while not any(connection.held_bytes for connection in server._connections - before):
         await asyncio.sleep(0)
     (connection,) = server._connections - before
     return client, connection
@@ -64,10 +64,10 @@ async def ask_and_never_read(server: Server) -> tuple[socket.socket, Connection]
 @pytest.mark.asyncio
 async def test_a_client_that_reads_nothing_is_not_answered_any_more(server: Server) -> None:
     client, connection = await ask_and_never_read(server)
-    unsent_bytes = connection.unsent_bytes
+    held_bytes = connection.held_bytes
     for _ in range(100):
         await asyncio.sleep(0)
-    assert connection.unsent_bytes == unsent_bytes < 1_000_000  # one answer, and not a hundred
+    assert connection.held_bytes == held_bytes < 1_000_000  # one answer, and not a hundred
     client.close()
 
 
@@ -79,12 +79,31 @@ async def test_those_who_leave_too_many_answers_unread_are_closed(
     made = [await ask_and_never_read(server) for _ in range(4)]
     server._sweep()
     assert not any(connection.is_closed for _, connection in made)
-    monkeypatch.setattr(server_module, "MAX_UNSENT_BYTES", 2 * max(each.unsent_bytes for _, each in made))
+    monkeypatch.setattr(server_module, "MAX_HELD_BYTES", 2 * max(each.held_bytes for _, each in made))
     server._sweep()
     assert sum(connection.is_closed for _, connection in made) == 2
-    assert caplog.text.count("bytes of answers unread") == 2
+    assert caplog.text.count("bytes of memory for half a request") == 2
     for client, _ in made:
         client.close()
+
+
+@pytest.mark.asyncio
+async def test_those_who_send_half_of_too_large_requests_are_closed(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "MAX_HELD_BYTES", 5_000_000)
+    writers = []
+    for size in (2_000_000, 2_500_000, 1_500_000):
+        _, writer = await asyncio.open_connection(*server.addresses[0])
+        writer.write(pack(">ihhi", 100_000_000, ApiKey.PRODUCE, 9, 1) + bytes(size))
+        writers.append(writer)
+    while sum(connection.held_bytes for connection in server._connections) < 6_000_000:
+        await asyncio.sleep(0)
+    server._sweep()
+    closed = [connection for connection in server._connections if connection.is_closed]
+    assert [connection.held_bytes for connection in closed] == [2_500_008]
+    for writer in writers:
+        writer.close()
 
 
 def test_a_request_that_is_too_large_is_refused_before_it_is_read(tmp_path: Path) -> None:
