@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Part = bytes | LogSlice
 
+MAX_BYTES_PER_TURN = 4_194_304  # a millisecond or two
 MIN_BYTES = 16_384  # for smaller answers, one read and one write are cheaper
 MSG_MORE = getattr(socket, "MSG_MORE", 0)
 
@@ -70,7 +71,7 @@ class FileSender:
         self._loop = loop
         self._transport = transport
         self._on_done = on_done
-        self._parts: deque[Part] = deque()
+        self._parts: deque[memoryview | LogSlice] = deque()
         self._is_watching = False
         self._socket = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
         self._socket.setblocking(False)
@@ -86,7 +87,8 @@ class FileSender:
 
     def send(self, parts: list[Part]) -> bool:
         """Send the parts. True: all was sent at once. False: `on_done` is called when it is. May raise CutShort."""
-        self._parts += join_small(parts)
+        # What is left of a memoryview is no copy.
+        self._parts += (part if isinstance(part, LogSlice) else memoryview(part) for part in join_small(parts))
         if self._send_some():
             return True
         self._loop.add_writer(self._socket.fileno(), self._go_on)
@@ -104,17 +106,21 @@ class FileSender:
         self._on_done(problem)
 
     def _send_some(self) -> bool:
-        """Send as much as the socket takes; True if everything is sent."""
+        """Send as much as the socket takes, MAX_BYTES_PER_TURN at most; True if everything is sent."""
         if self._transport.get_write_buffer_size():
             return False
         parts = self._parts
+        left = MAX_BYTES_PER_TURN  # a client that reads as fast as we send must not keep the event loop
         while parts:
+            if left <= 0:
+                return False
             part = parts[0]
             try:
                 if isinstance(part, LogSlice):
-                    sent = self._send_slice(part)
+                    left -= self._send_slice(part, left)
                 else:
-                    sent = self._socket.send(part, MSG_MORE if len(parts) > 1 else 0) if part else 0
+                    sent = self._socket.send(part[:left], MSG_MORE if len(parts) > 1 else 0) if len(part) else 0
+                    left -= sent
                     parts[0] = part[sent:]
             except (BlockingIOError, InterruptedError):
                 return False
@@ -127,12 +133,13 @@ class FileSender:
                     part.close()
         return True
 
-    def _send_slice(self, part: LogSlice) -> int:
+    def _send_slice(self, part: LogSlice, at_most: int) -> int:
         descriptor = part.file.fileno()
+        length = min(part.length, at_most)
         if descriptor >= 0:
-            sent = os.sendfile(self._socket.fileno(), descriptor, part.position, part.length)
+            sent = os.sendfile(self._socket.fileno(), descriptor, part.position, length)
         else:  # a simulated disk
-            sent = self._socket.send(part.file.pread(part.length, part.position))
+            sent = self._socket.send(part.file.pread(length, part.position))
         if sent == 0:
             raise CutShort(f"{part.file.path} ends before byte {part.position + part.length}")
         part.position += sent

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from kohort.broker.client import Client
+from kohort.broker.sending import MAX_BYTES_PER_TURN, FileSender
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kohort.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kohort.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kohort.protocol.record_batch import build_batch, scan_records
+from kohort.storage.disk import RealDisk
+from kohort.storage.open_files import LogSlice
 from tests.clients.kohort import KohortProcess
 
 PARTITIONS = 4
@@ -95,3 +100,38 @@ def test_a_client_that_leaves_in_the_midst_leaves_no_file_open(broker: KohortPro
     with Client(broker.address) as client:
         check(client.send(ApiKey.FETCH, everything(), 12))
         assert len(list(descriptors.iterdir())) < 60
+
+
+def test_a_client_that_reads_as_fast_as_it_is_sent_leaves_turns_to_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    per_turn: list[int] = []
+
+    def sendfile(out: int, file: int, position: int, count: int) -> int:
+        per_turn[-1] += count
+        return count
+
+    monkeypatch.setattr(os, "sendfile", sendfile)
+    path = tmp_path / "log"
+    path.touch()
+    file = RealDisk().open(str(path))
+    writers: dict[int, Callable[[], object]] = {}
+    done: list[object] = []
+    one, other = socket.socketpair()
+    loop = SimpleNamespace(add_writer=writers.__setitem__, remove_writer=writers.pop)
+    transport = SimpleNamespace(get_extra_info=lambda _: one, get_write_buffer_size=lambda: 0)
+    sender = FileSender(loop, transport, done.append)  # type: ignore[arg-type]
+    total = 10 * MAX_BYTES_PER_TURN
+    per_turn.append(0)
+    assert not sender.send([b"head", LogSlice(file, 0, total), b"tail"])
+    while not done:
+        (go_on,) = writers.values()
+        per_turn.append(0)
+        go_on()
+    assert sum(per_turn) == total
+    assert max(per_turn) <= MAX_BYTES_PER_TURN
+    assert (done, other.recv(100)) == ([None], b"headtail")
+    sender.close()
+    file.close()
+    one.close()
+    other.close()
