@@ -522,7 +522,10 @@ class Gathering(Generic[Response]):
     def complete_now(self) -> Response | Parked:
         """The answer if every shard has given its part."""
         answers = [part.response for part in self._parts if part.response is not None]
-        return self._whole(cast("list[Response]", answers)) if len(answers) == self._part_count else PARKED
+        if len(answers) != self._part_count:
+            return PARKED
+        self._parts.clear()  # parts refer to this object; clearing avoids a reference cycle around a large answer
+        return self._whole(cast("list[Response]", answers))
 
     def complete_later(self) -> None:
         """A shard has given its part; answer the call if that was the last one."""

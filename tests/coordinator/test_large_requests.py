@@ -5,6 +5,7 @@ The errors were measured on Kafka 4.3.1, with the same requests.
 
 from __future__ import annotations
 
+import gc
 import tracemalloc
 from collections.abc import Callable
 from types import GeneratorType
@@ -40,6 +41,7 @@ from kohort.protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
+    OffsetFetchResponse,
 )
 from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kohort.protocol.subscription import pack_assignment
@@ -501,3 +503,17 @@ def test_sessions_that_end_at_the_same_time_end_a_few_at_a_time() -> None:
     assert left[:2] == [len(names) - EXPIRATIONS_IN_STEP, len(names) - 2 * EXPIRATIONS_IN_STEP]
     host.settle()
     assert host.state("g") == "Empty"
+
+
+def test_an_answer_about_several_groups_is_freed_without_the_garbage_collector() -> None:
+    """It may be large, and the collector comes much later."""
+    host = Host()
+    commit(host, "g", {("orders", 0): 5})
+    groups = [OffsetFetchRequestGroup(group, topics=None) for group in ("g", "other", "third")]
+    gc.collect()
+    gc.disable()
+    try:
+        assert len(host.send(OffsetFetchRequest(groups=groups), 9).answer.groups) == 3
+        assert not [each for each in gc.get_objects() if type(each) is OffsetFetchResponse]
+    finally:
+        gc.enable()
