@@ -20,15 +20,15 @@ from functools import cache
 from struct import pack
 from typing import NamedTuple
 
-from codegen.schema import FIXED as FIXED
-from codegen.schema import Field, Message, Struct, load
+from codegen.schema import FIXED, Field, Message, Struct, load
 from kohort.broker.api_table import HANDLERS
+from kohort.broker.connection import MAX_OTHER_REQUEST_BYTES
 from kohort.protocol.api_keys import APIS, Api, ApiKey
 from kohort.protocol.headers import request_header
 from kohort.protocol.record_batch import build_batch
 from kohort.protocol.wire import MAX_ELEMENTS_PER_REQUEST, MAX_STRING_BYTES, uvarint
 
-MAX_FRAME_BYTES = 104_857_600  # socket.request.max.bytes
+MAX_PRODUCE_BYTES = 104_857_600  # socket.request.max.bytes
 MB = 1_000_000
 
 TOPIC = "attacked-topic"
@@ -341,10 +341,12 @@ CREATES_TOPICS = {(ApiKey.METADATA, "topics", "different"), (ApiKey.CREATE_TOPIC
 MAX_NEW_TOPICS = 2_000
 
 
+def greatest_bytes(api: Api) -> int:
+    return MAX_PRODUCE_BYTES if api.key == ApiKey.PRODUCE else MAX_OTHER_REQUEST_BYTES
+
+
 def greatest_count(api: Api, grown: Array, names: str, inner: int = 1, limit: int = MAX_ELEMENTS_PER_REQUEST) -> int:
     """As many elements as a request may have, counting those inside them."""
-    if grown.element.type in ("int8", "int32", "int64"):
-        return limit
     if (api.key, grown.path, names) in CREATES_TOPICS:
         return MAX_NEW_TOPICS
     counted = 1 + grown.inside * inner
@@ -357,20 +359,18 @@ def extremes(
     *,
     counts: tuple[int, ...] = (2_000,),
     limit: int = MAX_ELEMENTS_PER_REQUEST,
-    binary_bytes: int = 20 * MB,
-    max_bytes: int = MAX_FRAME_BYTES,
+    max_bytes: int = 0,
 ) -> Iterator[Extreme]:
-    """Every array at its greatest, in several ways, and everything else that can be large."""
+    """Every array at its greatest, in several ways, and everything else that can be large.
+
+    `max_bytes` is the size of the largest frames; unless told otherwise, what the broker allows.
+    """
+    max_bytes = max_bytes or greatest_bytes(api)
     for each in arrays(api, version):
-        is_number = each.element.type in FIXED and each.element.type != "uuid"
         for names in ("existing", "unknown", "different", "empty") if each.has_name else ("existing", "different"):
             for count in (*counts, greatest_count(api, each, names, limit=limit)):
                 yield Extreme(api, version, Recipe(each.path, count, names=names))
-        if is_number:
-            size = FIXED[each.element.type][1]
-            yield Extreme(api, version, Recipe(each.path, (max_bytes - 2_000) // size, names="different"))
-        else:
-            yield Extreme(api, version, Recipe(each.path, limit + 1, names="different"))
+        yield Extreme(api, version, Recipe(each.path, limit + 1, names="different"))
         if each.has_name:
             long_count = min(limit // 2, max_bytes // (MAX_STRING_BYTES + 300))
             yield Extreme(api, version, Recipe(each.path, long_count, names="long"))
@@ -379,7 +379,7 @@ def extremes(
             yield Extreme(api, version, Recipe(each.path, few // each.inside, inner=100))
         yield Extreme(api, version, Recipe(each.path, 1_000, numbers="largest"))
         yield Extreme(api, version, Recipe(each.path, 1_000, numbers="smallest"))
-    yield from without_array(api, version, limit, binary_bytes)
+    yield from without_array(api, version, limit, max_bytes - 1_000_000)
 
 
 def without_array(api: Api, version: int, limit: int, binary_bytes: int) -> Iterator[Extreme]:
@@ -404,7 +404,7 @@ def random_extreme(rng: random.Random, limit: int = MAX_ELEMENTS_PER_REQUEST) ->
         tags=rng.choice((0, 0, 0, 1, 5)),
     )
     if has_binaries(api, version) and rng.random() < 0.3:
-        recipe = replace(recipe, binary_bytes=rng.choice((1_000, MB, 20 * MB)))
+        recipe = replace(recipe, binary_bytes=rng.choice((1_000, MB, greatest_bytes(api) - MB)))
     found = arrays(api, version)
     if not found:
         return Extreme(api, version, replace(recipe, long_texts=rng.random() < 0.5, tags=rng.choice((0, limit // 2))))
@@ -414,7 +414,7 @@ def random_extreme(rng: random.Random, limit: int = MAX_ELEMENTS_PER_REQUEST) ->
     most = greatest_count(api, grown, names, inner, limit // (1 + recipe.tags))
     count = rng.choice((most, most, most // 10, min(most, 2_000), most + 10))
     if names == "long":
-        count = min(count, 3_000)
+        count = min(count, greatest_bytes(api) // (MAX_STRING_BYTES + 300))
     if recipe.binary_bytes:
-        count = max(1, min(count, 50 * MB // recipe.binary_bytes))
+        count = min(count, greatest_bytes(api) // recipe.binary_bytes)
     return Extreme(api, version, replace(recipe, grown=grown.path, count=max(1, count), inner=inner, names=names))

@@ -9,7 +9,6 @@ from kohort.protocol.api_keys import Api
 from kohort.protocol.wire import MAX_ELEMENTS_PER_REQUEST
 from tests.attack.attacker import Attack
 from tests.attack.extremes import (
-    FIXED,
     MB,
     Extreme,
     Recipe,
@@ -34,11 +33,7 @@ def short_attacks(api: Api) -> Iterator[Attack]:
     """The newest version with elements that are all different, the oldest with the same element over and over."""
     for version, names in ((api.max_version, "different"), (api.min_version, "existing")):
         for each in arrays(api, version):
-            if each.element.type in FIXED and each.element.type != "uuid":
-                count = SHORT_BYTES // FIXED[each.element.type][1]
-            else:
-                count = greatest_count(api, each, names)
-            yield generated(Extreme(api, version, Recipe(each.path, count, names=names)))
+            yield generated(Extreme(api, version, Recipe(each.path, greatest_count(api, each, names), names=names)))
         yield from map(generated, without_array(api, version, MAX_ELEMENTS_PER_REQUEST, SHORT_BYTES))
     for each in arrays(api, api.max_version)[:1]:
         yield generated(Extreme(api, api.max_version, Recipe(each.path, MAX_ELEMENTS_PER_REQUEST + 1, names="unknown")))

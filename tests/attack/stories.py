@@ -234,11 +234,11 @@ def _of_members() -> Iterator[Attack]:
         return SyncGroupRequest(*leader, None, None, None, [own])
 
     yield _one(
-        ApiKey.SYNC_GROUP, 3, "20 MB of assignment for a member that does not exist", lambda: sync(1, 20 * MB),
+        ApiKey.SYNC_GROUP, 3, "16 MB of assignment for a member that does not exist", lambda: sync(1, 16 * MB),
         prepare=join,
     )  # fmt: skip
     yield _one(
-        ApiKey.SYNC_GROUP, 3, "20 MB of assignment for the leader itself", lambda: sync_own(20 * MB),
+        ApiKey.SYNC_GROUP, 3, "16 MB of assignment for the leader itself", lambda: sync_own(16 * MB),
         prepare=join,
     )  # fmt: skip
     yield _one(
