@@ -18,6 +18,7 @@ from kohort.broker.config import Config, Listener
 from kohort.broker.coordinator_host import CoordinatorHost
 from kohort.broker.flusher import Flusher
 from kohort.broker.properties import parse_properties
+from kohort.broker.steps import OneAtATime
 from kohort.broker.topics.catalog import Catalog
 from kohort.broker.worker import Worker
 from kohort.storage.disk import Disk
@@ -48,6 +49,7 @@ class Broker:
         self.catalog = Catalog(config, disk, config.data_folder)
         self.logs: LogDirectory
         self.extra: dict[str, Any] = {}  # what handlers keep between requests: fetch sessions, producer ids
+        self.inflating = OneAtATime()  # long batches of records
         self.flusher: Flusher
         self._topic_files: Worker  # removes the files of deleted topics, and writes the file of topics anew
         self.coordinator: CoordinatorHost

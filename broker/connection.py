@@ -22,7 +22,7 @@ from kohort.broker.call import NO_ANSWER, PARKED, Call, NoAnswer, Parked, holds_
 from kohort.broker.recurring import MAX_BYTES as MAX_RECURRING_BYTES
 from kohort.broker.recurring import Recurring, RecurringHeartbeats, remember
 from kohort.broker.sending import MIN_BYTES, CutShort, FileSender, Part, close_parts, join_small, read_parts
-from kohort.broker.steps import ELEMENTS_AT_ONCE, FIRST_SLICE_NS, Answer, LongRequest, Steps, take_steps
+from kohort.broker.steps import ELEMENTS_AT_ONCE, FIRST_SLICE_NS, Answer, LongRequest, WaitingSteps, take_steps
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.errors import MalformedMessage, TooManyElements
 from kohort.protocol.frames import FrameSplitter
@@ -334,7 +334,7 @@ class Connection(asyncio.Protocol):
 
     # --- long requests: see broker.steps
 
-    def _take_first_steps(self, call: Call, steps: Steps[Answer]) -> Answer:
+    def _take_first_steps(self, call: Call, steps: WaitingSteps[Answer]) -> Answer:
         done = take_steps(steps, FIRST_SLICE_NS)
         if done is not None:
             if not call.is_long or isinstance(done.response, Parked):
@@ -359,7 +359,7 @@ class Connection(asyncio.Protocol):
             lambda: route.decode(frame, body_at), finished, lambda problem: self._fail_long(call, problem)
         )
 
-    def answer_in_steps(self, call: Call, steps: Steps[Answer]) -> None:
+    def answer_in_steps(self, call: Call, steps: WaitingSteps[Answer]) -> None:
         """Answer a parked request with what the steps return, unless that says that it is parked."""
         call.is_long = True
         self._server.long_requests.add(

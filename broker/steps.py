@@ -12,7 +12,8 @@ A handler whose work grows with its request, or with what the broker holds, is a
 
 The connection takes steps for FIRST_SLICE_NS. Most requests are done by then. The rest of a longer one is done here, in
 slices between the turns of the event loop: one slice of one request per turn, in rotation. Anything may happen between
-two steps: a handler looks things up again after a `yield`.
+two steps: a handler looks things up again after a `yield`. One that can do nothing until another request is done yields
+WAIT, and its slice ends there.
 
 Reading a request with many elements, and encoding an answer with many, cannot be done in steps. A thread does it. So
 that the event loop gets the interpreter back soon, the thread shortens the switch interval for that time.
@@ -29,6 +30,7 @@ from typing import Generic, TypeVar
 
 from kohort.broker.call import Call, NoAnswer, Parked
 from kohort.broker.worker import Post, Work, Worker
+from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.wire import Message
 
 logger = logging.getLogger(__name__)
@@ -37,31 +39,53 @@ Response = TypeVar("Response")
 Result = TypeVar("Result")
 
 Steps = Generator[None, None, Response]
+WaitingSteps = Generator[bool | None, None, Response]  # may yield WAIT
+WAIT = True
 
 ELEMENTS_AT_ONCE = 2_000  # a request with more is read by a thread
 FIRST_SLICE_NS = 5_000_000
 SLICE_NS = 5_000_000
+MAX_FINISHED_ALONE = 100  # while more requests wait, those without a client are not finished
 SWITCH_INTERVAL_S = 0.0005  # Python's own 5 ms would be the delay of every callback while a thread works
 
 Answer = Message | NoAnswer | Parked  # PARKED: the handler has kept the call after its last step
 
 
-def take_steps(steps: Steps[Response], for_ns: int) -> Done[Response] | None:
+def take_steps(steps: WaitingSteps[Response], for_ns: int) -> Done[Response] | None:
     """Take steps until that time is over. None: there are more."""
     until = monotonic_ns() + for_ns
     try:
         while monotonic_ns() < until:
-            next(steps)
+            if next(steps) is WAIT:
+                break
     except StopIteration as end:
         return Done(end.value)
     return None
 
 
-def all_steps(steps: Steps[Response]) -> Response:
+def all_steps(steps: WaitingSteps[Response]) -> Response:
     """Take all steps at once, where nobody waits."""
     while (done := take_steps(steps, SLICE_NS)) is None:
         pass
     return done.response
+
+
+class OneAtATime:
+    """Lets one piece of work through at a time. The others wait, for it may need much memory."""
+
+    __slots__ = ("_is_busy",)
+
+    def __init__(self) -> None:
+        self._is_busy = False
+
+    def take(self, steps: Steps[Response]) -> WaitingSteps[Response]:
+        while self._is_busy:
+            yield WAIT
+        self._is_busy = True
+        try:
+            return (yield from steps)
+        finally:
+            self._is_busy = False
 
 
 class Done(Generic[Response]):
@@ -81,7 +105,7 @@ class LongRequest:
     def __init__(
         self,
         call: Call,
-        steps: Steps[Answer],
+        steps: WaitingSteps[Answer],
         finished: Callable[[Answer], None],
         failed: Callable[[Exception], None],
     ) -> None:
@@ -112,7 +136,7 @@ class LongRequests:
         request = self._waiting.popleft()
         began = monotonic_ns()
         try:
-            if request.call.is_gone:
+            if request.call.is_gone and self._may_drop(request):
                 request.steps.close()
             elif (done := take_steps(request.steps, SLICE_NS)) is not None:
                 request.finished(done.response)
@@ -124,6 +148,10 @@ class LongRequests:
         self._is_called = bool(self._waiting)
         if self._is_called:
             self._call_soon(self._turn)
+
+    def _may_drop(self, request: LongRequest) -> bool:
+        """Whether to stop here, as nobody waits for the answer. A producer with acks=0 hangs up and means it."""
+        return request.call.route.api_key != ApiKey.PRODUCE or len(self._waiting) >= MAX_FINISHED_ALONE
 
     def in_thread(
         self, work: Callable[[], Result], finished: Callable[[Result], None], failed: Callable[[Exception], None]

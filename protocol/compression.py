@@ -1,8 +1,9 @@
 """Compression of record batches: gzip, snappy, lz4 and zstd, read with a cap on what comes out.
 
-A batch's records are compressed as one block. Inflating goes in steps of CHUNK_BYTES and stops with
-MalformedMessage as soon as the result passes the cap, so a small hostile batch costs no more memory than an
-honest large one. A block is one stream, which is what every client writes; bytes after its end are refused.
+A batch's records are compressed as one block. Inflating goes in pieces of PIECE_BYTES and stops with InflatesTooFar as
+soon as the result passes the cap, so a small hostile batch costs no more memory than an honest large one. A reader that
+goes through the pieces one by one never has all of them in memory. Only a raw block of snappy is inflated at once, to
+at most 22 times its length. A block is one stream, which is what every client writes; bytes after its end are refused.
 
 Snappy comes in two shapes. Java clients write snappy-java's stream (Java and librdkafka read both):
 
@@ -29,8 +30,8 @@ ZSTD: Final = 4
 COMPRESSION_NAMES: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 
 DEFAULT_MAX_INFLATED_BYTES: Final = 64 * 1024 * 1024
-CHUNK_BYTES: Final = 256 * 1024
-_PIECE_BYTES: Final = 64 * 1024
+PIECE_BYTES: Final = 64 * 1024
+_LZ4_PIECE_BYTES: Final = 256 * 1024  # with less room, lz4 takes twice as long for a usual batch
 
 XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = Struct(">8sii")
@@ -42,19 +43,34 @@ _ZSTD_MAX_WINDOW_BYTES: Final = 1 << 27  # what level 22 writes; the pages of a 
 Bytes: TypeAlias = bytes | bytearray | memoryview
 
 
+class CannotInflate(MalformedMessage):
+    """A block that is not what its compression type says."""
+
+
+class InflatesTooFar(CannotInflate):
+    """A block that inflates to more bytes than the reader wants to see."""
+
+
 def inflate(compression: int, block: Bytes, max_inflated_bytes: int = DEFAULT_MAX_INFLATED_BYTES) -> bytes:
     """The bytes that were compressed into `block`, at most `max_inflated_bytes` of them."""
+    return b"".join(inflate_in_pieces(compression, block, max_inflated_bytes))
+
+
+def inflate_in_pieces(
+    compression: int, block: Bytes, max_inflated_bytes: int = DEFAULT_MAX_INFLATED_BYTES
+) -> Iterator[bytes]:
+    """The same piece by piece, for readers that need not have all of it at once. A piece may be empty."""
     if compression == GZIP:
-        return _inflate_gzip(block, max_inflated_bytes)
+        return _gzip_pieces(block, max_inflated_bytes)
     if compression == SNAPPY:
-        return _inflate_snappy(block, max_inflated_bytes)
+        return _snappy_pieces(block, max_inflated_bytes)
     if compression == LZ4:
-        return _inflate_lz4(block, max_inflated_bytes)
+        return _lz4_pieces(block, max_inflated_bytes)
     if compression == ZSTD:
-        return _inflate_zstd(block, max_inflated_bytes)
+        return _zstd_pieces(block, max_inflated_bytes)
     if compression == NONE:
-        return bytes(block)
-    raise MalformedMessage(f"compression type {compression} is unknown")
+        return _parts(block)
+    raise CannotInflate(f"compression type {compression} is unknown")
 
 
 def compress(compression: int, data: bytes | bytearray) -> bytes:
@@ -81,75 +97,80 @@ def compress(compression: int, data: bytes | bytearray) -> bytes:
     raise ValueError(f"compression type {compression} is unknown")
 
 
-def _inflate_gzip(block: Bytes, max_inflated_bytes: int) -> bytes:
+def _gzip_pieces(block: Bytes, max_inflated_bytes: int) -> Iterator[bytes]:
     stream = zlib.decompressobj(wbits=_GZIP_WINDOW_BITS)
-    inflated = bytearray()
+    inflated_bytes = 0
     try:
-        for piece in _pieces(block):
+        for part in _parts(block):
             if stream.eof:
-                raise MalformedMessage("gzip: bytes follow the stream")
-            rest: Bytes = piece
-            while rest:
-                inflated += stream.decompress(rest, CHUNK_BYTES)
-                _check_size("gzip", len(inflated), max_inflated_bytes)
+                raise CannotInflate("gzip: bytes follow the stream")
+            rest: Bytes = part
+            while rest and not stream.eof:  # at the end, bytes that follow are an unconsumed tail for ever
+                piece = stream.decompress(rest, PIECE_BYTES)
+                inflated_bytes += len(piece)
+                _check_size("gzip", inflated_bytes, max_inflated_bytes)
+                yield piece
                 rest = stream.unconsumed_tail
     except zlib.error as error:
-        raise MalformedMessage(f"gzip: {error}") from None
+        raise CannotInflate(f"gzip: {error}") from None
     if not stream.eof or stream.unused_data:
-        raise MalformedMessage("gzip: the stream does not end where the block ends")
-    return bytes(inflated)
+        raise CannotInflate("gzip: the stream does not end where the block ends")
 
 
-def _inflate_lz4(block: Bytes, max_inflated_bytes: int) -> bytes:
+def _lz4_pieces(block: Bytes, max_inflated_bytes: int) -> Iterator[bytes]:
     import lz4.frame
 
     stream = lz4.frame.LZ4FrameDecompressor()
-    inflated = bytearray()
+    inflated_bytes = 0
     try:
-        for piece in _pieces(block):
-            inflated += stream.decompress(piece, CHUNK_BYTES)
-            while not stream.needs_input and not stream.eof:
-                _check_size("lz4", len(inflated), max_inflated_bytes)
-                inflated += stream.decompress(b"", CHUNK_BYTES)
-            _check_size("lz4", len(inflated), max_inflated_bytes)
+        for part in _parts(block):
+            rest: Bytes = part
+            while True:
+                piece = stream.decompress(rest, _LZ4_PIECE_BYTES)
+                inflated_bytes += len(piece)
+                _check_size("lz4", inflated_bytes, max_inflated_bytes)
+                yield piece
+                if stream.needs_input or stream.eof:
+                    break
+                rest = b""
     except (RuntimeError, EOFError) as error:
-        raise MalformedMessage(f"lz4: {error}") from None
+        raise CannotInflate(f"lz4: {error}") from None
     if not stream.eof or stream.unused_data:
-        raise MalformedMessage("lz4: the frame does not end where the block ends")
-    return bytes(inflated)
+        raise CannotInflate("lz4: the frame does not end where the block ends")
 
 
-def _inflate_zstd(block: Bytes, max_inflated_bytes: int) -> bytes:
+def _zstd_pieces(block: Bytes, max_inflated_bytes: int) -> Iterator[bytes]:
     import zstandard
 
-    inflated = bytearray()
+    inflated_bytes = 0
     decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_MAX_WINDOW_BYTES)
     try:
         with decompressor.stream_reader(block, read_across_frames=True) as stream:
-            while chunk := stream.read(CHUNK_BYTES):
-                inflated += chunk
-                _check_size("zstd", len(inflated), max_inflated_bytes)
+            while piece := stream.read(PIECE_BYTES):
+                inflated_bytes += len(piece)
+                _check_size("zstd", inflated_bytes, max_inflated_bytes)
+                yield piece
     except zstandard.ZstdError as error:
-        raise MalformedMessage(f"zstd: {error}") from None
-    return bytes(inflated)
+        raise CannotInflate(f"zstd: {error}") from None
 
 
-def _inflate_snappy(block: Bytes, max_inflated_bytes: int) -> bytes:
+def _snappy_pieces(block: Bytes, max_inflated_bytes: int) -> Iterator[bytes]:
     if bytes(block[: len(XERIAL_MAGIC)]) != XERIAL_MAGIC:
-        return _inflate_raw_snappy(block, 0, max_inflated_bytes)
-    inflated = bytearray()
+        yield from _parts(_inflate_raw_snappy(block, 0, max_inflated_bytes))
+        return
+    inflated_bytes = 0
     position = _XERIAL_HEADER.size
     while position < len(block):
         if len(block) - position < _INT32.size:
-            raise MalformedMessage("snappy: the stream is cut off")
+            raise CannotInflate("snappy: the stream is cut off")
         (size,) = _INT32.unpack_from(block, position)
         position += _INT32.size
         if not 0 < size <= len(block) - position:
-            raise MalformedMessage(f"snappy: chunk of {size} bytes where {len(block) - position} remain")
-        chunk = block[position : position + size]
-        inflated += _inflate_raw_snappy(chunk, len(inflated), max_inflated_bytes)
+            raise CannotInflate(f"snappy: chunk of {size} bytes where {len(block) - position} remain")
+        piece = _inflate_raw_snappy(block[position : position + size], inflated_bytes, max_inflated_bytes)
+        inflated_bytes += len(piece)
+        yield piece
         position += size
-    return bytes(inflated)
 
 
 def _inflate_raw_snappy(block: Bytes, inflated_bytes: int, max_inflated_bytes: int) -> bytes:
@@ -164,11 +185,11 @@ def _inflate_raw_snappy(block: Bytes, inflated_bytes: int, max_inflated_bytes: i
     _check_size("snappy", inflated_bytes + declared, max_inflated_bytes)
     # Three bytes of a raw block make at most 64 bytes, so a larger claim is false, and must not allocate memory.
     if declared > len(block) * 64:
-        raise MalformedMessage(f"snappy: {len(block)} bytes cannot hold the {declared} that they claim")
+        raise CannotInflate(f"snappy: {len(block)} bytes cannot hold the {declared} that they claim")
     try:
         return bytes(cramjam.snappy.decompress_raw(block))
     except cramjam.DecompressionError as error:
-        raise MalformedMessage(f"snappy: {error}") from None
+        raise CannotInflate(f"snappy: {error}") from None
 
 
 def _compress_snappy(data: bytes | bytearray) -> bytes:
@@ -181,12 +202,12 @@ def _compress_snappy(data: bytes | bytearray) -> bytes:
     return bytes(stream)
 
 
-def _pieces(block: Bytes) -> Iterator[Bytes]:
-    """The block in small pieces, because the libraries copy their unread input at every call."""
-    for start in range(0, len(block), _PIECE_BYTES):
-        yield block[start : start + _PIECE_BYTES]
+def _parts(block: Bytes) -> Iterator[bytes]:
+    """The block in small parts, because the libraries copy their unread input at every call."""
+    for start in range(0, len(block), PIECE_BYTES):
+        yield bytes(block[start : start + PIECE_BYTES])
 
 
 def _check_size(name: str, size: int, max_inflated_bytes: int) -> None:
     if size > max_inflated_bytes:
-        raise MalformedMessage(f"{name}: the records inflate to more than {max_inflated_bytes} bytes")
+        raise InflatesTooFar(f"{name}: the records inflate to more than {max_inflated_bytes} bytes")

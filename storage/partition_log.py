@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import os
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from operator import attrgetter
 
@@ -214,20 +214,24 @@ class PartitionLog(LogWriter):
                     expected = next_offset
                     yield chunk, size
 
-    def offset_for_timestamp(self, timestamp: int) -> tuple[int, int, int] | None:
-        """(timestamp, offset, leader epoch) of the first record at or after `timestamp`, if there is one."""
-        for segment in self.segments:
+    def offset_for_timestamp(self, timestamp: int) -> Generator[None, None, tuple[int, int, int] | None]:
+        """(timestamp, offset, leader epoch) of the first record at or after `timestamp`, if there is one. In steps."""
+        for segment in list(self.segments):
+            yield
             if segment.next_offset > self.log_start_offset and segment.max_timestamp >= timestamp:
-                found = segment.first_at_or_after(timestamp, self.log_start_offset)
+                found = yield from segment.first_at_or_after(timestamp, self.log_start_offset)
                 self._used(segment)
                 if found is not None:
                     return found
         return None
 
-    def latest_timestamp(self) -> tuple[int, int, int] | None:
-        """(timestamp, offset, leader epoch) of the record with the latest timestamp; the first of several."""
-        latest = max((segment.max_timestamp for segment in self.segments), default=-1)
-        return self.offset_for_timestamp(latest) if latest >= 0 else None
+    def latest_timestamp(self) -> Generator[None, None, tuple[int, int, int] | None]:
+        """(timestamp, offset, leader epoch) of the record with the latest timestamp; the first of several. In steps."""
+        latest = -1
+        for segment in list(self.segments):
+            latest = max(latest, segment.max_timestamp)
+            yield
+        return (yield from self.offset_for_timestamp(latest)) if latest >= 0 else None
 
     # --- cutting ---------------------------------------------------------------------------------
 

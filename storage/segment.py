@@ -8,12 +8,13 @@ is used is checked: if it does not point at the batch that it names, both indexe
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Sequence
+from contextlib import closing, suppress
 from struct import Struct
 from typing import Final
 
-from kohort.protocol.record_batch import LOG_OVERHEAD_BYTES, NO_TIMESTAMP, BatchHeader, CorruptBatch, read_records
+from kohort.protocol.record_batch import LOG_OVERHEAD_BYTES, NO_TIMESTAMP, BatchHeader, CorruptBatch
+from kohort.protocol.record_stream import stream_heads
 from kohort.storage.batch_walk import walk_batches, walk_headers
 from kohort.storage.disk import Buffer, Disk, File
 from kohort.storage.layout import INDEX, LOG, SEGMENT_KINDS, TIME_INDEX, TXN_INDEX, segment_file
@@ -288,7 +289,7 @@ class Segment:
 
     # --- reading ---------------------------------------------------------------------------------
 
-    def batches(self, position: int = 0) -> Iterator[tuple[BatchHeader, bytes, int]]:
+    def batches(self, position: int = 0) -> Generator[tuple[BatchHeader, bytes, int], None, None]:
         """`walk_batches` over the present content, with a file handle of its own, so that any thread may call it."""
         file, end = self.disk.open(self.log_path), self.size_bytes
         try:
@@ -334,18 +335,27 @@ class Segment:
         logger.warning("%s: rebuilding its indexes: %s", self.log_path, why)
         self.rebuild_indexes()
 
-    def first_at_or_after(self, timestamp: int, start_offset: int) -> tuple[int, int, int] | None:
-        """(timestamp, offset, leader epoch) of the first record at or after both of these."""
+    def first_at_or_after(
+        self, timestamp: int, start_offset: int
+    ) -> Generator[None, None, tuple[int, int, int] | None]:
+        """(timestamp, offset, leader epoch) of the first record at or after both of these. In steps."""
         entry = self.time_index.lookup(timestamp)
         if not self._is_true(*entry):
             self._distrust_indexes(f"no batch with offset {entry[1]} has the time {entry[0]}")
             entry = self.time_index.lookup(timestamp)
         position = self._start_for(max(entry[1], start_offset))
-        for header, chunk, at in walk_batches(self.file(), position, self.size_bytes):
-            if header.max_timestamp >= timestamp and header.last_offset >= start_offset:
-                for record in read_records(chunk, at, header=header):
-                    if record.timestamp >= timestamp and record.offset >= start_offset:
-                        return record.timestamp, record.offset, header.partition_leader_epoch
+        with closing(self.batches(position)) as batches:  # a file of its own: the segment may be closed between steps
+            for header, chunk, at in batches:
+                yield
+                if header.max_timestamp >= timestamp and header.last_offset >= start_offset:
+                    for head in stream_heads(chunk, header, at):
+                        if head is None:
+                            yield
+                            continue
+                        found = header.max_timestamp if header.is_log_append_time else header[7] + head.timestamp_delta
+                        offset = header.base_offset + head.offset_delta
+                        if found >= timestamp and offset >= start_offset:
+                            return found, offset, header.partition_leader_epoch
         return None
 
     # --- names -----------------------------------------------------------------------------------

@@ -8,15 +8,15 @@ compressed must have the offset deltas 0, 1, 2.. too, as the others must.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from crc32c import crc32c
 
-from kohort.broker.topics.compiled_walk import fastest_walk
-from kohort.protocol.compression import inflate
+from kohort.broker.topics.compiled_walk import fastest_walk, fastest_walk_in_steps
+from kohort.protocol.compression import DEFAULT_MAX_INFLATED_BYTES, CannotInflate, InflatesTooFar, inflate
 from kohort.protocol.error_codes import ErrorCode
-from kohort.protocol.errors import MalformedMessage
+from kohort.protocol.errors import MalformedMessage, TooManyElements
 from kohort.protocol.messages.produce import BatchIndexAndErrorMessage
 from kohort.protocol.record_batch import (
     BATCH_HEADER_BYTES,
@@ -30,20 +30,29 @@ from kohort.protocol.record_batch import (
     MAGIC_AT,
     NO_TIMESTAMP,
     BatchHeader,
-    scan_records,
     unpack_batch_length,
     unpack_header,
     with_max_timestamp,
 )
+from kohort.protocol.record_stream import record_pieces, stream_heads
 
 if TYPE_CHECKING:
     from kohort.broker.topics.catalog import Partition
+    from kohort.broker.topics.record_walk import Walked
 
 MIN_LEGACY_LENGTH: Final = 14  # what Kafka takes for the smallest record there can be, of any format
 UP_TO_MAGIC_BYTES: Final = MAGIC_AT + 1
 FIRST_VERSION_WITH_ZSTD: Final = 7
 ZSTD: Final = 4
 SHOWN_ERRORS: Final = 3
+MAX_NAMED_RECORDS: Final = 1_000
+AT_ONCE_BYTES: Final = 128 * 1024  # a longer batch is walked in steps; in Python this much may take 10 ms
+# A batch may have more records and headers only if it has more bytes. Honest batches are far below: a record that
+# differs from the one before takes at least a byte, however well it is compressed.
+MAX_ELEMENTS: Final = 1_000_000
+# The same for its bytes, inflated. Clients fill a batch up to 1 MB (librdkafka before, Java after compression).
+MAX_INFLATED_BYTES: Final = 16 * 1024 * 1024
+MAX_INFLATED_RATIO: Final = 64
 
 
 class Refusal(NamedTuple):
@@ -60,11 +69,18 @@ _CORRUPT = Refusal(ErrorCode.CORRUPT_MESSAGE)
 _TOO_LARGE = Refusal(ErrorCode.MESSAGE_TOO_LARGE)
 _NO_ZSTD = Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 _INVALID = Refusal(ErrorCode.INVALID_RECORD, by_log=True)
+_TOO_MUCH_INSIDE = Refusal(  # producers split a batch that is too large, and send its halves
+    ErrorCode.MESSAGE_TOO_LARGE, "The batch inflates to more bytes, or has more records and headers, than is allowed."
+)
 _CANNOT_INFLATE = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, by_log=True)
 
 
-def check_batch(data: bytes, version: int, partition: Partition, now: int) -> tuple[bytes, BatchHeader] | Refusal:
-    """The one sound batch that `data` starts with, and its header; or what is wrong."""
+Checked: TypeAlias = tuple[bytes, BatchHeader] | Refusal
+Check: TypeAlias = Checked | Generator[None, None, Checked]  # steps (broker.steps), if it takes long
+
+
+def check_batch(data: bytes, version: int, partition: Partition, now: int) -> Check:
+    """The one sound batch that `data` starts with, and its header; or what is wrong. In steps if it is a long batch."""
     size = len(data)
     if size >= BATCH_HEADER_BYTES:
         header: BatchHeader = tuple.__new__(BatchHeader, unpack_header(data))
@@ -135,40 +151,65 @@ def _check_header(data: bytes, header: BatchHeader, partition: Partition) -> Ref
     return None
 
 
-def _check_records(
-    data: bytes, header: BatchHeader, partition: Partition, now: int
-) -> tuple[bytes, BatchHeader] | Refusal:
+def _check_records(data: bytes, header: BatchHeader, partition: Partition, now: int) -> Check:
     """Every record is whole, in its place, and allowed in this topic."""
-    attributes = header[5]
+    compression = header[5] & COMPRESSION_MASK
     records, position = data, BATCH_HEADER_BYTES
-    if attributes & COMPRESSION_MASK:
+    if compression:
         try:
-            records, position = inflate(attributes & COMPRESSION_MASK, memoryview(data)[BATCH_HEADER_BYTES:]), 0
-        except MalformedMessage:
+            records, position = inflate(compression, memoryview(data)[BATCH_HEADER_BYTES:], AT_ONCE_BYTES), 0
+        except InflatesTooFar:
+            return _check_in_steps(data, header, partition, now)
+        except CannotInflate:
             return _CANNOT_INFLATE
+    elif len(data) > AT_ONCE_BYTES:
+        return _check_in_steps(data, header, partition, now)
     try:
-        lowest, highest, has_null_key = fastest_walk()(records, position, len(records), header[12])
+        walked = fastest_walk()(records, position, len(records), header[12])
     except MalformedMessage:
         return _INVALID
-    config = partition.topic.config
+    return _judge(data, header, partition, now, walked)
+
+
+def _check_in_steps(data: bytes, header: BatchHeader, partition: Partition, now: int) -> Generator[None, None, Checked]:
+    """The same for a long batch, with the memory of one piece of it."""
+    max_elements = max(MAX_ELEMENTS, len(data))
+    max_bytes = min(max(MAX_INFLATED_BYTES, MAX_INFLATED_RATIO * len(data)), DEFAULT_MAX_INFLATED_BYTES)
+    if header[12] > max_elements:
+        return _TOO_MUCH_INSIDE
+    try:
+        walked = yield from fastest_walk_in_steps()(record_pieces(data, header, 0, max_bytes), header[12], max_elements)
+    except (InflatesTooFar, TooManyElements):
+        return _TOO_MUCH_INSIDE
+    except CannotInflate:
+        return _CANNOT_INFLATE
+    except MalformedMessage:
+        return _INVALID
+    judged = _judge(data, header, partition, now, walked)
+    return judged if isinstance(judged, tuple) else (yield from judged)
+
+
+def _judge(data: bytes, header: BatchHeader, partition: Partition, now: int, walked: Walked) -> Check:
+    """The records are sound; may they enter this topic?"""
+    attributes, config = header[5], partition.topic.config
+    lowest, highest, has_null_key = walked
     if has_null_key and config.log.compacts:
-        return _name_the_wrong(data, header, partition, now) or _INVALID
+        return _name_the_wrong(data, header, partition, now, _INVALID)
     if config.log.uses_log_append_time:
         if attributes & LOG_APPEND_TIME:
-            return _name_the_wrong(data, header, partition, now) or _INVALID
+            return _name_the_wrong(data, header, partition, now, _INVALID)
         return data, header
     if attributes & LOG_APPEND_TIME:
         earliest = latest = header[8]
     else:
         earliest, latest = header[7] + lowest, header[7] + highest
-    if latest > now + config.timestamp_after_max_ms or earliest < now - config.timestamp_before_max_ms:
-        refusal = _name_the_wrong(data, header, partition, now)
-        if refusal is not None:
-            return refusal
+    is_out_of_range = latest > now + config.timestamp_after_max_ms or earliest < now - config.timestamp_before_max_ms
     latest = max(latest, NO_TIMESTAMP)
-    if latest != header[8] or attributes & LOG_APPEND_TIME:
-        return _correct(data, header, latest)
-    return data, header
+    is_right = latest == header[8] and not attributes & LOG_APPEND_TIME
+    accepted = (data, header) if is_right else _correct(data, header, latest)
+    if is_out_of_range:  # unless those records need no timestamp
+        return _name_the_wrong(data, header, partition, now, accepted)
+    return accepted
 
 
 def _correct(data: bytes, header: BatchHeader, max_timestamp: int) -> tuple[bytes, BatchHeader]:
@@ -179,15 +220,27 @@ def _correct(data: bytes, header: BatchHeader, max_timestamp: int) -> tuple[byte
     return bytes(corrected), header
 
 
-def _name_the_wrong(data: bytes, header: BatchHeader, partition: Partition, now: int) -> Refusal | None:
-    """Look at each record again and name those that may not enter. None: all may, for records need no timestamp."""
+def _name_the_wrong(
+    data: bytes, header: BatchHeader, partition: Partition, now: int, otherwise: Checked
+) -> Generator[None, None, Checked]:
+    """Look at each record again and name those that may not enter. `otherwise` is the answer if all may.
+
+    Kafka names all of them, in an answer that may be a hundred times as long as the batch. For a client it is the same
+    if a record of a refused batch is not named: the batch was refused because of others, it says then.
+    """
     config = partition.topic.config
     earliest, latest = now - config.timestamp_before_max_ms, now + config.timestamp_after_max_ms
-    appends = config.log.uses_log_append_time
-    wrong: list[BatchIndexAndErrorMessage] = []
+    appends, is_append_time = config.log.uses_log_append_time, header.attributes & LOG_APPEND_TIME
+    named: list[BatchIndexAndErrorMessage] = []
+    wrong_count = 0
     wrong_time = False
-    for _, offset, timestamp, key, value, _ in scan_records(data, check_crc=False):
-        if key is None and config.log.compacts:
+    for head in stream_heads(data, header):
+        if head is None:
+            yield
+            continue
+        offset, timestamp_delta, key_bytes, value_bytes = head
+        timestamp = header.max_timestamp if is_append_time else header.base_timestamp + timestamp_delta
+        if key_bytes < 0 and config.log.compacts:
             text = f"Compacted topic cannot accept message without key in topic partition {partition}"
         elif not appends and timestamp != NO_TIMESTAMP and not earliest <= timestamp <= latest:
             wrong_time = True
@@ -195,27 +248,29 @@ def _name_the_wrong(data: bytes, header: BatchHeader, partition: Partition, now:
                 f"Timestamp {timestamp} of message with offset {offset} is out of range. The timestamp should be "
                 f"within [{earliest}, {latest}]"
             )
-        elif appends and header.attributes & LOG_APPEND_TIME:
+        elif appends and is_append_time:
             wrong_time = True
-            sizes = f"key={len(key or b'')} bytes, value={len(value or b'')} bytes"
+            sizes = f"key={max(key_bytes, 0)} bytes, value={max(value_bytes, 0)} bytes"
             text = (
                 f"Invalid timestamp type in message DefaultRecord(offset={offset}, timestamp={timestamp}, {sizes}). "
                 "Producer should not set timestamp type to LogAppendTime."
             )
         else:
             continue
-        wrong.append(BatchIndexAndErrorMessage(offset, text))
-    if not wrong:
-        return None
+        wrong_count += 1
+        if wrong_count <= MAX_NAMED_RECORDS:
+            named.append(BatchIndexAndErrorMessage(offset, text))
+    if not wrong_count:
+        return otherwise
     if wrong_time:
         text = "One or more records have been rejected due to invalid timestamp"
-        return Refusal(ErrorCode.INVALID_TIMESTAMP, text, wrong, by_log=True)
+        return Refusal(ErrorCode.INVALID_TIMESTAMP, text, named, by_log=True)
     shown = ", ".join(
         f"RecordError(batchIndex={each.batch_index}, message='{each.batch_index_error_message}')"
-        for each in wrong[:SHOWN_ERRORS]
+        for each in named[:SHOWN_ERRORS]
     )
     text = (
-        f"One or more records have been rejected due to {len(wrong)} record errors in total, and only showing the "
+        f"One or more records have been rejected due to {wrong_count} record errors in total, and only showing the "
         f"first three errors at most: [{shown}]"
     )
-    return Refusal(ErrorCode.INVALID_RECORD, text, wrong, by_log=True)
+    return Refusal(ErrorCode.INVALID_RECORD, text, named, by_log=True)

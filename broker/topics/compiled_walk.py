@@ -6,13 +6,16 @@ library is missing, or was built for another kind of machine, `record_walk.py` d
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from kohort.broker.topics.record_walk import Walked, walk_records
-from kohort.protocol.errors import MalformedMessage
+from kohort.broker.topics.record_walk import Walked, walk_in_steps, walk_records
+from kohort.protocol.errors import MalformedMessage, TooManyElements
+
+if TYPE_CHECKING:
+    import ctypes
 
 LIBRARY: Final = Path(__file__).with_name("librecord_walk.so")
 PROBLEMS: Final = (  # in the order of the enum in record_walk.c
@@ -23,9 +26,13 @@ PROBLEMS: Final = (  # in the order of the enum in record_walk.c
     "a record has another offset delta than its place in the batch",
     "the headers of a record do not fit into it",
     "a record or the batch does not end where its length says",
+    "too many records and headers in one batch",
 )
+TOO_MANY: Final = len(PROBLEMS) - 1
+WALK_FIELDS: Final = 11  # of the struct Walk in record_walk.c; the last three are those of Walked
 
 Walk = Callable[[bytes, int, int, int], Walked]
+WalkInSteps = Callable[[Iterator[bytes], int, int], Generator[None, None, Walked]]
 
 
 @cache
@@ -34,7 +41,13 @@ def fastest_walk() -> Walk:
     return load_compiled_walk() or walk_records
 
 
-def load_compiled_walk() -> Walk | None:
+@cache
+def fastest_walk_in_steps() -> WalkInSteps:
+    """The same for a batch that is too long to be walked at once."""
+    return load_compiled_walk_in_steps() or walk_in_steps
+
+
+def _load_library() -> ctypes.PyDLL | None:
     """None if there is no library that this machine can load."""
     if not LIBRARY.exists():
         return None
@@ -42,9 +55,19 @@ def load_compiled_walk() -> Walk | None:
 
     try:
         # PyDLL keeps the GIL: the walk of a usual batch takes 2 us, less than a change of threads.
-        function = ctypes.PyDLL(str(LIBRARY)).kohort_walk_records
-    except (OSError, AttributeError):
+        library = ctypes.PyDLL(str(LIBRARY))
+    except OSError:
         return None
+    return library if hasattr(library, "kohort_walk_on") else None
+
+
+def load_compiled_walk() -> Walk | None:
+    library = _load_library()
+    if library is None:
+        return None
+    import ctypes
+
+    function = library.kohort_walk_records
     int64 = ctypes.c_int64
     function.argtypes = [ctypes.c_char_p, int64, int64, int64, ctypes.c_void_p]
     function.restype = ctypes.c_int
@@ -56,5 +79,39 @@ def load_compiled_walk() -> Walk | None:
         if problem:
             raise MalformedMessage(PROBLEMS[problem])
         return Walked(seen[0], seen[1], seen[2] != 0)
+
+    return walk
+
+
+def load_compiled_walk_in_steps() -> WalkInSteps | None:
+    library = _load_library()
+    if library is None:
+        return None
+    import ctypes
+
+    int64, pointer = ctypes.c_int64, ctypes.c_void_p
+    begin, go_on = library.kohort_begin_walk, library.kohort_walk_on
+    begin.argtypes, begin.restype = [pointer, int64, int64], None
+    go_on.argtypes, go_on.restype = [pointer, ctypes.c_char_p, int64, ctypes.c_int, pointer], ctypes.c_int
+
+    def walk(pieces: Iterator[bytes], count: int, max_elements: int) -> Generator[None, None, Walked]:
+        state, used = (int64 * WALK_FIELDS)(), int64()
+
+        def take(data: bytes, is_last: bool) -> bytes:
+            """Walk over the data; the rest of it belongs to the next piece."""
+            problem = go_on(ctypes.addressof(state), data, len(data), is_last, ctypes.addressof(used))
+            if problem == TOO_MANY:
+                raise TooManyElements(f"more than {max_elements} records and headers in one batch")
+            if problem:
+                raise MalformedMessage(PROBLEMS[problem])
+            return data[used.value :]
+
+        begin(ctypes.addressof(state), count, max_elements)
+        rest = b""
+        for piece in pieces:
+            rest = take(rest + piece, False)
+            yield
+        take(rest, True)
+        return Walked(state[-3], state[-2], state[-1] != 0)
 
     return walk

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from kohort.broker.topics.catalog import LEADER_EPOCH
 from kohort.broker.topics.fetch import epoch_error
 from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.errors import MalformedMessage
 from kohort.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -21,12 +22,12 @@ from kohort.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from kohort.protocol.record_batch import CorruptBatch
 from kohort.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call
+    from kohort.broker.steps import WaitingSteps
     from kohort.broker.topics.catalog import Partition
     from kohort.storage.partition_log import PartitionLog
 
@@ -42,8 +43,12 @@ EARLIEST_PENDING_UPLOAD = -6
 FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 
 
-def list_offsets(broker: Broker, request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
-    asked = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
+def list_offsets(broker: Broker, request: ListOffsetsRequest, call: Call) -> WaitingSteps[ListOffsetsResponse]:
+    asked: Counter[tuple[str, int]] = Counter()
+    for topic in request.topics:
+        for each in topic.partitions:
+            asked[topic.name, each.partition_index] += 1
+            yield None
     topics = []
     for topic in request.topics:
         answers = []
@@ -51,14 +56,17 @@ def list_offsets(broker: Broker, request: ListOffsetsRequest, call: Call) -> Lis
             times = asked.pop((topic.name, each.partition_index), 0)
             if times == 1:
                 partition = broker.catalog.partition(topic.name, each.partition_index)
-                answers.append(_look_up(partition, each, call.version))
+                answers.append((yield from _look_up(broker, partition, each, call.version)))
             elif times:  # asked for several times: one answer for all
                 answers.append(_failed(each, ErrorCode.INVALID_REQUEST))
+            yield None
         topics.append(ListOffsetsTopicResponse(topic.name, answers))
     return ListOffsetsResponse(0, topics)
 
 
-def _look_up(partition: Partition | None, asked: ListOffsetsPartition, version: int) -> ListOffsetsPartitionResponse:
+def _look_up(
+    broker: Broker, partition: Partition | None, asked: ListOffsetsPartition, version: int
+) -> WaitingSteps[ListOffsetsPartitionResponse]:
     timestamp = asked.timestamp
     if timestamp < EARLIEST_PENDING_UPLOAD or version < FIRST_VERSION.get(timestamp, 0):
         return _failed(asked, ErrorCode.UNSUPPORTED_VERSION)
@@ -67,11 +75,11 @@ def _look_up(partition: Partition | None, asked: ListOffsetsPartition, version: 
     if asked.current_leader_epoch not in (-1, LEADER_EPOCH):
         return _failed(asked, epoch_error(asked.current_leader_epoch))
     try:
-        found = _offset_at(partition.log, timestamp)
+        found = yield from _offset_at(broker, partition.log, timestamp)
     except (StorageError, OSError) as problem:
         logger.error("ListOffsets could not read %s: %s", partition, problem)
         return _failed(asked, ErrorCode.KAFKA_STORAGE_ERROR)
-    except CorruptBatch as problem:
+    except MalformedMessage as problem:
         logger.error("ListOffsets met damaged data in %s: %s", partition, problem)
         return _failed(asked, ErrorCode.CORRUPT_MESSAGE)
     if found is None:
@@ -80,17 +88,17 @@ def _look_up(partition: Partition | None, asked: ListOffsetsPartition, version: 
     return ListOffsetsPartitionResponse(asked.partition_index, 0, at, offset, epoch)
 
 
-def _offset_at(log: PartitionLog, timestamp: int) -> tuple[int, int, int] | None:
+def _offset_at(broker: Broker, log: PartitionLog, timestamp: int) -> WaitingSteps[tuple[int, int, int] | None]:
     """(timestamp, offset, leader epoch)."""
     if timestamp == LATEST:
         return -1, log.log_end_offset, LEADER_EPOCH
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return -1, log.log_start_offset, epoch_of(log, log.log_start_offset)
     if timestamp == MAX_TIMESTAMP:
-        return log.latest_timestamp()
+        return (yield from broker.inflating.take(log.latest_timestamp()))
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return -1, -1, -1
-    return log.offset_for_timestamp(timestamp)
+    return (yield from broker.inflating.take(log.offset_for_timestamp(timestamp)))
 
 
 def epoch_of(log: PartitionLog, offset: int) -> int:

@@ -29,10 +29,15 @@ from kohort.protocol.record_batch import TRANSACTIONAL
 from kohort.storage.errors import LogFailed, StorageError
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call
+    from kohort.broker.steps import WaitingSteps
+    from kohort.broker.topics.append_checks import Checked
     from kohort.broker.topics.catalog import Partition, Topic
     from kohort.protocol.messages.produce import PartitionProduceData, TopicProduceData
+    from kohort.protocol.record_batch import BatchHeader
     from kohort.storage.partition_log import PartitionLog
 
 FIRST_VERSION_WITH_TOPIC_IDS = 13
@@ -47,35 +52,58 @@ UNKNOWN_TOPIC_OR_PARTITION = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 UNKNOWN_TOPIC_ID = Refusal(ErrorCode.UNKNOWN_TOPIC_ID)
 
 
-def produce(broker: Broker, request: ProduceRequest, call: Call) -> ProduceResponse | Parked | NoAnswer:
-    refusal = _refuse_all(request)
-    flushes: list[tuple[PartitionLog, PartitionProduceResponse]] = []
-    topics = []
-    failed = False
+def produce(
+    broker: Broker, request: ProduceRequest, call: Call
+) -> ProduceResponse | Parked | NoAnswer | WaitingSteps[ProduceResponse | Parked | NoAnswer]:
+    topics = request.topic_data
+    if len(topics) != 1 or len(topics[0].partition_data) != 1:
+        return _produce_several(broker, request, call)
+    # The usual request: one batch, which can be checked at once.
+    (wanted,), (data,) = topics, topics[0].partition_data
+    if data.records is None:
+        return _without_records(call)
+    progress = Progress(broker, request, call, _refuse_all(request))
+    answer = progress.produce(_find_topic(broker, wanted, call.version), data)
+    if not isinstance(answer, PartitionProduceResponse):
+        return _produce_one_in_steps(progress, wanted, answer)
+    return progress.answer([TopicProduceResponse(wanted.name, wanted.topic_id, [answer])])
+
+
+def _produce_one_in_steps(
+    progress: Progress, wanted: TopicProduceData, steps: WaitingSteps[PartitionProduceResponse]
+) -> WaitingSteps[ProduceResponse | Parked | NoAnswer]:
+    answer = yield from steps
+    return progress.answer([TopicProduceResponse(wanted.name, wanted.topic_id, [answer])])
+
+
+def _produce_several(
+    broker: Broker, request: ProduceRequest, call: Call
+) -> WaitingSteps[ProduceResponse | Parked | NoAnswer]:
+    """Produce to several partitions, one after the other. As in Kafka, the last word counts for one named twice."""
+    named: dict[tuple[str, bytes], tuple[TopicProduceData, dict[int, PartitionProduceData]]] = {}
     for wanted in request.topic_data:
-        topic = _find_topic(broker, wanted, call.version)
+        if wanted.partition_data:
+            _, partitions = named.setdefault((wanted.name, wanted.topic_id), (wanted, {}))
+            for data in wanted.partition_data:
+                if data.records is None:
+                    return _without_records(call)
+                partitions[data.index] = data
+        yield None
+    progress = Progress(broker, request, call, _refuse_all(request))
+    topics = []
+    for wanted, partitions in named.values():
         answers = []
-        for data in wanted.partition_data:
-            if data.records is None:
-                call.hang_up("Produce without records")
-                return NO_ANSWER
-            answer = _produce(broker, topic, data, call, refusal, flushes)
-            if answer.error_code:
-                failed = True
-            answers.append(answer)
-        if answers:
-            topics.append(TopicProduceResponse(wanted.name, wanted.topic_id, answers))
-    if request.acks == 0:
-        for log, _ in flushes:
-            broker.flusher.sync(log)
-        if failed:
-            call.hang_up(f"Produce with acks=0 failed: {_first_error(topics)}")
-        return NO_ANSWER
-    response = ProduceResponse(topics)
-    if flushes:
-        _reply_when_synced(broker, call, response, flushes)
-        return PARKED
-    return response
+        for data in partitions.values():
+            yield None
+            answer = progress.produce(_find_topic(broker, wanted, call.version), data)
+            answers.append(answer if isinstance(answer, PartitionProduceResponse) else (yield from answer))
+        topics.append(TopicProduceResponse(wanted.name, wanted.topic_id, answers))
+    return progress.answer(topics)
+
+
+def _without_records(call: Call) -> NoAnswer:
+    call.hang_up("Produce without records")
+    return NO_ANSWER
 
 
 def _refuse_all(request: ProduceRequest) -> Refusal | None:
@@ -94,46 +122,92 @@ def _find_topic(broker: Broker, wanted: TopicProduceData, version: int) -> Topic
     return broker.catalog.get(wanted.name) or UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _produce(
-    broker: Broker,
-    topic: Topic | Refusal,
-    data: PartitionProduceData,
-    call: Call,
-    refusal: Refusal | None,
-    flushes: list[tuple[PartitionLog, PartitionProduceResponse]],
-) -> PartitionProduceResponse:
-    index = data.index
-    if isinstance(topic, Refusal):
-        return _refused(index, topic)
-    if not 0 <= index < len(topic.partitions):
-        return _refused(index, UNKNOWN_TOPIC_OR_PARTITION)
-    batch = bytes(data.records or b"")
-    if topic.is_internal and not (call.client_id == ADMIN_CLIENT_ID and broker.config.kohort_internal_topics_writable):
-        refusal = refusal or INTERNAL_TOPIC
-    if refusal is not None:
-        return _refused(index, check_frame(batch, call.version) or refusal)
-    partition = topic.partitions[index]
-    try:
-        log = partition.log
-        answer = _append(broker, partition, log, batch, call)
-    except StorageError as problem:
-        return _refused(index, Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(problem)))
-    if not answer.error_code and log.wants_flush(call.now):
-        if log.log_end_offset - log.recovery_point >= log.config.flush_messages:
-            flushes.append((log, answer))
-        else:  # the log rolled, or flush.ms has passed
-            broker.flusher.sync(log)
-    return answer
+class Progress:
+    """One request: the batches that were appended so far, and which logs must be synced before the answer."""
+
+    __slots__ = ("_acks", "_broker", "_call", "_failed", "_flushes", "_refusal")
+
+    def __init__(self, broker: Broker, request: ProduceRequest, call: Call, refusal: Refusal | None) -> None:
+        """`refusal` is why nothing of the request can be served."""
+        self._broker = broker
+        self._call = call
+        self._acks = request.acks
+        self._refusal = refusal
+        self._flushes: list[tuple[PartitionLog, PartitionProduceResponse]] = []
+        self._failed = False
+
+    def produce(
+        self, topic: Topic | Refusal, data: PartitionProduceData
+    ) -> PartitionProduceResponse | WaitingSteps[PartitionProduceResponse]:
+        """Append a batch, in steps if it is a long one."""
+        index, call, refusal = data.index, self._call, self._refusal
+        if isinstance(topic, Refusal):
+            return self._refuse(index, topic)
+        if not 0 <= index < len(topic.partitions):
+            return self._refuse(index, UNKNOWN_TOPIC_OR_PARTITION)
+        batch = bytes(data.records or b"")
+        if topic.is_internal and not (
+            call.client_id == ADMIN_CLIENT_ID and self._broker.config.kohort_internal_topics_writable
+        ):
+            refusal = refusal or INTERNAL_TOPIC
+        if refusal is not None:
+            return self._refuse(index, check_frame(batch, call.version) or refusal)
+        partition = topic.partitions[index]
+        checked = check_batch(batch, call.version, partition, call.now)
+        if not isinstance(checked, tuple):
+            return self._check_and_append(partition, checked)
+        return self._append(partition, checked)
+
+    def _check_and_append(
+        self, partition: Partition, check: Generator[None, None, Checked]
+    ) -> WaitingSteps[PartitionProduceResponse]:
+        checked = yield from self._broker.inflating.take(check)
+        topic = self._broker.catalog.by_id(partition.topic.id)
+        if topic is None:  # it was deleted meanwhile
+            return self._refuse(partition.index, UNKNOWN_TOPIC_OR_PARTITION)
+        return self._append(partition, checked)
+
+    def _append(self, partition: Partition, checked: Checked) -> PartitionProduceResponse:
+        broker, now = self._broker, self._call.now
+        try:
+            log = partition.log
+            if isinstance(checked, Refusal):
+                return self._refuse(partition.index, checked, log)
+            answer = _append(broker, partition, log, checked, now)
+        except StorageError as problem:
+            return self._refuse(partition.index, Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(problem)))
+        if answer.error_code:
+            self._failed = True
+        elif log.wants_flush(now):
+            if log.log_end_offset - log.recovery_point >= log.config.flush_messages:
+                self._flushes.append((log, answer))
+            else:  # the log rolled, or flush.ms has passed
+                broker.flusher.sync(log)
+        return answer
+
+    def _refuse(self, index: int, refusal: Refusal, log: PartitionLog | None = None) -> PartitionProduceResponse:
+        self._failed = True
+        return _refused(index, refusal, log)
+
+    def answer(self, topics: list[TopicProduceResponse]) -> ProduceResponse | Parked | NoAnswer:
+        if self._acks == 0:
+            for log, _ in self._flushes:
+                self._broker.flusher.sync(log)
+            if self._failed:
+                self._call.hang_up(f"Produce with acks=0 failed: {_first_error(topics)}")
+            return NO_ANSWER
+        response = ProduceResponse(topics)
+        if self._flushes:
+            _reply_when_synced(self._broker, self._call, response, self._flushes)
+            return PARKED
+        return response
 
 
 def _append(
-    broker: Broker, partition: Partition, log: PartitionLog, batch: bytes, call: Call
+    broker: Broker, partition: Partition, log: PartitionLog, checked: tuple[bytes, BatchHeader], now: int
 ) -> PartitionProduceResponse:
     """Append the batch; StorageError if the log cannot."""
-    index, now = partition.index, call.now
-    checked = check_batch(batch, call.version, partition, now)
-    if isinstance(checked, Refusal):
-        return _refused(index, checked, log)
+    index = partition.index
     batch, header = checked
     extra = partition.extra
     if header[9] >= 0:

@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-enum { SOUND, CUT_OFF, BAD_VARINT, BAD_LENGTH, BAD_OFFSET, BAD_HEADERS, BAD_END };
+enum { SOUND, CUT_OFF, BAD_VARINT, BAD_LENGTH, BAD_OFFSET, BAD_HEADERS, BAD_END, TOO_MANY };
 
 enum { MIN_RECORD_BYTES = 7, MIN_HEADER_BYTES = 2, MAX_VARINT_BYTES = 5, MAX_VARLONG_BYTES = 10 };
 
@@ -59,77 +59,165 @@ static int64_t read_varint(Reader *reader)
     return read_zigzag(reader, MAX_VARINT_BYTES, 32);
 }
 
-/* Steps over `size` bytes. */
-static void skip(Reader *reader, int64_t size)
+/* Where the walk is in a record, when it goes on with the next bytes. */
+enum { AT_RECORD, AT_VALUE, AT_HEADERS, AT_HEADER_KEY, AT_HEADER_VALUE, AT_END };
+
+/* A walk that may be given its bytes in pieces. Places count from the first byte of the first piece. */
+typedef struct {
+    int64_t next;          /* AT_RECORD and so on: what is read when `skip` bytes are passed */
+    int64_t skip;          /* bytes of a key or value that still have to be stepped over */
+    int64_t index;         /* of the record */
+    int64_t count;         /* of records that there must be */
+    int64_t elements_left; /* so many headers may still come */
+    int64_t passed;        /* bytes in earlier pieces */
+    int64_t record_end;    /* the place where the record's length says that it ends */
+    int64_t headers_left;
+    int64_t min_delta, max_delta, has_null_key; /* what was seen of timestamps and keys */
+} Walk;
+
+/* Steps over a key or value of `size` bytes, then `next` is read. */
+static inline void pass(Reader *reader, Walk *walk, int64_t place, int64_t size, int next)
 {
-    if (size > reader->end - reader->at)
-        fail(reader, CUT_OFF);
-    else
-        reader->at += size;
+    walk->next = next;
+    walk->skip = size > 0 ? size : 0;
+    if (walk->skip > walk->record_end - place)
+        fail(reader, BAD_END);
 }
 
-/* Steps over a length and as many bytes; a length of -1 means null. Returns whether it was null. */
-static int skip_nullable(Reader *reader)
+/* Reads one number, or the numbers at the start of a record. Changes the walk only if all of them were there. */
+static inline void walk_step(Reader *reader, Walk *walk, int64_t base)
 {
-    int64_t size = read_varint(reader);
-    if (size < -1)
-        fail(reader, BAD_LENGTH);
-    else if (size > 0)
-        skip(reader, size);
-    return size == -1;
-}
-
-static void skip_headers(Reader *reader, int64_t record_end)
-{
-    int64_t count = read_varint(reader);
-    if (count < 0 || count * MIN_HEADER_BYTES > record_end - reader->at) {
-        fail(reader, BAD_HEADERS);
+    int64_t size = read_varint(reader), start = reader->at;
+    int64_t place = base + reader->at;
+    if (reader->problem)
+        return;
+    switch (walk->next) {
+    case AT_RECORD: {
+        if (reader->at >= reader->end) {
+            fail(reader, CUT_OFF);
+            return;
+        }
+        reader->at++; /* the attributes, which Kafka ignores */
+        int64_t delta = read_zigzag(reader, MAX_VARLONG_BYTES, 64);
+        int64_t offset_delta = read_varint(reader);
+        int64_t key_size = read_varint(reader);
+        if (reader->problem)
+            return;
+        if (size < 0 || key_size < -1) {
+            fail(reader, BAD_LENGTH);
+            return;
+        }
+        if (offset_delta != walk->index) {
+            fail(reader, BAD_OFFSET);
+            return;
+        }
+        if (delta < walk->min_delta)
+            walk->min_delta = delta;
+        if (delta > walk->max_delta)
+            walk->max_delta = delta;
+        walk->has_null_key |= key_size == -1;
+        walk->record_end = base + start + size;
+        pass(reader, walk, base + reader->at, key_size, AT_VALUE);
         return;
     }
-    while (count-- > 0 && reader->problem == SOUND) {
-        int64_t key_size = read_varint(reader);
-        if (key_size < 0)
+    case AT_VALUE:
+        if (size < -1)
+            fail(reader, BAD_LENGTH);
+        else
+            pass(reader, walk, place, size, AT_HEADERS);
+        return;
+    case AT_HEADERS:
+        if (size < 0 || size * MIN_HEADER_BYTES > walk->record_end - place) {
+            fail(reader, BAD_HEADERS);
+            return;
+        }
+        walk->elements_left -= size;
+        if (walk->elements_left < 0)
+            fail(reader, TOO_MANY);
+        walk->headers_left = size;
+        walk->next = size ? AT_HEADER_KEY : AT_END;
+        return;
+    case AT_HEADER_KEY:
+        if (size < 0)
             fail(reader, BAD_HEADERS);
         else
-            skip(reader, key_size);
-        skip_nullable(reader);
+            pass(reader, walk, place, size, AT_HEADER_VALUE);
+        return;
+    default: /* AT_HEADER_VALUE */
+        if (size < -1)
+            fail(reader, BAD_LENGTH);
+        else
+            pass(reader, walk, place, size, --walk->headers_left ? AT_HEADER_KEY : AT_END);
     }
+}
+
+/* Walks as far as the bytes reach. If more come, a number that is cut off is left for the next piece. */
+static void walk_on(Reader *reader, Walk *walk, int is_last)
+{
+    int64_t base = walk->passed - reader->at;
+    while (reader->problem == SOUND) {
+        int64_t here = reader->end - reader->at;
+        if (walk->skip > here) {
+            walk->skip -= here;
+            reader->at = reader->end;
+            if (is_last)
+                fail(reader, CUT_OFF);
+            break;
+        }
+        reader->at += walk->skip;
+        walk->skip = 0;
+        if (walk->next == AT_END) {
+            if (base + reader->at != walk->record_end) {
+                fail(reader, BAD_END);
+                break;
+            }
+            walk->index++;
+            walk->next = AT_RECORD;
+        }
+        if (walk->next == AT_RECORD && walk->index == walk->count) {
+            if (reader->at != reader->end)
+                fail(reader, BAD_END);
+            break;
+        }
+        int64_t before = reader->at;
+        walk_step(reader, walk, base);
+        if (reader->problem == CUT_OFF && !is_last) {
+            reader->problem = SOUND;
+            reader->at = before;
+            break;
+        }
+    }
+    walk->passed = base + reader->at;
+}
+
+/* Begins a walk over `count` records that come in pieces, with at most max_elements records and headers. */
+void kohort_begin_walk(Walk *walk, int64_t count, int64_t max_elements)
+{
+    Walk fresh = {.count = count, .elements_left = max_elements - count, .min_delta = INT64_MAX, .max_delta = INT64_MIN};
+    *walk = fresh;
+}
+
+/* Goes on with the next piece. Returns SOUND or the problem, and in `used` how many of its bytes are done with: the
+ * caller puts the others in front of the next piece. */
+int kohort_walk_on(Walk *walk, const uint8_t *data, int64_t size, int is_last, int64_t *used)
+{
+    Reader reader = {data, 0, size, SOUND};
+    walk_on(&reader, walk, is_last);
+    *used = reader.at;
+    return reader.problem;
 }
 
 /* Returns SOUND, and in `seen` the least and the greatest timestamp delta and whether a key was null; or the problem. */
 int kohort_walk_records(const uint8_t *data, int64_t position, int64_t end, int64_t count, int64_t seen[3])
 {
     Reader reader = {data, position, end, SOUND};
-    int64_t min_delta = INT64_MAX, max_delta = INT64_MIN, has_null_key = 0;
+    Walk walk;
     if (count * MIN_RECORD_BYTES > end - position)
         return CUT_OFF;
-    for (int64_t index = 0; index < count; index++) {
-        int64_t size = read_varint(&reader);
-        if (size < 0)
-            return BAD_LENGTH;
-        if (size > end - reader.at)
-            return CUT_OFF;
-        int64_t record_end = reader.at + size;
-        skip(&reader, 1); /* the attributes, which Kafka ignores */
-        int64_t delta = read_zigzag(&reader, MAX_VARLONG_BYTES, 64);
-        if (delta < min_delta)
-            min_delta = delta;
-        if (delta > max_delta)
-            max_delta = delta;
-        if (read_varint(&reader) != index)
-            return reader.problem ? reader.problem : BAD_OFFSET;
-        has_null_key |= skip_nullable(&reader);
-        skip_nullable(&reader);
-        skip_headers(&reader, record_end);
-        if (reader.problem != SOUND)
-            return reader.problem;
-        if (reader.at != record_end)
-            return BAD_END;
-    }
-    if (reader.at != end)
-        return BAD_END;
-    seen[0] = min_delta;
-    seen[1] = max_delta;
-    seen[2] = has_null_key;
-    return SOUND;
+    kohort_begin_walk(&walk, count, INT64_MAX);
+    walk_on(&reader, &walk, 1);
+    seen[0] = walk.min_delta;
+    seen[1] = walk.max_delta;
+    seen[2] = walk.has_null_key;
+    return reader.problem;
 }

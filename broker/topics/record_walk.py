@@ -12,13 +12,14 @@ of one and two bytes, which nearly all are, are written out.
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterator
 from typing import Final, NamedTuple
 
 from kohort.protocol.errors import MalformedMessage
+from kohort.protocol.record_stream import after_bytes, after_headers, stream_records
 from kohort.protocol.varint import read_varint, read_varlong
 
 MIN_RECORD_BYTES: Final = 7  # with its length: every varint one byte, key and value null
-MIN_HEADER_BYTES: Final = 2
 MIN_EQUAL_RECORDS: Final = 8
 ONE_BYTE_OFFSETS: Final = 64
 NULL: Final = 1  # the varint -1
@@ -90,19 +91,19 @@ def walk_records(data: bytes, position: int, end: int, count: int) -> Walked:  #
                 has_null_key = True
                 position += 1
             else:
-                is_null, position = _after_bytes(data, position)
+                is_null, position = after_bytes(data, position)
                 has_null_key = has_null_key or is_null
             raw = data[position]
             if raw & 1:
-                _, position = _after_bytes(data, position)
+                _, position = after_bytes(data, position)
             elif raw < 0x80:
                 position += 1 + (raw >> 1)
             elif (high := data[position + 1]) < 0x80:
                 position += 2 + ((raw & 0x7F | high << 7) >> 1)
             else:
-                _, position = _after_bytes(data, position)
+                _, position = after_bytes(data, position)
             if data[position]:
-                position = _after_headers(data, position, record_end)
+                position = after_headers(data, position, record_end)
             else:
                 position += 1
             if position != record_end:
@@ -172,33 +173,20 @@ def _check_columns(data: bytes, position: int, count: int, first: int, key: int)
     return stop if column(stride - 1) == bytes(count) else None
 
 
-def _after_bytes(data: bytes, position: int) -> tuple[bool, int]:
-    """Whether the key or value at `position` is null, and the position behind it."""
-    size, position = read_varint(data, position)
-    if size < -1:
-        raise MalformedMessage(f"a key or value of length {size}")
-    return size < 0, position if size < 0 else position + size
+def walk_in_steps(pieces: Iterator[bytes], count: int, max_elements: int) -> Generator[None, None, Walked]:
+    """As `walk_records`, for a batch that is too long to be walked at once. Its bytes come in pieces.
 
-
-def _after_headers(data: bytes, position: int, end: int) -> int:
-    if (raw := data[position]) & 0x81:
-        count, position = read_varint(data, position)
-    else:
-        count, position = raw >> 1, position + 1
-    if count < 0 or count * MIN_HEADER_BYTES > end - position:
-        raise MalformedMessage(f"{count} headers in {end - position} bytes")
-    for _ in range(count):
-        raw = data[position]
-        if raw & 0x81:  # more than one byte, or negative
-            size, position = read_varint(data, position)
-            if size < 0:
-                raise MalformedMessage(f"a header with a key of length {size}")
-            position += size
-        else:
-            position += 1 + (raw >> 1)
-        raw = data[position]
-        if raw & 0x81:
-            _, position = _after_bytes(data, position)
-        else:
-            position += 1 + (raw >> 1)
-    return position
+    TooManyElements if it has more records and headers than `max_elements`.
+    """
+    min_delta, max_delta, has_null_key = 2**63, -(2**63), False
+    index = 0
+    for head in stream_records(pieces, count, max_elements):
+        if head is None:
+            yield
+            continue
+        if head.offset_delta != index:
+            raise MalformedMessage(f"record {index} has another offset delta")
+        index += 1
+        min_delta, max_delta = min(min_delta, head.timestamp_delta), max(max_delta, head.timestamp_delta)
+        has_null_key = has_null_key or head.key_bytes < 0
+    return Walked(min_delta, max_delta, has_null_key)

@@ -15,10 +15,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kohort.broker.steps import all_steps
 from kohort.broker.topics import compiled_walk
-from kohort.broker.topics.compiled_walk import Walk, fastest_walk, load_compiled_walk
-from kohort.broker.topics.record_walk import Walked, walk_records
-from kohort.protocol.errors import MalformedMessage
+from kohort.broker.topics.compiled_walk import (
+    Walk,
+    WalkInSteps,
+    fastest_walk,
+    fastest_walk_in_steps,
+    load_compiled_walk,
+    load_compiled_walk_in_steps,
+)
+from kohort.broker.topics.record_walk import Walked, walk_in_steps, walk_records
+from kohort.protocol.errors import MalformedMessage, TooManyElements
 from kohort.protocol.record_batch import (
     BATCH_HEADER_BYTES,
     Record,
@@ -33,6 +41,8 @@ from tests.broker.broker_box import BrokerBox
 BASE_MS = 1_700_000_000_000
 COMPILED = load_compiled_walk()
 WALKS: list[Walk] = [walk_records] if COMPILED is None else [walk_records, COMPILED]
+STEPPING = load_compiled_walk_in_steps()
+STEPPING_WALKS: list[WalkInSteps] = [walk_in_steps] if STEPPING is None else [walk_in_steps, STEPPING]
 
 
 def careful(batch: bytes, count: int) -> Walked | None:
@@ -54,9 +64,18 @@ def walked(walk: Walk, batch: bytes, count: int) -> Walked | None:
         return None
 
 
+def walked_in_steps(walk: WalkInSteps, batch: bytes, count: int, piece_bytes: int) -> Walked | None:
+    pieces = (batch[at : at + piece_bytes] for at in range(BATCH_HEADER_BYTES, len(batch), piece_bytes))
+    try:
+        return all_steps(walk(pieces, count, 1_000_000))
+    except MalformedMessage:
+        return None
+
+
 def fast(batch: bytes, count: int) -> Walked | None:
     """What all walks say."""
     first, *others = [walked(walk, batch, count) for walk in WALKS]
+    others += [walked_in_steps(walk, batch, count, size) for walk in STEPPING_WALKS for size in (1, 7, 100, 100_000)]
     assert others == [first] * len(others)
     return first
 
@@ -131,6 +150,7 @@ def test_a_batch_that_ends_behind_its_64_records_of_equal_size_is_refused(bytes_
 def test_where_there_is_a_compiler_the_compiled_walk_is_the_one_in_use() -> None:
     assert COMPILED is not None
     assert fastest_walk() is not walk_records
+    assert fastest_walk_in_steps() is not walk_in_steps
 
 
 def lines_run_by_produce(box: BrokerBox, count: int) -> int:
@@ -168,6 +188,7 @@ def test_a_library_of_another_machine_is_not_used(tmp_path: Path, monkeypatch: p
     foreign.write_bytes(b"\x7fELF of another machine")
     monkeypatch.setattr(compiled_walk, "LIBRARY", foreign)
     assert load_compiled_walk() is None
+    assert load_compiled_walk_in_steps() is None
     monkeypatch.setattr(compiled_walk, "LIBRARY", tmp_path / "missing.so")
     assert load_compiled_walk() is None
 
@@ -200,3 +221,26 @@ def test_the_greatest_timestamp_deltas_are_read(walk: Walk, bits: int) -> None:
     fields[1] = encode_varint(-(2**bits))
     body = b"".join(fields)
     assert walk(encode_varint(len(body)) + body, 0, len(body) + 1, 1) == Walked(-(2**bits), -(2**bits), True)
+
+
+long_headers = st.lists(st.tuples(st.binary(max_size=90), st.none() | st.binary(max_size=200)), max_size=40).map(tuple)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.none() | st.binary(max_size=9), st.binary(max_size=5000), long_headers), max_size=4))
+def test_long_records_are_walked_alike_in_pieces(rows: list[tuple[bytes | None, bytes, Any]]) -> None:
+    records = [Record(i, BASE_MS, *row) for i, row in enumerate([(b"k", b"v", ()), *rows])]
+    batch = made_at(records)
+    assert fast(batch, len(records)) == careful(batch, len(records)) is not None
+
+
+@pytest.mark.parametrize("walk", STEPPING_WALKS)
+@pytest.mark.parametrize("short", [0, 1])
+def test_records_and_headers_of_a_batch_are_counted(walk: WalkInSteps, short: int) -> None:
+    batch = made_at([Record(i, BASE_MS, b"k", b"v", ((b"", b""),) * 10) for i in range(20)])
+    pieces = [batch[at : at + 50] for at in range(BATCH_HEADER_BYTES, len(batch), 50)]
+    if short:
+        with pytest.raises(TooManyElements):
+            all_steps(walk(iter(pieces), 20, 220 - short))
+    else:
+        assert all_steps(walk(iter(pieces), 20, 220)) == Walked(0, 0, False)

@@ -10,6 +10,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from struct import pack, unpack
 from threading import current_thread, main_thread
+from time import time_ns
 from weakref import ref
 
 import pytest
@@ -27,6 +28,8 @@ from kohort.protocol.headers import request_header
 from kohort.protocol.messages.api_versions import ApiVersionsRequest
 from kohort.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kohort.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kohort.protocol.record_batch import build_batch
 from kohort.protocol.wire import MAX_ELEMENTS_PER_REQUEST, Message
 from kohort.storage.disk import RealDisk
 from tests.clients.kohort import KohortProcess
@@ -66,7 +69,9 @@ class Peer:
         self._writer = writer
 
     def send(self, key: ApiKey, version: int, correlation_id: int, request: Message) -> None:
-        body = request_header(key, version, correlation_id, "peer") + request_encoder(key, version)(request)
+        encoded = request_encoder(key, version)(request)
+        body = request_header(key, version, correlation_id, "peer")
+        body += b"".join(encoded) if isinstance(encoded, list) else encoded
         self._writer.write(pack(">i", len(body)) + body)
 
     def find_coordinator(self, correlation_id: int = 1) -> None:
@@ -229,6 +234,20 @@ async def test_a_step_that_holds_the_event_loop_is_told_with_api_and_client(
         server.measure_step(call, 250_000_000)
     assert "a step of Fetch v12 of 127.0.0.1:" in caplog.text
     assert "(client id 'peer') held the event loop for 250 ms" in caplog.text
+
+
+@pytest.mark.asyncio
+async def test_a_long_produce_is_finished_without_its_client(server: Server, connect: Connect) -> None:
+    """A producer with acks=0 may close its connection as soon as it has sent everything."""
+    topic = server.broker.catalog.create("t", 60, {})
+    long = build_batch([(b"key", bytes([number % 256]) * 2000) for number in range(400)], timestamp=time_ns() // 10**6)
+    data = [PartitionProduceData(index, long) for index in range(len(topic.partitions))]
+    peer = await connect()
+    peer.send(ApiKey.PRODUCE, 9, 1, ProduceRequest(None, 0, 1000, [TopicProduceData("t", partition_data=data)]))
+    await peer.hang_up()
+    while topic.partitions[-1].log.log_end_offset < 400:
+        await one_more_turn(connect)
+    assert {partition.log.log_end_offset for partition in topic.partitions} == {400}
 
 
 # --- requests with many elements, at a real process

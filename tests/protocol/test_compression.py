@@ -64,6 +64,8 @@ def test_bytes_behind_the_stream_are_refused(codec: int) -> None:
         inflate(codec, compress(codec, b"abc") + b"more")
     with pytest.raises(MalformedMessage):
         inflate(codec, compress(codec, bytes(100_000)) + b"m" * 100_000)
+    with pytest.raises(MalformedMessage):  # more than one piece before them
+        inflate(codec, compress(codec, bytes(1_000_000)) + b"more")
 
 
 @given(st.sampled_from(CODECS), st.binary(max_size=200))

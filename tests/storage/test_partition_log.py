@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kohort.broker.steps import all_steps
 from kohort.protocol.record_batch import CorruptBatch, Record, parse_header, read_records, verify_crc
 from kohort.storage.errors import BatchTooLarge, InvalidAppend, LogFailed, OffsetOutOfRange
 from kohort.storage.partition_log import PartitionLog
@@ -67,7 +68,7 @@ def test_log_append_time_replaces_the_producers_time_and_the_checksum_holds(tmp_
     header = parse_header(log_bytes(log))
     verify_crc(log_bytes(log), 0, header)
     assert header.is_log_append_time
-    assert log.offset_for_timestamp(START - 1) == (START, 0, 0)
+    assert all_steps(log.offset_for_timestamp(START - 1)) == (START, 0, 0)
     log.close()
 
 
@@ -295,20 +296,20 @@ def test_the_first_record_at_or_after_a_time_is_found_inside_its_batch(tmp_path:
     log = a_log(tmp_path / "t-0")
     log.append(a_batch_at([10, 30, 20]), now=START, leader_epoch=4)
     log.append(a_batch_at([40, 25, 40]), now=START, leader_epoch=5)
-    assert log.offset_for_timestamp(0) == (10, 0, 4)
-    assert log.offset_for_timestamp(15) == (30, 1, 4)
-    assert log.offset_for_timestamp(31) == (40, 3, 5)
-    assert log.offset_for_timestamp(41) is None
-    assert log.latest_timestamp() == (40, 3, 5)
+    assert all_steps(log.offset_for_timestamp(0)) == (10, 0, 4)
+    assert all_steps(log.offset_for_timestamp(15)) == (30, 1, 4)
+    assert all_steps(log.offset_for_timestamp(31)) == (40, 3, 5)
+    assert all_steps(log.offset_for_timestamp(41)) is None
+    assert all_steps(log.latest_timestamp()) == (40, 3, 5)
     log.advance_log_start(2)
-    assert log.offset_for_timestamp(15) == (20, 2, 4)
+    assert all_steps(log.offset_for_timestamp(15)) == (20, 2, 4)
     log.close()
 
 
 def test_an_empty_log_has_no_times(tmp_path: Path) -> None:
     log = a_log(tmp_path / "t-0")
-    assert log.offset_for_timestamp(0) is None
-    assert log.latest_timestamp() is None
+    assert all_steps(log.offset_for_timestamp(0)) is None
+    assert all_steps(log.latest_timestamp()) is None
 
 
 # --- cutting --------------------------------------------------------------------------------------
