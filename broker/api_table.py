@@ -19,9 +19,9 @@ from kohort.protocol.wire import Message
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call, Parked
-    from kohort.broker.steps import Answer, Steps
+    from kohort.broker.steps import Answer, WaitingSteps
 
-Handler = Callable[["Broker", Message, "Call"], "Answer | Parked | Steps[Answer]"]
+Handler = Callable[["Broker", Message, "Call"], "Answer | Parked | WaitingSteps[Answer]"]
 
 HANDLERS: dict[ApiKey, str] = {
     ApiKey.API_VERSIONS: "kohort.broker.cluster.api_versions",

@@ -51,6 +51,7 @@ class Broker:
         self.extra: dict[str, Any] = {}  # what handlers keep between requests: fetch sessions, producer ids
         self.inflating = OneAtATime()  # long batches of records
         self.flusher: Flusher
+        self._topic_saver: Worker  # saves changes of topics
         self._topic_files: Worker  # removes the files of deleted topics, and writes the file of topics anew
         self.coordinator: CoordinatorHost
         self.housekeeping: Housekeeping | None = None
@@ -80,7 +81,9 @@ class Broker:
     def start_work(self, post: Callable[[Callable[[], object]], object]) -> None:
         """Start what goes on beside requests; `post` lets another thread call something on the event loop."""
         self.flusher = Flusher(self.disk, post, call_soon=self.call_soon)
-        self._topic_files = Worker("kohort-topics", post)
+        self._topic_saver = Worker("kohort-topics", post)
+        self.catalog.save_in_thread = self._topic_saver.run
+        self._topic_files = Worker("kohort-topic-files", post)
         self.catalog.in_thread = self._topic_files.run
         self.coordinator = CoordinatorHost(self)
         self.coordinator.start()
@@ -105,6 +108,7 @@ class Broker:
             self.housekeeping.stop()
         self.flusher.stop()
         self._topic_files.stop()
+        self._topic_saver.stop()
         if "kohort.broker.topics.producer_state" in sys.modules:
             from kohort.broker.topics.producer_state import save_all_snapshots
 

@@ -22,7 +22,7 @@ from kohort.broker.call import NO_ANSWER, PARKED, Call, NoAnswer, Parked, holds_
 from kohort.broker.recurring import MAX_BYTES as MAX_RECURRING_BYTES
 from kohort.broker.recurring import Recurring, RecurringHeartbeats, remember
 from kohort.broker.sending import MIN_BYTES, CutShort, FileSender, Part, close_parts, join_small, read_parts
-from kohort.broker.steps import ELEMENTS_AT_ONCE, FIRST_SLICE_NS, Answer, LongRequest, WaitingSteps, take_steps
+from kohort.broker.steps import ELEMENTS_AT_ONCE, FIRST_SLICE_NS, Answer, Done, LongRequest, WaitingSteps, take_steps
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.errors import MalformedMessage, TooManyElements
 from kohort.protocol.frames import FrameSplitter
@@ -335,13 +335,15 @@ class Connection(asyncio.Protocol):
     # --- long requests: see broker.steps
 
     def _take_first_steps(self, call: Call, steps: WaitingSteps[Answer]) -> Answer:
-        done = take_steps(steps, FIRST_SLICE_NS)
-        if done is not None:
-            if not call.is_long or isinstance(done.response, Parked):
-                return done.response
-            self.answer_long(call, done.response)
-        else:
+        taken = take_steps(steps, FIRST_SLICE_NS)
+        if isinstance(taken, Done):
+            if not call.is_long or isinstance(taken.response, Parked):
+                return taken.response
+            self.answer_long(call, taken.response)
+        elif taken is None:
             self.answer_in_steps(call, steps)
+        else:
+            taken.then(lambda: self.answer_in_steps(call, steps))
         return PARKED
 
     def _read_in_thread(self, route: Route, frame: bytes, pos: int, kind: int, correlation_id: int) -> None:

@@ -15,6 +15,10 @@ slices between the turns of the event loop: one slice of one request per turn, i
 two steps: a handler looks things up again after a `yield`. One that can do nothing until another request is done yields
 WAIT, and its slice ends there.
 
+A handler that has to wait for something else than its turn, a disk for instance, yields a Pause. Its next step is
+taken when the pause is over. If the client hangs up meanwhile, there is no next step: what must happen all the same is
+done by whoever ends the pause.
+
 Reading a request with many elements, and encoding an answer with many, cannot be done in steps. A thread does it. So
 that the event loop gets the interpreter back soon, the thread shortens the switch interval for that time.
 """
@@ -39,7 +43,7 @@ Response = TypeVar("Response")
 Result = TypeVar("Result")
 
 Steps = Generator[None, None, Response]
-WaitingSteps = Generator[bool | None, None, Response]  # may yield WAIT
+WaitingSteps = Generator["bool | Pause | None", None, Response]  # may yield WAIT, or a Pause
 WAIT = True
 
 ELEMENTS_AT_ONCE = 2_000  # a request with more is read by a thread
@@ -51,13 +55,36 @@ SWITCH_INTERVAL_S = 0.0005  # Python's own 5 ms would be the delay of every call
 Answer = Message | NoAnswer | Parked  # PARKED: the handler has kept the call after its last step
 
 
-def take_steps(steps: WaitingSteps[Response], for_ns: int) -> Done[Response] | None:
-    """Take steps until that time is over. None: there are more."""
+class Pause:
+    """What a handler waits for. It may be over before anybody asks."""
+
+    __slots__ = ("_waiting", "is_over")
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self._waiting: list[Work] = []
+
+    def then(self, go_on: Work) -> None:
+        """Call `go_on` when the pause is over, or at once if it is."""
+        if self.is_over:
+            go_on()
+        else:
+            self._waiting.append(go_on)
+
+    def end(self) -> None:
+        self.is_over = True
+        waiting, self._waiting = self._waiting, []
+        for go_on in waiting:
+            go_on()
+
+
+def take_steps(steps: WaitingSteps[Response], for_ns: int) -> Done[Response] | Pause | None:
+    """Take steps until that time is over, or until the handler makes a pause. None: there are more."""
     until = monotonic_ns() + for_ns
     try:
         while monotonic_ns() < until:
-            if next(steps) is WAIT:
-                break
+            if (waits_for := next(steps)) is not None:
+                return waits_for if isinstance(waits_for, Pause) else None
     except StopIteration as end:
         return Done(end.value)
     return None
@@ -65,9 +92,11 @@ def take_steps(steps: WaitingSteps[Response], for_ns: int) -> Done[Response] | N
 
 def all_steps(steps: WaitingSteps[Response]) -> Response:
     """Take all steps at once, where nobody waits."""
-    while (done := take_steps(steps, SLICE_NS)) is None:
-        pass
-    return done.response
+    while True:
+        taken = take_steps(steps, SLICE_NS)
+        if isinstance(taken, Done):
+            return taken.response
+        assert taken is None or taken.is_over, "nothing ends this pause"
 
 
 class OneAtATime:
@@ -138,10 +167,14 @@ class LongRequests:
         try:
             if request.call.is_gone and self._may_drop(request):
                 request.steps.close()
-            elif (done := take_steps(request.steps, SLICE_NS)) is not None:
-                request.finished(done.response)
             else:
-                self._waiting.append(request)
+                taken = take_steps(request.steps, SLICE_NS)
+                if isinstance(taken, Done):
+                    request.finished(taken.response)
+                elif taken is None:
+                    self._waiting.append(request)
+                else:
+                    taken.then(lambda: self.add(request))
         except Exception as problem:
             request.failed(problem)
         self._measure(request.call, monotonic_ns() - began)

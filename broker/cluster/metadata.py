@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kohort.broker.cluster.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
-from kohort.broker.steps import ELEMENTS_AT_ONCE, Steps
+from kohort.broker.steps import ELEMENTS_AT_ONCE, Steps, WaitingSteps
 from kohort.broker.topics.catalog import CONSUMER_OFFSETS, INTERNAL_TOPICS, LEADER_EPOCH, Topic
 from kohort.broker.topics.create_topics import Plan, Refused, create_all, plan_on_demand
 from kohort.broker.topics.topic_names import name_problem
@@ -39,13 +39,13 @@ logger = logging.getLogger(__name__)
 FIRST_VERSION_BY_ID = 12
 
 
-def metadata(broker: Broker, request: MetadataRequest, call: Call) -> Steps[MetadataResponse]:
+def metadata(broker: Broker, request: MetadataRequest, call: Call) -> WaitingSteps[MetadataResponse]:
     asked = request.topics
     topics: list[MetadataResponseTopic] = []
     if asked is None or (call.version == 0 and not len(asked)):
         for topic in list(broker.catalog):
             topics.append(_described(broker, topic))
-            yield
+            yield None
     elif problem := (yield from _bad_request(asked, call.version)):
         return (yield from _refuse_all(asked, problem))
     else:
@@ -55,7 +55,7 @@ def metadata(broker: Broker, request: MetadataRequest, call: Call) -> Steps[Meta
             errors = yield from _create_missing(broker, chosen)
         for each in chosen:
             topics.append(_find(broker, each, errors))
-            yield
+            yield None
     if request.include_topic_authorized_operations:
         for row in topics:
             row.topic_authorized_operations = TOPIC_OPERATIONS
@@ -96,13 +96,13 @@ def _chosen(asked: Iterable[MetadataRequestTopic]) -> Steps[list[MetadataRequest
     return list((by_id or unique).values())
 
 
-def _create_missing(broker: Broker, chosen: list[MetadataRequestTopic]) -> Steps[dict[str, ErrorCode]]:
+def _create_missing(broker: Broker, chosen: list[MetadataRequestTopic]) -> WaitingSteps[dict[str, ErrorCode]]:
     """Create the topics that are asked for by name and do not exist. The answer has the errors, by name."""
     errors: dict[str, ErrorCode] = {}
     planned: list[Topic] = []
     plan = Plan(broker)
     for asked in chosen:
-        yield
+        yield None
         if asked.name is None or asked.topic_id != NO_UUID or broker.catalog.get(asked.name) is not None:
             continue
         try:

@@ -21,10 +21,10 @@ from kohort.protocol.messages.alter_configs import (
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call
-    from kohort.broker.steps import Steps
+    from kohort.broker.steps import WaitingSteps
 
 
-def alter_configs(broker: Broker, request: AlterConfigsRequest, call: Call) -> Steps[AlterConfigsResponse]:  # noqa: ARG001
+def alter_configs(broker: Broker, request: AlterConfigsRequest, call: Call) -> WaitingSteps[AlterConfigsResponse]:  # noqa: ARG001
     def replace(resource: AlterConfigsResource) -> NewConfigs | None:
         return _replace(broker, resource, request.validate_only)
 

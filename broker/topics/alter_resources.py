@@ -14,7 +14,7 @@ from kohort.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
-    from kohort.broker.steps import Steps
+    from kohort.broker.steps import WaitingSteps
     from kohort.broker.topics.catalog import Topic
 
 
@@ -41,7 +41,7 @@ class Answer(NamedTuple):
 
 def alter_all(
     broker: Broker, resources: Sequence[R], alter: Callable[[R], NewConfigs | None], *, validate_only: bool
-) -> Steps[list[Answer]]:
+) -> WaitingSteps[list[Answer]]:
     """Change the settings of the resources. `alter` changes those of a broker; for a topic it says what to change.
 
     `alter` raises Refused or InvalidConfig for what cannot be.
@@ -49,11 +49,11 @@ def alter_all(
     named: Counter[tuple[int, str]] = Counter()
     for resource in resources:
         named[_key(resource)] += 1
-        yield
+        yield None
     answers: list[Answer] = []
     changes: dict[int, NewConfigs] = {}  # by place in the list of answers
     for resource in resources:
-        yield
+        yield None
         error, message = 0, None
         try:
             if named[_key(resource)] > 1:
@@ -79,10 +79,11 @@ def _key(resource: Resource) -> tuple[int, str]:
     return resource.resource_type, name
 
 
-def _save(broker: Broker, changes: Sequence[tuple[int, NewConfigs]]) -> Steps[dict[int, Refused]]:
+def _save(broker: Broker, changes: Sequence[tuple[int, NewConfigs]]) -> WaitingSteps[dict[int, Refused]]:
     """Save the changes of some topics at a time. The answer has those that could not be, by place."""
     failed: dict[int, Refused] = {}
     for start in range(0, len(changes), TOPICS_PER_SAVE):
+        yield from broker.catalog.unchanging()
         some = []
         for place, (topic, configs) in changes[start : start + TOPICS_PER_SAVE]:
             if broker.catalog.get(topic.name) is topic:
@@ -91,10 +92,11 @@ def _save(broker: Broker, changes: Sequence[tuple[int, NewConfigs]]) -> Steps[di
                 failed[place] = no_such_topic(topic.name)
         try:
             with saving():
-                broker.catalog.set_configs([(topic, configs) for _, topic, configs in some])
+                new_configs = [(topic, configs) for _, topic, configs in some]
+                yield from broker.catalog.making(broker.catalog.alteration_of(new_configs))
         except Refused as refused:
             failed.update({place: refused for place, _, _ in some})
-        yield
+        yield None
     return failed
 
 

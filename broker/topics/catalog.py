@@ -12,9 +12,11 @@ import base64
 import logging
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
-from kohort.broker.topics.catalog_file import CatalogFile, Deleted, Saved
+from kohort.broker.steps import Pause, WaitingSteps
+from kohort.broker.topics.catalog_file import CatalogFile, Deleted, Rewrite, Saved
 from kohort.broker.topics.erasures import Erasures
 from kohort.broker.topics.topic_config import TopicConfig, default_topic_config, with_own
 from kohort.broker.topics.topic_names import collision_key
@@ -91,6 +93,28 @@ class Topic:
         return self.name in INTERNAL_TOPICS
 
 
+class Change(Pause):
+    """A change of topics: what to save, and how to put it into force after that. Others wait until it is over."""
+
+    __slots__ = ("apply", "is_saved", "problem", "rows")
+
+    def __init__(self, rows: Sequence[Saved | Deleted], apply: Callable[[], None]) -> None:
+        super().__init__()
+        self.rows = rows
+        self.apply = apply
+        self.is_saved = Event()
+        self.problem: Exception | None = None
+
+    def save(self, file: CatalogFile) -> None:
+        """Any thread may do this."""
+        try:
+            file.append(self.rows)
+        except Exception as problem:  # whoever waits for the change raises it
+            self.problem = problem
+        finally:
+            self.is_saved.set()
+
+
 class Catalog:
     def __init__(self, config: Config, disk: Disk, folder: str) -> None:
         self._config = config
@@ -103,7 +127,10 @@ class Catalog:
         self.all_partitions = 0  # how many partitions all topics have together
         self.version = 0  # grows with each change of names, ids, partitions and settings
         self.on_new_settings: Callable[[], object] = lambda: None  # the coordinator's host wants to know
-        self.in_thread: Callable[[Work, Work], object] = _at_once  # the broker sets it when it has a thread
+        # The broker sets these when it has threads: for what may take long, and for what a client waits for.
+        self.in_thread: Callable[[Work, Work], object] = _at_once
+        self.save_in_thread: Callable[[Work, Work], object] = _at_once
+        self._saving: Change | None = None
         self._erasures: Erasures | None = None
         self._logs: LogDirectory
 
@@ -216,40 +243,114 @@ class Catalog:
     # --- changes
 
     def plan(self, name: str, partition_count: int, configs: dict[str, str]) -> Topic:
-        """A topic that does not exist before it is given to `create_all`."""
+        """A topic that does not exist before its creation was made."""
         return self._made(name, new_topic_id(), partition_count, configs)
 
-    def create_all(self, topics: Sequence[Topic]) -> None:
-        self._save([_row(topic) for topic in topics])
-        for topic in topics:
-            self._enter(topic)
+    def creation_of(self, topics: Sequence[Topic]) -> Change:
+        def apply() -> None:
+            for topic in topics:
+                self._enter(topic)
+
+        return Change([_row(topic) for topic in topics], apply)
+
+    def growth_of(self, counts: Sequence[tuple[Topic, int]]) -> Change:
+        """Let each topic have so many partitions."""
+
+        def apply() -> None:
+            for topic, count in counts:
+                self._fill(topic, count)
+
+        return Change([Saved(topic.name, topic.id, count, topic.configs) for topic, count in counts], apply)
+
+    def alteration_of(self, new_configs: Sequence[tuple[Topic, dict[str, str]]]) -> Change:
+        """Replace the settings of each topic by these, which were checked before."""
+
+        def apply() -> None:
+            for topic, configs in new_configs:
+                topic.configs = configs
+                topic.configs_changed()
+                for partition in topic.partitions:
+                    if (log := self._logs.logs.get(partition.key)) is not None:
+                        log.reconfigure(topic.config.log)
+            self._tell_settings()
+
+        return Change([Saved(t.name, t.id, len(t.partitions), configs) for t, configs in new_configs], apply)
+
+    def deletion_of(self, topics: Sequence[Topic]) -> Change:
+        """If the folder of a partition cannot be renamed, the partition is offline, also for a new topic of the same
+        name, until the next start.
+        """
+
+        def apply() -> None:
+            for topic in topics:
+                self._leave(topic)
+            folders = self._logs.put_away([partition.key for topic in topics for partition in topic.partitions])
+            failed = self._logs.failed
+            done = [topic for topic in topics if not failed or not any(each.key in failed for each in topic.partitions)]
+            if self._erasures is None:
+                self._erasures = Erasures(self._logs, self.in_thread, self._file.forget)
+            self._erasures.add([topic.id for topic in done], folders)
+
+        return Change([Deleted(topic.name, topic.id) for topic in topics], apply)
+
+    def make(self, change: Change) -> None:
+        """Save a change and put it into force. OSError: nothing has changed. Blocks; `making` does not."""
+        self._finish_saving()
+        self._saving = change
+        change.save(self._file)
+        self._finish_saving()
+        if change.problem is not None:
+            raise change.problem
+
+    def making(self, change: Change) -> WaitingSteps[None]:
+        """The same while a thread waits for the disk. The caller has waited for `unchanging` just before."""
+        assert self._saving is None
+        if not change.rows:
+            return
+        self._saving = change
+        self.save_in_thread(lambda: change.save(self._file), lambda: self._finish_saving(change))
+        if not change.is_over:
+            yield change
+        if change.problem is not None:
+            raise change.problem
+
+    def unchanging(self) -> WaitingSteps[None]:
+        """Wait until no change is being saved: then look at what there is, and make the next change without a pause."""
+        while self._saving is not None:
+            yield self._saving
+
+    def _finish_saving(self, expected: Change | None = None) -> None:
+        """Put the change that is being saved into force, when the disk has it.
+
+        `expected`: the change that a thread has saved. It is done already if somebody could not wait for the thread.
+        """
+        change = self._saving
+        if change is None or (expected is not None and expected is not change):
+            return
+        change.is_saved.wait()
+        self._saving = None
+        try:
+            if change.problem is None:
+                self._file.take(change.rows)
+                change.apply()
+                if self._file.has_grown_much:
+                    rewrite = self._file.begin_rewrite()
+                    self.in_thread(rewrite.run, lambda: self._end_rewrite(rewrite))
+        finally:  # somebody waits for it, whatever happened
+            change.end()
+
+    def _end_rewrite(self, rewrite: Rewrite) -> None:
+        self.save_in_thread(lambda: self._file.end_rewrite(rewrite), lambda: None)
 
     def create(self, name: str, partition_count: int, configs: dict[str, str]) -> Topic:
         topic = self.plan(name, partition_count, configs)
-        self.create_all([topic])
+        self.make(self.creation_of([topic]))
         return topic
 
     def ensure_consumer_offsets(self) -> Topic:
         return self._topics.get(CONSUMER_OFFSETS) or self.create(
             CONSUMER_OFFSETS, self._config.offsets_topic_num_partitions, self._internal_configs(CONSUMER_OFFSETS)
         )
-
-    def add_partitions(self, counts: Sequence[tuple[Topic, int]]) -> None:
-        """Let each topic have so many partitions."""
-        self._save([Saved(topic.name, topic.id, count, topic.configs) for topic, count in counts])
-        for topic, count in counts:
-            self._fill(topic, count)
-
-    def set_configs(self, changes: Sequence[tuple[Topic, dict[str, str]]]) -> None:
-        """Replace the settings of each topic by these, which were checked before."""
-        self._save([Saved(topic.name, topic.id, len(topic.partitions), configs) for topic, configs in changes])
-        for topic, configs in changes:
-            topic.configs = configs
-            topic.configs_changed()
-            for partition in topic.partitions:
-                if (log := self._logs.logs.get(partition.key)) is not None:
-                    log.reconfigure(topic.config.log)
-        self._tell_settings()
 
     def defaults_changed(self) -> None:
         """The broker's settings changed: topics inherit some of them."""
@@ -264,23 +365,6 @@ class Catalog:
     def _tell_settings(self) -> None:
         self.version += 1
         self.on_new_settings()
-
-    def delete(self, topics: Sequence[Topic]) -> None:
-        """Delete the topics. OSError: it could not be saved, and nothing has changed.
-
-        If the folder of a partition cannot be renamed, the partition is offline, also for a new topic of the same name,
-        until the next start.
-        """
-        self._save([Deleted(topic.name, topic.id) for topic in topics])
-        for topic in topics:
-            self._leave(topic)
-        folders = self._logs.put_away([partition.key for topic in topics for partition in topic.partitions])
-        done = topics
-        if self._logs.failed:
-            done = [topic for topic in topics if not any(each.key in self._logs.failed for each in topic.partitions)]
-        if self._erasures is None:
-            self._erasures = Erasures(self._logs, self.in_thread, self._file.forget)
-        self._erasures.add([topic.id for topic in done], folders)
 
     # --- inside
 
@@ -326,13 +410,6 @@ class Catalog:
             "compression.type": "producer",
             "segment.bytes": str(self._config.offsets_topic_segment_bytes),
         }
-
-    def _save(self, changes: Sequence[Saved | Deleted]) -> None:
-        if changes:
-            self._file.append(changes)
-        if self._file.has_grown_much:
-            rewrite = self._file.begin_rewrite()
-            self.in_thread(rewrite.run, lambda: self._file.end_rewrite(rewrite))
 
 
 def _row(topic: Topic) -> Saved:

@@ -15,6 +15,7 @@ import base64
 import json
 import logging
 from collections.abc import Iterable, Sequence
+from threading import Lock
 from time import sleep
 from typing import Any, NamedTuple, TypeAlias
 
@@ -54,6 +55,7 @@ class CatalogFile:
         self.topics: dict[str, Saved] = {}  # as they stand in the file
         self.deleted: dict[bytes, Deleted] = {}  # by id; those whose folders may still be there
         self._disk = disk
+        self._lock = Lock()
         self._is_tidy = False  # what was read can be appended to
         self._file: File | None = None  # None: the next change writes the file anew
         self._size_bytes = 0
@@ -89,15 +91,16 @@ class CatalogFile:
         row_count = 0
         for line in lines:
             changes = [_change(row) for row in json.loads(line)]
-            self._take(changes)
+            self.take(changes)
             row_count += len(changes)
         self._is_tidy = not torn and row_count <= 2 * len(self.topics) + 1_000
 
     def _read_version_1(self, content: bytes) -> None:
         """One JSON document: {"version": 1, "topics": [{"name", "id", "partitions", "configs"}]}."""
-        self._take([_change(row) for row in json.loads(content)["topics"]])
+        self.take([_change(row) for row in json.loads(content)["topics"]])
 
-    def _take(self, changes: Iterable[Change]) -> None:
+    def take(self, changes: Iterable[Change]) -> None:
+        """These changes are in the file."""
         for change in changes:
             if isinstance(change, Saved):
                 self.topics[change.name] = change
@@ -115,23 +118,27 @@ class CatalogFile:
                 self.append(changes)
         elif changes or self.topics:
             self.rewrite(changes)
+        self.take(changes)
 
     def append(self, changes: Sequence[Change]) -> None:
-        """Make the changes durable, all of them or none. OSError: none of them is."""
-        if self._file is None:
-            self.rewrite(changes)
-            return
-        line = _encode(changes)
-        try:
-            self._file.append(line)
-            self._file.sync()
-        except OSError:
-            self._take_back()
-            raise
-        self._size_bytes += len(line)
-        if self._since is not None:
-            self._since.append(line)
-        self._take(changes)
+        """Make the changes durable, all of them or none. OSError: none of them is. Then call `take`.
+
+        Any thread may do this, for one change after the other.
+        """
+        with self._lock:
+            if self._file is None:
+                self.rewrite(changes)
+                return
+            line = _encode(changes)
+            try:
+                self._file.append(line)
+                self._file.sync()
+            except OSError:
+                self._take_back()
+                raise
+            self._size_bytes += len(line)
+            if self._since is not None:
+                self._since.append(line)
 
     def forget(self, deleted_ids: Iterable[bytes]) -> None:
         """Nothing is left of these deleted topics: the next file that is written anew does not name them."""
@@ -153,7 +160,6 @@ class CatalogFile:
         self.close()
         content = HEADER + b"".join([_encode((each,)) for each in self._everything()])
         self._disk.write_file(self.path, content + _encode(changes) if changes else content)
-        self._take(changes)
         self._open()
 
     def _everything(self) -> list[Change]:
@@ -181,19 +187,23 @@ class CatalogFile:
         return Rewrite(self._disk, f"{self.path}.new", self._everything(), self._since)
 
     def end_rewrite(self, done: Rewrite) -> None:
-        """Put the new file into force, with what was changed meanwhile. If that fails, the old file stays in force."""
-        if self._since is not done.since:
-            return  # an append has failed meanwhile: another new file was written, or will be
-        self._since = None
-        self._size_when_new_bytes = self._size_bytes  # if it fails, it is tried again when the file has grown as much
-        try:
-            done.finish()
-            self._disk.rename(done.path, self.path)
-            self.close()  # the old file has no name any more
-            self._disk.sync_folder(self.path.rpartition("/")[0])
-            self._open()
-        except OSError as problem:
-            logger.error("%s could not be written anew: %s", self.path, problem)
+        """Put the new file into force, with what was changed meanwhile. If that fails, the old file stays in force.
+
+        Any thread may do this.
+        """
+        with self._lock:
+            if self._since is not done.since:
+                return  # an append has failed meanwhile: another new file was written, or will be
+            try:
+                done.finish()
+                self._disk.rename(done.path, self.path)
+                self.close()  # the old file has no name any more
+                self._disk.sync_folder(self.path.rpartition("/")[0])
+                self._open()
+            except OSError as problem:
+                logger.error("%s could not be written anew: %s", self.path, problem)
+                self._size_when_new_bytes = self._size_bytes  # it is tried again when the file has grown as much again
+            self._since = None
 
 
 class Rewrite:

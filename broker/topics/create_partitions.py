@@ -25,16 +25,16 @@ from kohort.protocol.messages.create_partitions import (
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call
-    from kohort.broker.steps import Steps
+    from kohort.broker.steps import WaitingSteps
 
 
 def create_partitions(
     broker: Broker, request: CreatePartitionsRequest, call: Call  # noqa: ARG001
-) -> Steps[CreatePartitionsResponse]:  # fmt: skip
+) -> WaitingSteps[CreatePartitionsResponse]:  # fmt: skip
     named: Counter[str] = Counter()
     for wanted in request.topics:
         named[wanted.name] += 1
-        yield
+        yield None
     results = {
         name: _result(name, Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
         for name, count in named.items()
@@ -43,7 +43,7 @@ def create_partitions(
     planned: dict[str, int] = {}  # the number of partitions that the topic will have
     added = 0
     for wanted in request.topics:
-        yield
+        yield None
         if wanted.name in results:
             continue
         try:
@@ -93,11 +93,12 @@ def _added(broker: Broker, wanted: CreatePartitionsTopic, added_before: int) -> 
     return more
 
 
-def _grow(broker: Broker, planned: dict[str, int]) -> Steps[dict[str, Refused]]:
+def _grow(broker: Broker, planned: dict[str, int]) -> WaitingSteps[dict[str, Refused]]:
     """Add the planned partitions, to some topics at a time. The answer has those that could not be, by name."""
     failed: dict[str, Refused] = {}
     names = list(planned)
     for start in range(0, len(names), TOPICS_PER_SAVE):
+        yield from broker.catalog.unchanging()
         some = []
         for name in names[start : start + TOPICS_PER_SAVE]:
             topic = broker.catalog.get(name)
@@ -107,10 +108,10 @@ def _grow(broker: Broker, planned: dict[str, int]) -> Steps[dict[str, Refused]]:
                 some.append((topic, planned[name]))
         try:
             with saving():
-                broker.catalog.add_partitions(some)
+                yield from broker.catalog.making(broker.catalog.growth_of(some))
         except Refused as refused:
             failed.update({topic.name: refused for topic, _ in some})
-        yield
+        yield None
     return failed
 
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kohort.broker.steps import ELEMENTS_AT_ONCE, Steps
-from kohort.broker.topics.catalog import CONSUMER_OFFSETS, MAX_PARTITIONS, Catalog, Topic
+from kohort.broker.steps import ELEMENTS_AT_ONCE, Steps, WaitingSteps
+from kohort.broker.topics.catalog import CONSUMER_OFFSETS, MAX_PARTITIONS, Catalog, Change, Topic
 from kohort.broker.topics.config_entries import ConfigEntry, TopicEntries
 from kohort.broker.topics.topic_config import InvalidConfig, check_together, check_topic_config
 from kohort.broker.topics.topic_names import name_problem
@@ -58,11 +58,11 @@ def saving() -> Iterator[None]:
         raise Refused(ErrorCode.KAFKA_STORAGE_ERROR, f"The change could not be saved: {problem.strerror}") from problem
 
 
-def create_topics(broker: Broker, request: CreateTopicsRequest, call: Call) -> Steps[CreateTopicsResponse]:
+def create_topics(broker: Broker, request: CreateTopicsRequest, call: Call) -> WaitingSteps[CreateTopicsResponse]:
     named: Counter[str] = Counter()
     for wanted in request.topics:
         named[wanted.name] += 1
-        yield
+        yield None
     if (yield from _partitions_in(broker, request, named)) > MAX_PARTITIONS_PER_REQUEST:
         return (yield from _refuse_all(request, "Excessively large number of partitions per request."))
     results: dict[str, CreatableTopicResult] = {}  # one answer for all topics of a name
@@ -71,7 +71,7 @@ def create_topics(broker: Broker, request: CreateTopicsRequest, call: Call) -> S
     plan = Plan(broker)
     shown = ShownConfigs(broker, call)
     for wanted in request.topics:
-        yield
+        yield None
         if wanted.name in results:
             continue
         try:
@@ -170,10 +170,11 @@ def _shown(entry: ConfigEntry) -> CreatableTopicConfigs:
     return CreatableTopicConfigs(entry.name, entry.value, False, entry.source, False)
 
 
-def create_all(broker: Broker, topics: list[Topic]) -> Steps[dict[str, Refused]]:
+def create_all(broker: Broker, topics: list[Topic]) -> WaitingSteps[dict[str, Refused]]:
     """Create the planned topics, some at a time. The answer has those that could not be, by name."""
     failed: dict[str, Refused] = {}
     for start in range(0, len(topics), TOPICS_PER_SAVE):
+        yield from broker.catalog.unchanging()
         some = []
         for topic in topics[start : start + TOPICS_PER_SAVE]:
             if broker.catalog.get(topic.name) is None:
@@ -182,14 +183,23 @@ def create_all(broker: Broker, topics: list[Topic]) -> Steps[dict[str, Refused]]
                 failed[topic.name] = _already_exists(topic.name)  # by another request, since it was planned
         try:
             with saving():
-                broker.catalog.create_all(some)
+                yield from broker.catalog.making(_creation(broker, some))
         except Refused as refused:
             failed.update({topic.name: refused for topic in some})
-        else:
-            if any(topic.name == CONSUMER_OFFSETS for topic in some):
-                broker.coordinator.offsets_topic_created()
-        yield
+        yield None
     return failed
+
+
+def _creation(broker: Broker, topics: list[Topic]) -> Change:
+    creation = broker.catalog.creation_of(topics)
+    if any(topic.name == CONSUMER_OFFSETS for topic in topics):
+        creation.then(lambda: _offsets_topic_created(broker))
+    return creation
+
+
+def _offsets_topic_created(broker: Broker) -> None:
+    if broker.catalog.get(CONSUMER_OFFSETS) is not None:
+        broker.coordinator.offsets_topic_created()
 
 
 def plan_on_demand(plan: Plan, name: str) -> Topic:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kohort.broker.topics.catalog import Topic
@@ -24,25 +25,25 @@ from kohort.protocol.wire import NO_UUID
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call
-    from kohort.broker.steps import Steps
+    from kohort.broker.steps import Steps, WaitingSteps
 
 FIRST_VERSION_BY_ID = 6
 TOPICS_PER_STEP = 50  # folders are renamed
 PARTITIONS_PER_STEP = 2_000
 
 
-def delete_topics(broker: Broker, request: DeleteTopicsRequest, call: Call) -> Steps[DeleteTopicsResponse]:
+def delete_topics(broker: Broker, request: DeleteTopicsRequest, call: Call) -> WaitingSteps[DeleteTopicsResponse]:
     if not broker.config.delete_topic_enable:
         return (yield from _disabled(request, call))
     named: Counter[object] = Counter()
     for state in _states(request, call):
         if state.name or state.topic_id != NO_UUID:
             named[state.name or state.topic_id] += 1
-        yield
+        yield None
     results: dict[str | bytes | int, DeletableTopicResult] = {}
     doomed: dict[bytes, Topic] = {}  # by id
     for place, state in enumerate(_states(request, call)):
-        yield
+        yield None
         key = state.name or state.topic_id
         if named[key] > 1:  # one answer for all of them
             what = "name" if state.name else "id"
@@ -78,26 +79,33 @@ def _disabled(request: DeleteTopicsRequest, call: Call) -> Steps[DeleteTopicsRes
     return DeleteTopicsResponse(0, results)
 
 
-def _delete(broker: Broker, doomed: list[Topic]) -> Steps[dict[str | bytes | int, DeletableTopicResult]]:
+def _delete(broker: Broker, doomed: list[Topic]) -> WaitingSteps[dict[str | bytes | int, DeletableTopicResult]]:
     """Delete the topics, some at a time. The answer has those that could not be deleted, by id."""
     failed: dict[str | bytes | int, DeletableTopicResult] = {}
     while doomed:
+        yield from broker.catalog.unchanging()
         # Another request may have deleted one of them meanwhile, which is what this one wants.
         some = [topic for topic in _take_some(doomed) if broker.catalog.by_id(topic.id) is topic]
         try:
             with saving():
-                broker.catalog.delete(some)
+                deletion = broker.catalog.deletion_of(some)
+                deletion.then(partial(_deleted, broker, some))  # even if the client hangs up before the disk is done
+                yield from broker.catalog.making(deletion)
         except Refused as refused:
             for topic in some:
                 failed[topic.id] = DeletableTopicResult(topic.name, topic.id, refused.error, str(refused))
-        else:
-            broker.coordinator.topics_deleted(some)
-            for topic in some:
-                for partition in topic.partitions:
-                    if partition.extra:
-                        changed(broker, partition)  # fetches that wait for its records
-        yield
+        yield None
     return failed
+
+
+def _deleted(broker: Broker, topics: list[Topic]) -> None:
+    gone = [topic for topic in topics if broker.catalog.by_id(topic.id) is None]
+    if gone:
+        broker.coordinator.topics_deleted(gone)
+    for topic in gone:
+        for partition in topic.partitions:
+            if partition.extra:
+                changed(broker, partition)  # fetches that wait for its records
 
 
 def _take_some(topics: list[Topic]) -> list[Topic]:

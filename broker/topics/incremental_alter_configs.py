@@ -34,14 +34,14 @@ from kohort.protocol.wire import MAX_STRING_BYTES
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call
-    from kohort.broker.steps import Steps
+    from kohort.broker.steps import WaitingSteps
 
 SET, REMOVE, APPEND, SUBTRACT = 0, 1, 2, 3
 
 
 def incremental_alter_configs(
     broker: Broker, request: IncrementalAlterConfigsRequest, call: Call  # noqa: ARG001
-) -> Steps[IncrementalAlterConfigsResponse]:  # fmt: skip
+) -> WaitingSteps[IncrementalAlterConfigsResponse]:  # fmt: skip
     def alter(resource: AlterConfigsResource) -> NewConfigs | None:
         return _alter(broker, resource, request.validate_only)
 

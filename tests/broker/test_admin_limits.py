@@ -355,20 +355,20 @@ def test_what_another_request_has_done_meanwhile_is_respected(box: BrokerBox) ->
     assert counts(box) == {"a": 1, "b": 2}
     more = CreatePartitionsRequest([CreatePartitionsTopic(name, 4, None) for name in "ab"], 1_000, False)
     growth = begun(ApiKey.CREATE_PARTITIONS, 3, more, 4)
-    box.broker.catalog.add_partitions([(the("a"), 6)])
-    box.broker.catalog.delete([the("b")])
+    box.broker.catalog.make(box.broker.catalog.growth_of([(the("a"), 6)]))
+    box.broker.catalog.make(box.broker.catalog.deletion_of([the("b")]))
     assert [each.error_code for each in rest(growth).results] == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     assert counts(box) == {"a": 6}
     box.topic("b")
     new = [alter_configs.AlterableConfig("retention.ms", "5")]
     resources = [alter_configs.AlterConfigsResource(TOPIC, name, new) for name in "ab"]
     alteration = begun(ApiKey.ALTER_CONFIGS, 2, alter_configs.AlterConfigsRequest(resources), 4)
-    box.broker.catalog.delete([the("a")])
+    box.broker.catalog.make(box.broker.catalog.deletion_of([the("a")]))
     box.topic("a")
     assert [each.error_code for each in rest(alteration).responses] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0]
     assert [(topic.name, topic.configs) for topic in box.broker.catalog] == [("b", {"retention.ms": "5"}), ("a", {})]
     deletion = begun(ApiKey.DELETE_TOPICS, 5, DeleteTopicsRequest(topic_names=["a", "b"]), 4)
-    box.broker.catalog.delete([the("a")])
+    box.broker.catalog.make(box.broker.catalog.deletion_of([the("a")]))
     box.topic("a", partitions=3)
     assert [each.error_code for each in rest(deletion).responses] == [0, 0]
     assert counts(box) == {"a": 3}

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import json
 import re
+import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kohort.broker.call import Call
 from kohort.broker.config import Listener
+from kohort.broker.coordinator_host import CoordinatorHost
+from kohort.broker.steps import Done, take_steps
 from kohort.broker.topics import catalog_file
 from kohort.broker.topics.catalog import Topic
 from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kohort.protocol.messages.delete_topics import DeleteTopicsRequest
 from kohort.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kohort.storage.disk import FolderInUse
 from kohort.storage.errors import FileDamaged
-from tests.broker.broker_box import BrokerBox
+from tests.broker.broker_box import BrokerBox, FakeConnection
 from tests.broker.small_files import FullDisk
 from tests.broker.test_broker_configs import alter
 
@@ -75,9 +83,9 @@ def test_a_change_costs_as_much_as_the_change(tmp_path: Path) -> None:
     catalog = box.broker.catalog
     for change in (
         lambda: catalog.create("new", 3, {}),
-        lambda: catalog.add_partitions([(the(box, "new"), 5)]),
-        lambda: catalog.set_configs([(the(box, "new"), {"retention.ms": "7"})]),
-        lambda: catalog.delete([the(box, "old-7")]),
+        lambda: catalog.make(catalog.growth_of([(the(box, "new"), 5)])),
+        lambda: catalog.make(catalog.alteration_of([(the(box, "new"), {"retention.ms": "7"})])),
+        lambda: catalog.make(catalog.deletion_of([the(box, "old-7")])),
     ):
         disk.written_bytes = disk.syncs = 0
         change()
@@ -97,7 +105,7 @@ def test_the_file_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.Mon
     box = a_broker(tmp_path)
     box.topic("t")
     for number in range(1_000):
-        box.broker.catalog.set_configs([(the(box, "t"), {"retention.ms": str(number)})])
+        box.broker.catalog.make(box.broker.catalog.alteration_of([(the(box, "t"), {"retention.ms": str(number)})]))
     assert (tmp_path / FILE).stat().st_size < 4_500
     box.crash()
     again = BrokerBox(tmp_path)
@@ -123,8 +131,8 @@ def test_changes_go_on_while_a_thread_writes_the_file_anew(
     disk.is_full = trouble == "full while the new file is written"
     work()
     disk.is_full = False
-    catalog.delete([the(box, "gone")])
-    catalog.add_partitions([(the(box, "meanwhile"), 2)])
+    catalog.make(catalog.deletion_of([the(box, "gone")]))
+    catalog.make(catalog.growth_of([(the(box, "meanwhile"), 2)]))
     if trouble != "crash":
         disk.is_full = trouble == "full when it is finished"
         done()
@@ -133,6 +141,139 @@ def test_changes_go_on_while_a_thread_writes_the_file_anew(
     expected = shape(box)
     assert "gone" not in expected
     assert expected["meanwhile"][1] == 2
+    box.crash()
+    again = BrokerBox(tmp_path)
+    assert shape(again) == expected
+    again.close()
+
+
+# --- while a thread waits for the disk
+
+
+class Thread:
+    """A thread that works when the test says so."""
+
+    def __init__(self, box: BrokerBox) -> None:
+        self.pieces: list[tuple[Callable[[], object], Callable[[], object]]] = []
+        box.broker.catalog.save_in_thread = lambda work, done: self.pieces.append((work, done))
+
+    def run(self) -> None:
+        work, done = self.pieces.pop(0)
+        work()
+        done()
+
+
+class Request:
+    """A request that may have to wait."""
+
+    def __init__(self, box: BrokerBox, api_key: ApiKey, version: int, request: Any) -> None:
+        route = box.broker.apis.route(api_key, version)
+        call = Call(FakeConnection(), route, "test")  # type: ignore[arg-type]
+        call.now = call.steady_ms = box.now
+        self.steps: Any = route.handler(box.broker, request, call)
+        self.answer: Any = None
+        self.go_on()
+
+    def go_on(self) -> None:
+        taken = take_steps(self.steps, 10**12)
+        if isinstance(taken, Done):
+            self.answer = taken.response
+        else:
+            assert taken is not None
+            taken.then(self.go_on)
+
+    def hang_up(self) -> None:
+        self.steps.close()
+        self.go_on = lambda: None  # type: ignore[method-assign]
+
+
+def creation(box: BrokerBox, *names: str) -> Request:
+    return Request(box, ApiKey.CREATE_TOPICS, 5, CreateTopicsRequest([CreatableTopic(n, 1, 1) for n in names], 1_000))
+
+
+def deletion(box: BrokerBox, *names: str) -> Request:
+    return Request(box, ApiKey.DELETE_TOPICS, 5, DeleteTopicsRequest(topic_names=list(names)))
+
+
+def test_a_change_is_in_force_when_the_disk_has_it(tmp_path: Path) -> None:
+    box = a_broker(tmp_path)
+    thread = Thread(box)
+    request = creation(box, "t")
+    assert (request.answer, list(shape(box))) == (None, [])
+    thread.run()
+    assert request.answer.topics[0].error_code == 0
+    assert list(shape(box)) == ["t"]
+    box.close()
+
+
+def test_changes_wait_for_each_other_and_then_look_again(tmp_path: Path) -> None:
+    box = a_broker(tmp_path)
+    box.broker.coordinator = CoordinatorHost(box.broker, box.clock)
+    thread = Thread(box)
+    first, second = creation(box, "t", "u"), creation(box, "t", "v")
+    thread.run()
+    assert [topic.error_code for topic in first.answer.topics] == [0, 0]
+    deleted = deletion(box, "t", "u")
+    thread.run()
+    assert [topic.error_code for topic in second.answer.topics] == [ErrorCode.TOPIC_ALREADY_EXISTS, 0]
+    assert list(shape(box)) == ["t", "u", "v"]
+    thread.run()
+    assert [topic.error_code for topic in deleted.answer.responses] == [0, 0]
+    expected = shape(box)
+    assert list(expected) == ["v"]
+    assert not thread.pieces
+    box.crash()
+    again = BrokerBox(tmp_path)
+    assert shape(again) == expected
+    again.close()
+
+
+def test_a_change_is_made_even_if_the_client_hangs_up(tmp_path: Path) -> None:
+    box = a_broker(tmp_path)
+    box.broker.coordinator = CoordinatorHost(box.broker, box.clock)
+    thread = Thread(box)
+    created = creation(box, "t")
+    created.hang_up()
+    thread.run()
+    assert list(shape(box)) == ["t"]
+    deleted = deletion(box, "t")
+    forgotten: list[str] = []
+    box.broker.coordinator.topics_deleted = lambda topics: forgotten.extend(t.name for t in topics)  # type: ignore[method-assign]
+    deleted.hang_up()
+    thread.run()
+    assert (list(shape(box)), forgotten) == ([], ["t"])
+    box.close()
+
+
+def test_a_full_disk_is_no_reason_to_wait_for_ever(tmp_path: Path) -> None:
+    disk = FullDisk()
+    box = a_broker(tmp_path, disk)
+    box.topic("old")
+    thread = Thread(box)
+    first, second = creation(box, "t"), creation(box, "u")
+    disk.is_full = True
+    thread.run()
+    assert first.answer.topics[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    disk.is_full = False
+    thread.run()
+    assert second.answer.topics[0].error_code == 0
+    assert list(shape(box)) == ["old", "u"]
+    box.close()
+
+
+def test_who_cannot_wait_finishes_the_change_in_progress(tmp_path: Path) -> None:
+    box = a_broker(tmp_path)
+    thread = Thread(box)
+    request = creation(box, "t")
+    work, done = thread.pieces.pop()
+    at_work = threading.Thread(target=work)
+    at_work.start()
+    box.broker.catalog.ensure_consumer_offsets()
+    at_work.join()
+    assert list(shape(box)) == ["t", "__consumer_offsets"]
+    assert request.answer is not None
+    done()
+    expected = shape(box)
     box.crash()
     again = BrokerBox(tmp_path)
     assert shape(again) == expected

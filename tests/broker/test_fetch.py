@@ -224,7 +224,7 @@ def test_deleting_a_topic_wakes_those_who_wait_for_it(box: BrokerBox) -> None:
     client = wait(box, wanted())
     topic = box.broker.catalog.get("t")
     assert topic is not None
-    box.broker.catalog.delete([topic])
+    box.broker.catalog.make(box.broker.catalog.deletion_of([topic]))
     changed(box.broker, topic.partitions[0])
     box.pass_time(500)
     assert ErrorCode(client.answers[0].responses[0].partitions[0].error_code).name == "UNKNOWN_TOPIC_OR_PARTITION"

@@ -31,9 +31,9 @@ def shape(box: BrokerBox) -> list[tuple[str, int, dict[str, str], int]]:
 
 CHANGES: dict[str, Callable[[Catalog], object]] = {
     "create": lambda catalog: catalog.create("new", 3, {}),
-    "more partitions": lambda catalog: catalog.add_partitions([(_topic(catalog), 5)]),
-    "settings": lambda catalog: catalog.set_configs([(_topic(catalog), {"retention.ms": "7"})]),
-    "delete": lambda catalog: catalog.delete([_topic(catalog)]),
+    "more partitions": lambda catalog: catalog.make(catalog.growth_of([(_topic(catalog), 5)])),
+    "settings": lambda catalog: catalog.make(catalog.alteration_of([(_topic(catalog), {"retention.ms": "7"})])),
+    "delete": lambda catalog: catalog.make(catalog.deletion_of([_topic(catalog)])),
 }
 
 

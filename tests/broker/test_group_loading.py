@@ -111,7 +111,7 @@ def test_a_shard_that_waits_for_room_goes_on_with_what_came_meanwhile(tmp_path: 
     box.pass_time()
     topic = box.broker.catalog.get("t")
     assert topic is not None
-    box.broker.catalog.delete([topic])
+    box.broker.catalog.make(box.broker.catalog.deletion_of([topic]))
     box.broker.coordinator.topics_deleted([topic])
     disk.is_full = False
     box.pass_time(1_000)

@@ -185,7 +185,7 @@ def test_a_topic_that_is_deleted_while_its_batch_is_checked_gets_nothing(box: Br
     next(steps)
     topic = box.broker.catalog.get("t")
     assert topic is not None
-    box.broker.catalog.delete([topic])
+    box.broker.catalog.make(box.broker.catalog.deletion_of([topic]))
     (answer,) = all_steps(steps).responses[0].partition_responses
     assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 

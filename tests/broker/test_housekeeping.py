@@ -100,7 +100,7 @@ def test_a_topic_that_is_deleted_during_its_compaction_leaves_nothing_behind(box
     write_keys(box, "t", rounds=5)
     box.checkpoint()
     box.pass_time(15_000)
-    box.broker.catalog.delete([topic])
+    box.broker.catalog.make(box.broker.catalog.deletion_of([topic]))
     box.finish_compaction()
     assert [path.name for path in (tmp_path / "data").iterdir() if path.is_dir()] == []
 

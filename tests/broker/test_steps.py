@@ -21,7 +21,7 @@ from kohort.broker.call import Call
 from kohort.broker.client import Client, ClientError
 from kohort.broker.config import load_config
 from kohort.broker.server import Server
-from kohort.broker.steps import ELEMENTS_AT_ONCE, LongRequests, Steps, all_steps, take_steps
+from kohort.broker.steps import ELEMENTS_AT_ONCE, Done, LongRequests, Steps, all_steps, take_steps
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.codec import request_encoder, response_encoder
 from kohort.protocol.headers import request_header
@@ -304,7 +304,7 @@ def counting(upto: int) -> Steps[int]:
 def test_steps_are_taken_until_the_time_is_over() -> None:
     assert take_steps(counting(10), for_ns=0) is None
     done = take_steps(counting(10), for_ns=10**12)
-    assert done is not None
+    assert isinstance(done, Done)
     assert done.response == 10
     assert all_steps(counting(100_000)) == 100_000
 
