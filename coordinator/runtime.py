@@ -147,23 +147,26 @@ class Runtime:
     ) -> Steps[Response | Parked]:
         """A request about several groups: each of their shards answers its part, and the last one completes it."""
         entries = several.entries(request)
-        by_partition: dict[int, list[int]] = {}
+        # The entries are kept: those of a long request are decoded when one iterates, from the first one on each time.
+        by_partition: dict[int, list[tuple[int, Asked]]] = {}
         for index, entry in enumerate(entries):
-            by_partition.setdefault(self.shard_of(several.group_id(entry)).partition, []).append(index)
+            group_id = several.group_id(entry)
+            # Nothing is remembered here: one request could drive out what is known of groups that are in use.
+            shard = self.known_shards.get(group_id) or self.shards[partition_of(group_id, len(self.shards))]
+            by_partition.setdefault(shard.partition, []).append((index, entry))
             yield
 
         def whole(answers: Sequence[Response]) -> Response:
             rows: list[Row | None] = [None] * len(entries)
-            for indexes, answer in zip(by_partition.values(), answers, strict=True):
-                for index, row in zip(indexes, several.rows(answer), strict=True):
+            for asked, answer in zip(by_partition.values(), answers, strict=True):
+                for (index, _), row in zip(asked, several.rows(answer), strict=True):
                     rows[index] = row
             return several.whole([row for row in rows if row is not None])
 
         gathering = Gathering(call, len(by_partition), whole)
         room = Room(MAX_ANSWER_BYTES)
-        for partition, indexes in by_partition.items():
-            asked = [entries[index] for index in indexes]
-            part, part_call = several.part(request, asked), gathering.part()
+        for partition, asked in by_partition.items():
+            part, part_call = several.part(request, [entry for _, entry in asked]), gathering.part()
             if partition >= len(self.shards):  # the offsets topic was created anew, with fewer partitions
                 answer: Response | Parked = several.api.unavailable(
                     self.shards[0].state, part, part_call, ErrorCode.NOT_COORDINATOR

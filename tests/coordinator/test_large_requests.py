@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from types import GeneratorType
 from typing import Any
 
@@ -517,3 +517,39 @@ def test_an_answer_about_several_groups_is_freed_without_the_garbage_collector()
         assert not [each for each in gc.get_objects() if type(each) is OffsetFetchResponse]
     finally:
         gc.enable()
+
+
+class DecodedWhenIterated(Sequence[OffsetFetchRequestGroup]):
+    """As a LazyArray, which decodes from the first element on each time. Counts what would be decoded."""
+
+    def __init__(self, groups: list[OffsetFetchRequestGroup]) -> None:
+        self._groups = groups
+        self.decoded = 0
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def __iter__(self) -> Iterator[OffsetFetchRequestGroup]:
+        for group in self._groups:
+            self.decoded += 1
+            yield group
+
+    def __getitem__(self, index: Any) -> Any:
+        self.decoded += index + 1
+        return self._groups[index]
+
+
+def test_each_of_many_groups_is_decoded_once() -> None:
+    groups = DecodedWhenIterated([OffsetFetchRequestGroup(f"g{n}", None, -1, None) for n in range(500)])
+    host = Host()
+    answer = answer_of(host, *steps_of(host, OffsetFetchRequest(groups=groups), 9))
+    assert [group.group_id for group in answer.groups] == [group.group_id for group in groups]
+    assert groups.decoded == 500 + 500  # the second time by this test
+
+
+def test_a_request_about_many_groups_does_not_drive_out_what_is_known_of_others() -> None:
+    host = Host()
+    commit(host, "in use", {("orders", 0): 5})
+    known = dict(host.runtime.known_shards)
+    answer_of(host, *steps_of(host, DescribeGroupsRequest([f"g{n}" for n in range(5_000)])))
+    assert host.runtime.known_shards == known
