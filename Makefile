@@ -28,7 +28,7 @@ install: .venv/.dev  ## create .venv with everything pinned; .venv/bin/kohort is
 .venv/.broker: requirements.lock
 .venv/.audit: requirements-audit.lock
 .venv/.dev: requirements-dev.lock
-.venv/.broker .venv/.audit .venv/.dev: pyproject.toml
+.venv/.broker .venv/.audit .venv/.dev: pyproject.toml hatch_build.py broker/topics/record_walk.c
 	@test -n "$(PYTHON)" || { echo $(MISSING) >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit($(NEWER))' || echo $(UNTESTED) >&2
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv

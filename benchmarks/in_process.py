@@ -13,6 +13,7 @@ import asyncio
 import cProfile
 import gc
 import pstats
+import socket
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -59,6 +60,7 @@ class FakeTransport(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.last = b""
+        self._socket = socket.socket()  # not connected: only its number is asked for
 
     def write(self, data: Any) -> None:
         self.last = data
@@ -67,7 +69,7 @@ class FakeTransport(asyncio.Transport):
         pass
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return ("127.0.0.1", 1) if name == "peername" else default
+        return {"peername": ("127.0.0.1", 1), "socket": self._socket}.get(name, default)
 
 
 class Client:

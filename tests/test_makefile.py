@@ -1,7 +1,9 @@
-"""The Makefile finds a Python: a tested version if there is one, a newer one with a word about it, no older one."""
+"""The Makefile finds a Python: a tested version if there is one, a newer one with a word about it, no older one. And it
+installs again when it should."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -28,6 +30,12 @@ def pythons(tmp_path: Path) -> Path:
         assert found is not None
         (folder / name).symlink_to(found)
     return folder
+
+
+def put_what_an_installation_needs(folder: Path) -> None:
+    for name in ("requirements.lock", "pyproject.toml", "hatch_build.py", "broker/topics/record_walk.c"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
 
 
 def make(pythons: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -68,18 +76,31 @@ def test_a_tested_version_is_preferred_and_a_newer_one_is_better_than_none(
 @pytest.mark.parametrize(("version", "warned"), [("3.13", False), ("3.14", True)])
 def test_a_newer_python_is_tried_with_a_word_that_it_is_untested(pythons: Path, version: str, warned: bool) -> None:
     add(pythons, python3=version)
-    for lock in ("requirements.lock", "pyproject.toml"):
-        (pythons.parent / lock).touch()
+    put_what_an_installation_needs(pythons.parent)
     done = make(pythons, ".venv/.broker")  # which fails when it wants to make an environment with the fake
     assert ("tested with Python 3.11 to 3.13; python3 is newer and untested" in done.stderr) == warned
 
 
 def test_without_a_python_that_is_new_enough_it_says_what_is_needed(pythons: Path) -> None:
     add(pythons, python3="3.10")
-    for lock in ("requirements.lock", "pyproject.toml"):
-        (pythons.parent / lock).touch()
+    put_what_an_installation_needs(pythons.parent)
     done = make(pythons, ".venv/.broker")
     assert "Kohort needs Python 3.11 or newer; none found. Set PYTHON=/path/to/python3." in done.stderr
+
+
+@pytest.mark.parametrize(
+    "changed", ["requirements.lock", "pyproject.toml", "hatch_build.py", "broker/topics/record_walk.c"]
+)
+def test_it_installs_again_after_a_change_of_what_is_installed_or_compiled(pythons: Path, changed: str) -> None:
+    put_what_an_installation_needs(pythons.parent)
+    stamp = pythons.parent / ".venv" / ".broker"
+    stamp.parent.mkdir()
+    stamp.touch()
+    is_current = 0
+    assert make(pythons, "--question", ".venv/.broker").returncode == is_current
+    later = stamp.stat().st_mtime + 1
+    os.utime(pythons.parent / changed, (later, later))
+    assert make(pythons, "--question", ".venv/.broker").returncode != is_current
 
 
 def test_no_line_of_the_makefile_is_longer_than_those_of_the_code() -> None:
