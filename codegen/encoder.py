@@ -20,8 +20,8 @@ def write_message_encoder(source: Source, message: Message, version: int, name: 
         has_records = any(f.type == "records" for struct in message.structs for f in struct.fields)
         result = "list[Any]" if has_records else "bytes"
         writer = _StructWriter(source, version, flexible)
-        is_answer = message.struct.class_name.endswith("Response")
-        writer.joins = is_answer and not has_records and _has_long_elements(message.struct, version)
+        writer.joins = message.struct.class_name.endswith("Response") and _has_long_elements(message.struct, version)
+        writer.has_records = has_records
         _write_function(writer, name, message.struct, result)
         source.functions.append(writer.lines.text())
         source.made[key] = name
@@ -55,6 +55,7 @@ class _StructWriter:
         self._run: list[tuple[str, str]] = []  # format, expression ("" for a zero byte)
         self._names = 0
         self.joins = False  # pieces are joined now and then
+        self.has_records = False
 
     def write_struct(self, struct: Struct, value: str) -> None:
         for f in struct.plain(self.version):
@@ -168,8 +169,11 @@ class _StructWriter:
 
     def _join_pieces(self) -> None:
         with self.lines.block(f"if len(out) > k + {self.source.use('MANY')}:"):
-            self.lines.add('out[k:] = (b"".join(out[k:]),)')
-            self.lines.add("k += 1")
+            if self.has_records:
+                self.lines.add(f"k = {self.source.use('join_between_records')}(out, k)")
+            else:
+                self.lines.add('out[k:] = (b"".join(out[k:]),)')
+                self.lines.add("k += 1")
 
     def _write_without_text(self, fields: list[Field], each: str) -> None:
         """If the only string of an element is empty, as the metadata of offsets is, one `pack` writes the element."""

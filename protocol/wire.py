@@ -371,6 +371,21 @@ def pack_compact_ints(numbers: Sequence[int], code: str) -> bytes:
     return uvarint(len(numbers) + 1) + pack(f">{len(numbers)}{code}", *numbers)
 
 
+def join_between_records(pieces: list[Any], start: int) -> int:
+    """Join the pieces from `start` on, but leave records as they are. Returns how many pieces there are now."""
+    joined: list[Any] = []
+    run: list[bytes] = []
+    for piece in pieces[start:]:
+        if type(piece) is bytes:
+            run.append(piece)
+            continue
+        joined += (b"".join(run), piece)
+        run = []
+    joined.append(b"".join(run))
+    pieces[start:] = joined
+    return len(pieces)
+
+
 # --- tagged fields ----------------------------------------------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     NO_UUID,
     READ_ERRORS,
@@ -15,6 +16,7 @@ from kohort.protocol.wire import (
     SHORT_INTS,
     SMALL_FRAME_BYTES,
     check_null,
+    join_between_records,
     long_string_length,
     long_uvarint,
     new,
@@ -2350,6 +2352,7 @@ def decode_response_v16(data: bytes, pos: int = 0) -> FetchResponse:
 def encode_response_v4(m: FetchResponse) -> list[Any]:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.responses
     n = len(items1)
     w(_pack_ii(m.throttle_time_ms, n))
@@ -2375,12 +2378,17 @@ def encode_response_v4(m: FetchResponse) -> list[Any]:
                 n = len(b)
             w(_pack_i(n))
             w(b)
+            if len(out) > k + MANY:
+                k = join_between_records(out, k)
+        if len(out) > k + MANY:
+            k = join_between_records(out, k)
     return out
 
 
 def encode_response_v5(m: FetchResponse) -> list[Any]:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.responses
     n = len(items1)
     w(_pack_ii(m.throttle_time_ms, n))
@@ -2406,12 +2414,17 @@ def encode_response_v5(m: FetchResponse) -> list[Any]:
                 n = len(b)
             w(_pack_i(n))
             w(b)
+            if len(out) > k + MANY:
+                k = join_between_records(out, k)
+        if len(out) > k + MANY:
+            k = join_between_records(out, k)
     return out
 
 
 def encode_response_v7(m: FetchResponse) -> list[Any]:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.responses
     n = len(items1)
     w(_pack_ihii(m.throttle_time_ms, m.error_code, m.session_id, n))
@@ -2437,12 +2450,17 @@ def encode_response_v7(m: FetchResponse) -> list[Any]:
                 n = len(b)
             w(_pack_i(n))
             w(b)
+            if len(out) > k + MANY:
+                k = join_between_records(out, k)
+        if len(out) > k + MANY:
+            k = join_between_records(out, k)
     return out
 
 
 def encode_response_v11(m: FetchResponse) -> list[Any]:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.responses
     n = len(items1)
     w(_pack_ihii(m.throttle_time_ms, m.error_code, m.session_id, n))
@@ -2468,6 +2486,10 @@ def encode_response_v11(m: FetchResponse) -> list[Any]:
                 n = len(b)
             w(_pack_ii(e4.preferred_read_replica, n))
             w(b)
+            if len(out) > k + MANY:
+                k = join_between_records(out, k)
+        if len(out) > k + MANY:
+            k = join_between_records(out, k)
     return out
 
 
@@ -2498,6 +2520,7 @@ def _pack_partition_data_snapshot_id_v12(value: Any) -> bytes:
 def encode_response_v12(m: FetchResponse) -> list[Any]:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.responses
     n = len(items1) + 1
     w(_pack_ihiB(m.throttle_time_ms, m.error_code, m.session_id, n) if n < 128 else _pack_ihi(m.throttle_time_ms, m.error_code, m.session_id) + uvarint(n))
@@ -2531,7 +2554,11 @@ def encode_response_v12(m: FetchResponse) -> list[Any]:
             if e4.snapshot_id is not None and e4.snapshot_id != SnapshotId():
                 tags7.append((2, _pack_partition_data_snapshot_id_v12(e4.snapshot_id)))
             w(pack_tags(tags7))
+            if len(out) > k + MANY:
+                k = join_between_records(out, k)
         w(b"\0")
+        if len(out) > k + MANY:
+            k = join_between_records(out, k)
     w(b"\0")
     return out
 
@@ -2563,6 +2590,7 @@ def _pack_partition_data_snapshot_id_v13(value: Any) -> bytes:
 def encode_response_v13(m: FetchResponse) -> list[Any]:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.responses
     n = len(items1) + 1
     w(_pack_ihiB(m.throttle_time_ms, m.error_code, m.session_id, n) if n < 128 else _pack_ihi(m.throttle_time_ms, m.error_code, m.session_id) + uvarint(n))
@@ -2593,7 +2621,11 @@ def encode_response_v13(m: FetchResponse) -> list[Any]:
             if e4.snapshot_id is not None and e4.snapshot_id != SnapshotId():
                 tags7.append((2, _pack_partition_data_snapshot_id_v13(e4.snapshot_id)))
             w(pack_tags(tags7))
+            if len(out) > k + MANY:
+                k = join_between_records(out, k)
         w(b"\0")
+        if len(out) > k + MANY:
+            k = join_between_records(out, k)
     w(b"\0")
     return out
 
@@ -2646,6 +2678,7 @@ def _pack_fetch_response_node_endpoints_v16(value: Any) -> bytes:
 def encode_response_v16(m: FetchResponse) -> list[Any]:
     out: list[Any] = []
     w = out.append
+    k = 0
     items1 = m.responses
     n = len(items1) + 1
     w(_pack_ihiB(m.throttle_time_ms, m.error_code, m.session_id, n) if n < 128 else _pack_ihi(m.throttle_time_ms, m.error_code, m.session_id) + uvarint(n))
@@ -2676,7 +2709,11 @@ def encode_response_v16(m: FetchResponse) -> list[Any]:
             if e4.snapshot_id is not None and e4.snapshot_id != SnapshotId():
                 tags7.append((2, _pack_partition_data_snapshot_id_v16(e4.snapshot_id)))
             w(pack_tags(tags7))
+            if len(out) > k + MANY:
+                k = join_between_records(out, k)
         w(b"\0")
+        if len(out) > k + MANY:
+            k = join_between_records(out, k)
     tags8: list[tuple[int, bytes]] = []
     if len(m.node_endpoints):
         tags8.append((0, _pack_fetch_response_node_endpoints_v16(m.node_endpoints)))

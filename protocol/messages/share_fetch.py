@@ -7,12 +7,14 @@ from struct import Struct
 from typing import Any
 
 from kohort.protocol.wire import (
+    MANY,
     Message,
     NO_UUID,
     READ_ERRORS,
     Records,
     SHORT_COMPACT_INTS,
     SMALL_FRAME_BYTES,
+    join_between_records,
     long_string_length,
     new,
     pack_compact_ints,
@@ -742,6 +744,7 @@ def decode_response_v1(data: bytes, pos: int = 0) -> ShareFetchResponse:
 def encode_response_v1(m: ShareFetchResponse) -> list[Any]:
     out: list[Any] = []
     w = out.append
+    k = 0
     b = m.error_message
     if b is None:
         b = b""; n = 0
@@ -780,7 +783,11 @@ def encode_response_v1(m: ShareFetchResponse) -> list[Any]:
             w(uvarint(n))
             out += [_pack_qqhx(e7.first_offset, e7.last_offset, e7.delivery_count) for e7 in items6]
             w(b"\0")
+            if len(out) > k + MANY:
+                k = join_between_records(out, k)
         w(b"\0")
+        if len(out) > k + MANY:
+            k = join_between_records(out, k)
     items8 = m.node_endpoints
     n = len(items8) + 1
     w(uvarint(n))
@@ -796,6 +803,8 @@ def encode_response_v1(m: ShareFetchResponse) -> list[Any]:
         w(_pack_iB(e9.port, n) if n < 128 else _pack_i(e9.port) + uvarint(n))
         w(b)
         w(b"\0")
+        if len(out) > k + MANY:
+            k = join_between_records(out, k)
     w(b"\0")
     return out
 

@@ -25,6 +25,7 @@ from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.codec import request_decoder, request_encoder, response_decoder, response_encoder
 from kohort.protocol.errors import MalformedMessage, TooManyElements
 from kohort.protocol.headers import read_request_header
+from kohort.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from kohort.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from kohort.protocol.messages.heartbeat import HeartbeatRequest
 from kohort.protocol.messages.metadata import MetadataRequest
@@ -478,3 +479,20 @@ def test_encoding_a_long_answer_takes_little_more_memory_than_the_answer() -> No
         assert tracemalloc.get_traced_memory()[1] < 3 * len(answer)
     finally:
         tracemalloc.stop()
+
+
+def test_encoding_a_fetch_of_many_partitions_joins_what_is_between_records() -> None:
+    records = memoryview(b"records")
+    rows = [
+        PartitionData(number, high_watermark=number, records=records if number % 5_000 == 7 else b"")
+        for number in range(20_000)
+    ]
+    message = FetchResponse(responses=[FetchableTopicResponse("t", partitions=rows)])
+    encode = response_encoder(ApiKey.FETCH, 12)
+    parts = encode(message)
+    assert len(parts) < 10_000
+    assert [part for part in parts if isinstance(part, memoryview)] == [records] * 4
+    decoded = response_decoder(ApiKey.FETCH, 12)(b"".join(parts)).responses[0].partitions
+    assert [(row.high_watermark, len(row.records)) for row in decoded] == [
+        (number, 7 * (number % 5_000 == 7)) for number in range(20_000)
+    ]
