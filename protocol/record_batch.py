@@ -27,7 +27,7 @@ hot loop of every replay, so the varints of one and two bytes are written out in
 
 from collections.abc import Callable, Iterable, Iterator
 from struct import Struct
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, cast
 
 from crc32c import crc32c
 
@@ -69,6 +69,9 @@ CRC_START: Final = ATTRIBUTES_AT  # of the bytes that the CRC covers
 MIN_BATCH_LENGTH: Final = BATCH_HEADER_BYTES - LOG_OVERHEAD_BYTES
 MIN_RECORD_BYTES: Final = 7  # every varint one byte, key and value null
 MIN_HEADER_BYTES: Final = 2  # an empty key and a null value
+NO_HEADERS: Final = b"\0"  # their count
+
+PARSED, SKIPPED, PACKED = range(3)  # what is done with the headers of records
 
 # The header as struct formats: the fields of BatchHeader, one letter each.
 _PLACE_FORMAT: Final = "qii"  # base offset, batch length, leader epoch: what the broker sets
@@ -167,6 +170,16 @@ class Record(NamedTuple):
     headers: Headers = ()
 
 
+class PackedRecord(NamedTuple):
+    """A record whose headers are left as they are in the batch, for somebody who only passes them on."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    packed_headers: bytes  # their count, and the headers
+
+
 ScannedRecord: TypeAlias = tuple[BatchHeader, int, int, bytes | None, bytes | None, Headers]
 
 
@@ -255,12 +268,22 @@ def scan_records(
         raise CorruptBatch(f"batch at {position} is cut off: {len(data) - position} of {end - position} bytes")
     if type(data) is not bytes:
         data, position, end = bytes(memoryview(data)[position:end]), 0, end - position
-    return _scan(data, position, end, check_crc, with_headers, max_inflated_bytes)
+    mode = PARSED if with_headers else SKIPPED
+    return cast("Iterator[ScannedRecord]", _scan(data, position, end, check_crc, mode, max_inflated_bytes))
+
+
+def read_packed_records(batch: bytes, position: int, header: BatchHeader) -> Iterator[PackedRecord]:
+    """Like `read_records`, without a look at the headers: a record may have millions of them."""
+    end = position + header.size_bytes
+    for _, offset, timestamp, key, value, headers in _scan(
+        batch, position, end, False, PACKED, DEFAULT_MAX_INFLATED_BYTES
+    ):
+        yield PackedRecord(offset, timestamp, key, value, headers if isinstance(headers, bytes) else NO_HEADERS)
 
 
 def _scan(  # noqa: C901 - the hot loop: the fast paths of the varints are written out
-    log: bytes, log_position: int, log_end: int, check_crc: bool, with_headers: bool, max_inflated_bytes: int
-) -> Iterator[ScannedRecord]:
+    log: bytes, log_position: int, log_end: int, check_crc: bool, header_mode: int, max_inflated_bytes: int
+) -> Iterator[tuple[BatchHeader, int, int, bytes | None, bytes | None, Headers | bytes]]:
     """See `scan_records`. A byte without the bits 0x81 is a whole varint, and not negative: `byte >> 1`."""
     try:
         while log_position < log_end:
@@ -327,12 +350,14 @@ def _scan(  # noqa: C901 - the hot loop: the fast paths of the varints are writt
                     value = data[position + 2 : (position := position + 2 + (raw >> 1 & 0x3F | high << 6))]
                 else:
                     value, position = _read_bytes(data, position, record_end, "value")
-                headers: Headers = ()
+                headers: Headers | bytes = ()
                 if data[position] == 0:
                     position += 1
-                elif with_headers:
+                elif header_mode == PARSED:
                     headers, position = _read_headers(data, position, record_end)
                 elif position < record_end:
+                    if header_mode == PACKED:
+                        headers = data[position:record_end]
                     position = record_end
                 if position != record_end:
                     raise CorruptBatch(f"record fields end at {position}, the record's length says {record_end}")
@@ -439,7 +464,9 @@ def build_batch(
     )  # fmt: skip
 
 
-def rebuild_batch(like: BatchHeader, records: Iterable[Record], *, delete_horizon_ms: int | None = None) -> bytes:
+def rebuild_batch(
+    like: BatchHeader, records: Iterable[Record | PackedRecord], *, delete_horizon_ms: int | None = None
+) -> bytes:
     """The batch `like` with only `records` left in it: offsets, producer, epoch and compression stay.
 
     Without records the 61 bytes of the header remain; they keep the end offset and the last sequence.
@@ -532,7 +559,7 @@ def with_crc(covered: bytes, base_offset: int, leader_epoch: int = 0) -> bytes:
 
 
 def _encode_record(
-    timestamp_delta: int, offset_delta: int, key: bytes | None, value: bytes | None, headers: Headers
+    timestamp_delta: int, offset_delta: int, key: bytes | None, value: bytes | None, headers: Headers | bytes
 ) -> bytes:
     """The record with its length in front; a fixed number of joins, since most records have no headers."""
     record = (
@@ -541,7 +568,7 @@ def _encode_record(
         + (SMALL_VARINTS[offset_delta] if offset_delta < 1024 else encode_varint(offset_delta))
         + _encode_bytes(key)
         + _encode_bytes(value)
-        + (encode_headers(headers) if headers else b"\0")
+        + ((headers if isinstance(headers, bytes) else encode_headers(headers)) if headers else NO_HEADERS)
     )
     size = len(record)
     return (SMALL_VARINTS[size] if size < 1024 else encode_varint(size)) + record

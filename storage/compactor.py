@@ -38,9 +38,10 @@ from kohort.protocol.record_batch import (
     LOG_OVERHEAD_BYTES,
     NO_PRODUCER_ID,
     BatchHeader,
-    Record,
+    PackedRecord,
     parse_header,
     parse_marker,
+    read_packed_records,
     read_records,
     rebuild_batch,
     scan_records,
@@ -239,7 +240,7 @@ class _OffsetMap:
             if key is not None:
                 offsets[key if len(key) <= MAX_PLAIN_KEY_BYTES else _digest(key)] = offset
 
-    def holds(self, record: Record) -> bool:
+    def holds(self, record: PackedRecord) -> bool:
         """Whether this record is in the map, and so all records of its batch."""
         key = record.key
         if key is None:
@@ -313,7 +314,8 @@ class _Retention:
         if count == header.record_count and count and horizon_ms is None:
             return chunk[at : at + LOG_OVERHEAD_BYTES + header[1]], header
         if count:
-            kept = read_records(chunk, at, header=header) if header.is_control else self._kept(header, chunk, at)
+            packed = read_packed_records(chunk, at, header)
+            kept = packed if header.is_control else self._kept(header, packed)
             batch = rebuild_batch(header, kept, delete_horizon_ms=horizon_ms)
         elif is_last or self._is_last_of_producer(header):
             batch = rebuild_batch(header, ())
@@ -339,24 +341,24 @@ class _Retention:
             if self.outcomes.is_aborted(header):
                 return 0, None
         count, has_tombstone = 0, False
-        for record in self._kept(header, chunk, at):
+        for record in self._kept(header, read_packed_records(chunk, at, header)):
             count += 1
             has_tombstone = has_tombstone or (record.value is None and self.offsets.holds(record))
         if has_tombstone and not header.has_delete_horizon:
             return count, self.new_horizon_ms
         return count, None
 
-    def _kept(self, header: BatchHeader, chunk: bytes, at: int) -> Iterator[Record]:
+    def _kept(self, header: BatchHeader, records: Iterator[PackedRecord]) -> Iterator[PackedRecord]:
         """The records that stay, one at a time: a compressed batch may have millions of records."""
         horizon_ms = header.delete_horizon_ms
         tombstones_stay = horizon_ms is None or self.now < horizon_ms or not self.offsets.takes(header)
         end_offset, is_newest = self.offsets.end_offset, self.offsets.is_newest
-        end = at + LOG_OVERHEAD_BYTES + header[1]
-        for _, offset, timestamp, key, value, headers in scan_records(chunk, at, end, check_crc=False):
+        for record in records:
+            offset, _, key, value, _ = record
             if offset >= end_offset or (
                 key is not None and (value is not None or tombstones_stay) and is_newest(key, offset)
             ):
-                yield Record(offset, timestamp, key, value, headers)
+                yield record
 
     def _judge_marker(self, header: BatchHeader, chunk: bytes, at: int) -> tuple[int, int | None]:
         """The same for a control batch, which has one record."""

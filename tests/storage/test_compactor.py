@@ -1,6 +1,7 @@
 """What compaction keeps, what it drops, and when."""
 
 import threading
+import tracemalloc
 from dataclasses import replace
 
 import pytest
@@ -63,6 +64,24 @@ def test_batches_that_lose_nothing_are_copied_byte_by_byte(story: Story) -> None
     story.compact()
     assert story.batches() == [second, third]
     assert first not in story.batches()
+
+
+@pytest.mark.parametrize("compression", [0, 4])
+def test_record_headers_stay_as_they_are_and_are_not_read(story: Story, compression: int) -> None:
+    """Two bytes each in the batch, and 64 bytes or more each for somebody who reads them."""
+    many = tuple((b"", b"") for _ in range(300_000))
+    records = [(A, b"1"), (A, b"2", many), (B, b"1", ((b"name", None),))]
+    story.log.append(build_batch(records, timestamp=NOW, compression=compression), now=NOW)
+    story.roll()
+    tracemalloc.start()
+    try:
+        story.compact()
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 10_000_000
+    assert [(r.offset, len(r.headers)) for r in story.records()] == [(1, 300_000), (2, 1)]
+    assert story.records()[1].headers == ((b"name", None),)
 
 
 def test_a_rebuilt_batch_keeps_its_place_its_producer_and_its_epoch(story: Story) -> None:
