@@ -17,7 +17,7 @@ from kohort.broker.call import NO_ANSWER, PARKED, NoAnswer, Parked
 from kohort.broker.topics.append_checks import Refusal, check_batch, check_frame
 from kohort.broker.topics.catalog import LEADER_EPOCH
 from kohort.broker.topics.delayed_fetch import WATCHERS, appended
-from kohort.broker.topics.producer_state import PRODUCERS, producers_of, save_snapshot
+from kohort.broker.topics.producer_state import PRODUCERS, recover_producers, save_snapshot
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.produce import (
     PartitionProduceResponse,
@@ -29,12 +29,10 @@ from kohort.protocol.record_batch import TRANSACTIONAL
 from kohort.storage.errors import LogFailed, StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call
     from kohort.broker.steps import WaitingSteps
-    from kohort.broker.topics.append_checks import Checked
+    from kohort.broker.topics.append_checks import Check, Checked
     from kohort.broker.topics.catalog import Partition, Topic
     from kohort.protocol.messages.produce import PartitionProduceData, TopicProduceData
     from kohort.protocol.record_batch import BatchHeader
@@ -153,17 +151,19 @@ class Progress:
         if refusal is not None:
             return self._refuse(index, check_frame(batch, call.version) or refusal)
         partition = topic.partitions[index]
-        checked = check_batch(batch, call.version, partition, call.now)
-        if not isinstance(checked, tuple):
-            return self._check_and_append(partition, checked)
-        return self._append(partition, checked)
+        check = check_batch(batch, call.version, partition, call.now)
+        if isinstance(check, Refusal) or (isinstance(check, tuple) and not _must_recover(partition, check)):
+            return self._append(partition, check)
+        return self._append_in_steps(partition, check)
 
-    def _check_and_append(
-        self, partition: Partition, check: Generator[None, None, Checked]
-    ) -> WaitingSteps[PartitionProduceResponse]:
-        checked = yield from self._broker.inflating.take(check)
-        topic = self._broker.catalog.by_id(partition.topic.id)
-        if topic is None:  # it was deleted meanwhile
+    def _append_in_steps(self, partition: Partition, check: Check) -> WaitingSteps[PartitionProduceResponse]:
+        checked = check if isinstance(check, tuple) else (yield from self._broker.inflating.take(check))
+        if not isinstance(checked, Refusal) and _must_recover(partition, checked):
+            try:
+                yield from recover_producers(self._broker, partition, self._call.now)
+            except (StorageError, OSError) as problem:
+                return self._refuse(partition.index, Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(problem)))
+        if self._broker.catalog.by_id(partition.topic.id) is None:  # the topic was deleted between two steps
             return self._refuse(partition.index, UNKNOWN_TOPIC_OR_PARTITION)
         return self._append(partition, checked)
 
@@ -203,6 +203,11 @@ class Progress:
         return response
 
 
+def _must_recover(partition: Partition, checked: tuple[bytes, BatchHeader]) -> bool:
+    """Whether the batch is the first one of an idempotent producer since the broker was started."""
+    return checked[1][9] >= 0 and PRODUCERS not in partition.extra
+
+
 def _append(
     broker: Broker, partition: Partition, log: PartitionLog, checked: tuple[bytes, BatchHeader], now: int
 ) -> PartitionProduceResponse:
@@ -211,7 +216,7 @@ def _append(
     batch, header = checked
     extra = partition.extra
     if header[9] >= 0:
-        known = producers_of(broker, partition, now).check(header)
+        known = extra[PRODUCERS].check(header)
         if known is not None:
             if isinstance(known, Refusal):
                 return _refused(index, known, log)

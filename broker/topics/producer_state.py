@@ -31,6 +31,7 @@ from kohort.storage.layout import SNAPSHOT, parse_segment_file, segment_file
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
+    from kohort.broker.steps import Steps
     from kohort.broker.topics.catalog import Partition
     from kohort.storage.partition_log import PartitionLog
 
@@ -40,6 +41,7 @@ PRODUCERS: Final = "producers"  # in Partition.extra
 REMEMBERED_BATCHES: Final = 5
 MAX_SEQUENCE: Final = 2**31 - 1
 SNAPSHOT_VERSION: Final = 1
+BATCHES_PER_STEP: Final = 200
 
 FENCED: Final = Refusal(ErrorCode.INVALID_PRODUCER_EPOCH, by_log=True)
 OUT_OF_ORDER: Final = Refusal(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, by_log=True)
@@ -158,29 +160,35 @@ def sequence_after(sequence: int, delta: int) -> int:
 # --- the memory of a partition --------------------------------------------------------------------
 
 
-def producers_of(broker: Broker, partition: Partition, now: int) -> Producers:
-    """The producers that the partition remembers. They are read from disk when somebody first asks."""
-    found: Producers | None = partition.extra.get(PRODUCERS)
-    if found is None:
-        oldest = now - broker.config.producer_id_expiration_ms
-        found = partition.extra[PRODUCERS] = _recover(partition.log, oldest)
-    return found
-
-
-def _recover(log: PartitionLog, oldest: int) -> Producers:
+def recover_producers(broker: Broker, partition: Partition, now: int) -> Steps[None]:
+    """Read from disk what the partition remembers of its producers, in steps. It does so when somebody first asks."""
+    log = partition.log
+    oldest = now - broker.config.producer_id_expiration_ms
     producers, offset = _newest_snapshot(log)
     producers.expire(oldest)
-    for segment in log.segments:
+    while offset < log.log_end_offset and PRODUCERS not in partition.extra:  # the log may grow between two steps
+        offset = yield from _replay(log, producers, offset, oldest)
+    producers.expire(oldest)
+    partition.extra.setdefault(PRODUCERS, producers)  # or somebody else was quicker
+
+
+def _replay(log: PartitionLog, producers: Producers, offset: int, oldest: int) -> Steps[int]:
+    """Replay the batches from `offset` to the present end of the log, and return that end."""
+    end = log.log_end_offset
+    for segment in list(log.segments):
         if segment.next_offset > offset and segment.max_timestamp > oldest:
             file = log.disk.open(segment.log_path)
             try:
                 start = segment.find(offset) or 0
-                for _, header in walk_headers(file, start, segment.size_bytes):
+                for number, (_, header) in enumerate(walk_headers(file, start, segment.size_bytes)):
+                    if header.base_offset >= end:
+                        break
                     producers.appended(header, header.base_offset, header.max_timestamp)
+                    if number % BATCHES_PER_STEP == 0:
+                        yield
             finally:
                 file.close()
-    producers.expire(oldest)
-    return producers
+    return end
 
 
 def _newest_snapshot(log: PartitionLog) -> tuple[Producers, int]:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import GeneratorType
 from typing import Any
 
 import pytest
 
+from kohort.broker.call import Call
+from kohort.broker.steps import all_steps
 from kohort.broker.topics.producer_state import PRODUCERS, Producers, save_all_snapshots
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.init_producer_id import InitProducerIdRequest
+from kohort.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kohort.protocol.record_batch import build_batch
-from tests.broker.broker_box import START_MS, BrokerBox
+from tests.broker.broker_box import START_MS, BrokerBox, FakeConnection
 
 DAY_MS = 86_400_000
 MAX_SEQUENCE = 2**31 - 1
@@ -223,3 +227,35 @@ def test_an_id_that_cannot_be_written_down_is_not_given(tmp_path: Path) -> None:
 )
 def test_what_is_asked_for_decides(box: BrokerBox, fields: dict[str, Any], error: str) -> None:
     assert ErrorCode(take_id(box, **fields).error_code).name == error
+
+
+def test_producers_are_recovered_in_steps_while_others_append(tmp_path: Path) -> None:
+    box = BrokerBox(tmp_path)
+    box.topic("t")
+    for number in range(1_000):
+        assert box.produce(numbered(number)).error_code == 0
+    box.crash()
+    again = BrokerBox(tmp_path)
+    first, second = (produce_in_steps(again, numbered(number)) for number in (1_000, 1_001))
+    assert isinstance(first, GeneratorType)
+    for _ in range(3):
+        next(first)
+        next(second)
+    assert again.append(b"without a producer") == 1_000
+    answers = [all_steps(steps).responses[0].partition_responses[0] for steps in (first, second)]
+    assert [(answer.error_code, answer.base_offset) for answer in answers] == [(0, 1_001), (0, 1_002)]
+    assert again.produce(numbered(1_001)).base_offset == 1_002, "a retry is recognised"
+    assert again.produce(numbered(1_003)).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    again.close()
+
+
+def numbered(sequence: int) -> bytes:
+    return build_batch([(b"k", b"v")], timestamp=START_MS, producer_id=7, producer_epoch=0, base_sequence=sequence)
+
+
+def produce_in_steps(box: BrokerBox, records: bytes) -> Any:
+    route = box.broker.apis.route(0, 9)
+    call = Call(FakeConnection(), route, "test")  # type: ignore[arg-type]
+    call.correlation_id, call.now, call.steady_ms = 1, box.now, 0
+    data = [TopicProduceData("t", partition_data=[PartitionProduceData(0, records)])]
+    return route.handler(box.broker, ProduceRequest(None, -1, 1000, data), call)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kohort.protocol.record_batch import BATCH_HEADER_BYTES, CorruptBatch, build_batch
+from kohort.protocol.record_batch import BATCH_HEADER_BYTES, CorruptBatch, NewRecord, build_batch
 from kohort.storage.cleanable import group_segments, is_due
 from kohort.storage.compactor import MAP_ENTRY_BYTES, IoThrottle
 from kohort.storage.errors import LogFailed
@@ -70,7 +70,7 @@ def test_batches_that_lose_nothing_are_copied_byte_by_byte(story: Story) -> None
 def test_record_headers_stay_as_they_are_and_are_not_read(story: Story, compression: int) -> None:
     """Two bytes each in the batch, and 64 bytes or more each for somebody who reads them."""
     many = tuple((b"", b"") for _ in range(300_000))
-    records = [(A, b"1"), (A, b"2", many), (B, b"1", ((b"name", None),))]
+    records: list[NewRecord] = [(A, b"1"), (A, b"2", many), (B, b"1", ((b"name", None),))]
     story.log.append(build_batch(records, timestamp=NOW, compression=compression), now=NOW)
     story.roll()
     tracemalloc.start()
