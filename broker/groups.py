@@ -40,7 +40,11 @@ def join_group(broker: Broker, request: JoinGroupRequest, call: Call) -> JoinGro
     return broker.coordinator.submit(request.group_id, JOIN_GROUP, request, call)
 
 
-def sync_group(broker: Broker, request: SyncGroupRequest, call: Call) -> SyncGroupResponse | Parked:
+def sync_group(
+    broker: Broker, request: SyncGroupRequest, call: Call
+) -> SyncGroupResponse | Parked | Steps[SyncGroupResponse | Parked]:
+    if call.is_long:
+        return broker.coordinator.submit_in_steps(request.group_id, SYNC_GROUP, request, call)
     return broker.coordinator.submit(request.group_id, SYNC_GROUP, request, call)
 
 

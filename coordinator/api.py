@@ -6,8 +6,9 @@ runtime asks each shard for its part and puts the answers together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Generic, TypeAlias, TypeVar
 
 from kohort.coordinator.outcome import Call, InPieces, Outcome, Parked
@@ -20,6 +21,7 @@ Response = TypeVar("Response", bound=Message)
 Asked = TypeVar("Asked")
 Row = TypeVar("Row", bound=Message)
 Result = TypeVar("Result")
+Element = TypeVar("Element")
 
 
 Steps = Generator[None, None, Result]  # may give way to others after each step; the last one gives the result
@@ -36,6 +38,15 @@ def all_steps(steps: Steps[Result]) -> Result:
         except StopIteration as end:
             result: Result = end.value
             return result
+
+
+def in_slices(elements: Iterable[Element]) -> Iterator[list[Element]]:
+    """The elements, as many at a time as one step handles. The array of a large request must not be indexed: that
+    reads it from the start each time.
+    """
+    rest = iter(elements)
+    while some := list(islice(rest, ELEMENTS_IN_STEP)):
+        yield some
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +72,13 @@ class SeveralGroups(Generic[Request, Response, Asked, Row]):
     """An API whose request has an entry for each group, and whose answer has a row for each entry."""
 
     api: GroupApi[Request, Response]  # for a request whose entries belong to one shard
-    entries: Callable[[Request], Sequence[Asked]]
+    entries: Callable[[Request], Iterable[Asked]]
     group_id: Callable[[Asked], str]
     part: Callable[[Request, Sequence[Asked]], Request]  # the request for some of its entries
     rows: Callable[[Response], Sequence[Row]]
     whole: Callable[[Sequence[Row]], Response]
+
+    answers_once: bool = False  # an entry that is named again has no row of its own
 
     # For APIs that only read: the row of an entry, or, with an error, the row that says so; and about how many bytes a
     # row takes in the answer. None: `api` answers for all entries of a shard at once.
@@ -79,3 +92,4 @@ class EveryShard(Generic[Request, Response]):
 
     api: GroupApi[Request, Response]
     whole: Callable[[Sequence[Response]], Response]
+    short: Callable[[Request], Steps[Request]]  # the same request, so short that each shard can look at all of it

@@ -29,6 +29,6 @@ def join_group(shard: ShardState, request: JoinGroupRequest, call: Call) -> Join
 
 # The answer to a JoinGroup never rests on what is not durable yet: Kafka, too, hands out member ids without waiting.
 JOIN_GROUP = GroupApi(join_group, joins.unavailable, joins.failed, waits_for_writes=False)
-SYNC_GROUP = GroupApi(syncs.sync_group, syncs.unavailable, syncs.failed)
+SYNC_GROUP = GroupApi(syncs.sync_group, syncs.unavailable, syncs.failed, steps=syncs.in_steps)
 HEARTBEAT = GroupApi(heartbeats.heartbeat, heartbeats.unavailable, heartbeats.failed)
 LEAVE_GROUP = GroupApi(leaves.leave_group, leaves.unavailable, leaves.failed, steps=leaves.in_steps)

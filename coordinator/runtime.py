@@ -146,27 +146,31 @@ class Runtime:
         self, several: SeveralGroups[Request, Response, Asked, Row], request: Request, call: Call
     ) -> Steps[Response | Parked]:
         """A request about several groups: each of their shards answers its part, and the last one completes it."""
-        entries = several.entries(request)
-        # The entries are kept: those of a long request are decoded when one iterates, from the first one on each time.
-        by_partition: dict[int, list[tuple[int, Asked]]] = {}
-        for index, entry in enumerate(entries):
+        entries: dict[int, Asked] = {}  # kept: those of a long request are decoded when one iterates
+        by_partition: dict[int, list[int]] = {}
+        known: set[Asked] = set()
+        for index, entry in enumerate(several.entries(request)):
+            if several.answers_once:
+                if entry in known:
+                    continue
+                known.add(entry)
+            entries[index] = entry
             group_id = several.group_id(entry)
             # Nothing is remembered here: one request could drive out what is known of groups that are in use.
             shard = self.known_shards.get(group_id) or self.shards[partition_of(group_id, len(self.shards))]
-            by_partition.setdefault(shard.partition, []).append((index, entry))
+            by_partition.setdefault(shard.partition, []).append(index)
             yield
 
         def whole(answers: Sequence[Response]) -> Response:
-            rows: list[Row | None] = [None] * len(entries)
-            for asked, answer in zip(by_partition.values(), answers, strict=True):
-                for (index, _), row in zip(asked, several.rows(answer), strict=True):
-                    rows[index] = row
-            return several.whole([row for row in rows if row is not None])
+            rows: dict[int, Row] = {}
+            for indexes, answer in zip(by_partition.values(), answers, strict=True):
+                rows.update(zip(indexes, several.rows(answer), strict=True))
+            return several.whole([rows[index] for index in entries])
 
         gathering = Gathering(call, len(by_partition), whole)
         room = Room(MAX_ANSWER_BYTES)
-        for partition, asked in by_partition.items():
-            part, part_call = several.part(request, [entry for _, entry in asked]), gathering.part()
+        for partition, indexes in by_partition.items():
+            part, part_call = several.part(request, [entries[index] for index in indexes]), gathering.part()
             if partition >= len(self.shards):  # the offsets topic was created anew, with fewer partitions
                 answer: Response | Parked = several.api.unavailable(
                     self.shards[0].state, part, part_call, ErrorCode.NOT_COORDINATOR
@@ -207,6 +211,7 @@ class Runtime:
         self, everywhere: EveryShard[Request, Response], request: Request, call: Call
     ) -> Steps[Response | Parked]:
         """A request about all groups."""
+        request = yield from everywhere.short(request)
         shards = self.shards
         gathering = Gathering(call, len(shards), everywhere.whole)
         for shard in shards:

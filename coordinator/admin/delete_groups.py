@@ -79,9 +79,10 @@ def _is_durable(error_code: int) -> bool:
 
 DELETE_GROUPS = SeveralGroups(
     api=GroupApi(delete_groups, unavailable, failed),
-    entries=lambda request: list(dict.fromkeys(request.groups_names)),
+    entries=lambda request: request.groups_names,
     group_id=str,
     part=lambda _, group_ids: DeleteGroupsRequest(group_ids),
     rows=lambda response: response.results,
     whole=lambda rows: DeleteGroupsResponse(0, rows),
+    answers_once=True,
 )

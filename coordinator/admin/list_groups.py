@@ -7,17 +7,23 @@ Groups of a shard that has failed are left out; while one is loading, the whole 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from kohort.coordinator.api import ELEMENTS_IN_STEP, EveryShard, GroupApi, Steps, all_steps
+from kohort.coordinator.api import EveryShard, GroupApi, Steps, all_steps, in_slices
+from kohort.coordinator.group import CLASSIC, CONSUMER, SHARE, STREAMS
 from kohort.coordinator.outcome import Call
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
+TYPES = frozenset((CLASSIC, CONSUMER, SHARE, STREAMS))
+CLASSIC_STATES = ("empty", "preparingrebalance", "completingrebalance", "stable", "dead")
+STATES = frozenset((*CLASSIC_STATES, "assigning", "reconciling", "unknown"))  # the last are of foreign.py
+NO_SUCH_WORD = "?"  # matches nothing
+
 
 def list_groups(shard: ShardState, request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
-    return all_steps(_list(shard, request))
+    return all_steps(_list(shard, all_steps(short(request))))
 
 
 def in_steps(
@@ -29,18 +35,31 @@ def in_steps(
 
 
 def _list(shard: ShardState, request: ListGroupsRequest) -> Steps[ListGroupsResponse]:
-    states = {state.strip().lower() for state in request.states_filter}
-    types = {each.lower() for each in request.types_filter}
-    groups = list(shard.groups.values())
+    states, types = set(request.states_filter), set(request.types_filter)
     listed: list[ListedGroup] = []
-    for start in range(0, len(groups), ELEMENTS_IN_STEP):
+    for groups in in_slices(list(shard.groups.values())):
         listed += [
             ListedGroup(group.group_id, group.protocol_type or "", group.state_name, group.type)
-            for group in groups[start : start + ELEMENTS_IN_STEP]
+            for group in groups
             if (not types or group.type in types) and (not states or group.state_name.lower() in states)
         ]
         yield
     return ListGroupsResponse(0, 0, listed)
+
+
+def short(request: ListGroupsRequest) -> Steps[ListGroupsRequest]:
+    """The same filters, with each word once, in small letters, and without words that are no state or type."""
+    states = yield from _words((word.strip() for word in request.states_filter), STATES)
+    types = yield from _words(request.types_filter, TYPES)
+    return ListGroupsRequest(states, types)
+
+
+def _words(words: Iterable[str], known: frozenset[str]) -> Steps[list[str]]:
+    found: dict[str, None] = {}
+    for some in in_slices(words):
+        found.update(dict.fromkeys(word if word in known else NO_SUCH_WORD for word in map(str.lower, some)))
+        yield
+    return list(found)
 
 
 def unavailable(shard: ShardState, request: ListGroupsRequest, call: Call, error: ErrorCode) -> ListGroupsResponse:
@@ -59,4 +78,4 @@ def whole(parts: Sequence[ListGroupsResponse]) -> ListGroupsResponse:
     return ListGroupsResponse(0, 0, [group for part in parts for group in part.groups])
 
 
-LIST_GROUPS = EveryShard(GroupApi(list_groups, unavailable, failed, steps=in_steps), whole)
+LIST_GROUPS = EveryShard(GroupApi(list_groups, unavailable, failed, steps=in_steps), whole, short)

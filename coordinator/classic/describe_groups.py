@@ -7,7 +7,7 @@ A group that is named twice is described twice, as by Kafka, as long as the answ
 
 from __future__ import annotations
 
-from kohort.coordinator.api import ELEMENTS_IN_STEP, GroupApi, SeveralGroups, Steps, all_steps
+from kohort.coordinator.api import GroupApi, SeveralGroups, Steps, all_steps, in_slices
 from kohort.coordinator.classic.group import find_classic
 from kohort.coordinator.classic.state import STABLE
 from kohort.coordinator.outcome import Call
@@ -24,7 +24,7 @@ NOT_ASKED = -2147483648
 READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS = 3, 6, 8, 10, 11  # Kafka's codes of operations
 ALL_OPERATIONS = 1 << READ | 1 << DELETE | 1 << DESCRIBE | 1 << DESCRIBE_CONFIGS | 1 << ALTER_CONFIGS
 FIRST_VERSION_WITH_NOT_FOUND = 6
-MEMBER_BYTES = 50  # of a member in the answer, without its ids, metadata and assignment
+MEMBER_BYTES = 150  # of memory for a member, without its ids, metadata and assignment
 
 
 def describe_groups(shard: ShardState, request: DescribeGroupsRequest, call: Call) -> DescribeGroupsResponse:
@@ -56,17 +56,15 @@ def describe_group(shard: ShardState, group_id: str, version: int) -> Steps[Desc
         0, None, group_id, group.state.value, group.protocol_type or "", protocol or "", (), NOT_ASKED
     )
     members: list[DescribedGroupMember] = []
-    all_members = list(group.members.values())
-    for start in range(0, len(all_members), ELEMENTS_IN_STEP):
-        if start:
-            yield
+    for some in in_slices(list(group.members.values())):
         members += [
             DescribedGroupMember(
                 member.member_id, member.instance_id, member.client_id, member.client_host,
                 member.metadata(protocol) if is_stable else b"", member.assignment,
             )
-            for member in all_members[start : start + ELEMENTS_IN_STEP]
+            for member in some
         ]  # fmt: skip
+        yield
     described.members = members
     return described
 

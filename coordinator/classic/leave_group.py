@@ -28,19 +28,20 @@ def in_steps(
         return unavailable(shard, request, call, error)
     if not request.group_id:
         return LeaveGroupResponse(0, ErrorCode.INVALID_GROUP_ID)
-    leaving = list(request.members) if call.version >= 3 else [MemberIdentity(request.member_id, None, None)]
-    results = [MemberResponse("", None, 0)] * len(leaving)
-    members: dict[tuple[str, str | None], int] = {}  # where in the request they are named first
-    for index, each in enumerate(leaving):
+    leaving = request.members if call.version >= 3 else (MemberIdentity(request.member_id, None, None),)
+    results: list[MemberResponse] = []
+    members: dict[tuple[str, str | None], tuple[MemberIdentity, MemberResponse]] = {}
+    for each in leaving:
         problem = _problem(find_classic(shard, request.group_id), each)
+        result = MemberResponse(each.member_id, each.group_instance_id, problem or 0)
+        results.append(result)
         if problem is not ErrorCode.UNKNOWN_MEMBER_ID:
-            first = members.setdefault((each.member_id, each.group_instance_id), index)
-            if first != index and problem is None:
-                problem = ErrorCode.UNKNOWN_MEMBER_ID  # it has left when its name comes again
-        results[index] = MemberResponse(each.member_id, each.group_instance_id, problem or 0)
+            first = members.setdefault((each.member_id, each.group_instance_id), (each, result))
+            if first[1] is not result and problem is None:
+                result.error_code = ErrorCode.UNKNOWN_MEMBER_ID  # it has left when its name comes again
         yield
     out = Outcome()
-    _leave_together(shard, request.group_id, [(leaving[index], results[index]) for index in members.values()], out)
+    _leave_together(shard, request.group_id, list(members.values()), out)
     out.reply(call, _response(results, call.version))
     return out
 

@@ -5,6 +5,9 @@ v1 adds the throttle time; v3 static members; v4 is flexible; v5 carries protoco
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from kohort.coordinator.api import Steps, in_slices
 from kohort.coordinator.classic.answers import refuse_sync
 from kohort.coordinator.classic.delayed_join import prepare_rebalance, sync_key
 from kohort.coordinator.classic.events import rebalanced
@@ -16,12 +19,33 @@ from kohort.coordinator.record_codec import batch_bytes
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.log_group_metadata import GroupMetadataValue
-from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 
 USUAL_MEMBER_BYTES = 1000  # an upper bound for the other fields of a member
 
 
 def sync_group(shard: ShardState, request: SyncGroupRequest, call: Call) -> SyncGroupResponse | Outcome | Parked:
+    return _sync(shard, request, call, request.assignments)
+
+
+def in_steps(
+    shard: ShardState, request: SyncGroupRequest, call: Call, error: ErrorCode | None
+) -> Steps[SyncGroupResponse | Outcome | Parked]:
+    """A SyncGroup with very many assignments: first those of members are sorted out."""
+    if error is not None:
+        return unavailable(shard, request, call, error)
+    assignments: list[SyncGroupRequestAssignment] = []
+    for some in in_slices(request.assignments):
+        group = find_classic(shard, request.group_id)
+        members = group.members if group is not None else {}
+        assignments += [each for each in some if each.member_id in members]
+        yield
+    return _sync(shard, request, call, assignments)
+
+
+def _sync(
+    shard: ShardState, request: SyncGroupRequest, call: Call, assignments: Iterable[SyncGroupRequestAssignment]
+) -> SyncGroupResponse | Outcome | Parked:
     if refusal := refused(request, call):
         return refusal
     group = find_classic(shard, request.group_id)
@@ -41,7 +65,7 @@ def sync_group(shard: ShardState, request: SyncGroupRequest, call: Call) -> Sync
     member.awaiting_sync = call  # a SyncGroup of this member that was parked before is never answered, as in Kafka
     if member.member_id != group.leader_id:
         return PARKED
-    return _assign(shard, group, request)
+    return _assign(shard, group, assignments)
 
 
 def refused(request: SyncGroupRequest, call: Call) -> SyncGroupResponse | None:
@@ -71,10 +95,10 @@ def _problem(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode | None
     return None
 
 
-def _assign(shard: ShardState, group: ClassicGroup, request: SyncGroupRequest) -> Outcome:
+def _assign(shard: ShardState, group: ClassicGroup, brought: Iterable[SyncGroupRequestAssignment]) -> Outcome:
     """The leader has assigned: one record, and an answer to every member that waits for it."""
     members = group.members
-    assignments = {each.member_id: each.assignment for each in request.assignments if each.member_id in members}
+    assignments = {each.member_id: each.assignment for each in brought if each.member_id in members}
     record = group.to_record(assignments, group.state_timestamp, shard.config.audit_headers)
     if is_too_large(record, shard.config.max_message_bytes):
         return _cannot_be_kept(shard, group)

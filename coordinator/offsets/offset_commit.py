@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from kohort.coordinator.api import ELEMENTS_IN_STEP, GroupApi, Steps
+from kohort.coordinator.api import GroupApi, Steps, in_slices
 from kohort.coordinator.config import MAX_REMEMBERED_ID, GroupConfig
 from kohort.coordinator.offsets.answers import merged
 from kohort.coordinator.outcome import Call, CommitRecords, Headers, Outcome, Record
@@ -154,8 +154,7 @@ def _look_up_in_steps(shard: ShardState, request: OffsetCommitRequest, version: 
     found = LookedUp({}, [])
     for topic in request.topics:
         whole: Asked | None = None
-        for start in range(0, max(len(topic.partitions), 1), ELEMENTS_IN_STEP):
-            some = topic.partitions[start : start + ELEMENTS_IN_STEP]
+        for some in in_slices(topic.partitions) if len(topic.partitions) else ([],):
             part = LookedUp(found.refused, [])
             _look_up_topic(shard, OffsetCommitRequestTopic(topic.name, topic.topic_id, some), version, part)
             for asked in part.asked:
@@ -172,8 +171,7 @@ def _respond_in_steps(found: LookedUp, error: int) -> Steps[OffsetCommitResponse
     answers: list[tuple[str | bytes, OffsetCommitResponseTopic]] = []
     for asked in found.asked:
         partitions: list[OffsetCommitResponsePartition] = []
-        for start in range(0, len(asked.rows), ELEMENTS_IN_STEP):
-            some = asked.rows[start : start + ELEMENTS_IN_STEP]
+        for some in in_slices(asked.rows):
             partitions += [OffsetCommitResponsePartition(row.partition_index, error) for row in some]
             yield
         answers.append((asked.key, OffsetCommitResponseTopic(asked.topic.name, asked.topic.topic_id, partitions)))

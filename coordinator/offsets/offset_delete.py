@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from kohort.coordinator.api import ELEMENTS_IN_STEP, GroupApi, Steps, all_steps
+from kohort.coordinator.api import GroupApi, Steps, all_steps, in_slices
 from kohort.coordinator.offsets.answers import merged
 from kohort.coordinator.outcome import Call, OffsetTombstones, Outcome
 from kohort.coordinator.shard_state import ShardState
@@ -32,12 +32,18 @@ def in_steps(
         return unavailable(shard, request, call, error)
     if refusal := refused(request):
         return refusal
+    names: dict[str, None] = {}
+    for topics in in_slices(request.topics):
+        names.update(dict.fromkeys(topic.name for topic in topics))
+        yield
     while True:
-        before = _in_use(shard, request)
+        before = _in_use(shard, request.group_id, names)
         if isinstance(before, ErrorCode):
             return OffsetDeleteResponse(before)
         decided = yield from _decide(shard, request, before)
-        if _in_use(shard, request) == before:  # what the group consumes has not changed since the first step
+        if (
+            _in_use(shard, request.group_id, names) == before
+        ):  # what the group consumes has not changed since the first step
             break
     if _tombstone_bytes(decided.out) > shard.config.max_message_bytes:
         return OffsetDeleteResponse(ErrorCode.UNKNOWN_SERVER_ERROR)  # as in Kafka: they must fit into one batch
@@ -56,20 +62,20 @@ class Decided:
     gone: set[tuple[str, int]]  # topics and partitions that have a tombstone: a request may name them again
 
 
-def _in_use(shard: ShardState, request: OffsetDeleteRequest) -> set[str] | ErrorCode:
-    """The topics of the request that the group consumes; or why nothing can be deleted."""
-    group = shard.groups.get(request.group_id)
+def _in_use(shard: ShardState, group_id: str, names: Iterable[str]) -> set[str] | ErrorCode:
+    """Those of the topics that the group consumes; or why nothing can be deleted."""
+    group = shard.groups.get(group_id)
     if group is None:
         return ErrorCode.GROUP_ID_NOT_FOUND
-    return group.check_offset_delete() or {each.name for each in request.topics if group.is_subscribed_to(each.name)}
+    return group.check_offset_delete() or {name for name in names if group.is_subscribed_to(name)}
 
 
 def _decide(shard: ShardState, request: OffsetDeleteRequest, in_use: set[str]) -> Steps[Decided]:
     decided = Decided(Outcome(), {}, [], set())
     for topic in request.topics:
         answers: list[OffsetDeleteResponsePartition] = []
-        for start in range(0, len(topic.partitions), ELEMENTS_IN_STEP):
-            missing, known = _split(shard, topic.name, topic.partitions[start : start + ELEMENTS_IN_STEP])
+        for partitions in in_slices(topic.partitions):
+            missing, known = _split(shard, topic.name, partitions)
             if missing:
                 empty = OffsetDeleteResponseTopic(topic.name, [])
                 decided.unknown.setdefault(topic.name, empty).partitions.extend(  # type: ignore[attr-defined]

@@ -10,10 +10,9 @@ their offset is -1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Iterable
 
-from kohort.coordinator.api import ELEMENTS_IN_STEP, GroupApi, SeveralGroups, Steps, all_steps
+from kohort.coordinator.api import GroupApi, SeveralGroups, Steps, all_steps, in_slices
 from kohort.coordinator.offset_store import ByPartition, CommittedOffset
 from kohort.coordinator.offsets.plain_fetch import FIRST_VERSION_WITH_TOPIC_IDS
 from kohort.coordinator.outcome import Call
@@ -34,10 +33,8 @@ from kohort.protocol.wire import NO_UUID
 
 FIRST_VERSION_WITH_ERROR = 2
 FIRST_VERSION_WITH_SEVERAL_GROUPS = 8
-PARTITION_BYTES = 20  # of a partition in the answer, without its metadata
-TOPIC_BYTES = 30
-
-Element = TypeVar("Element")
+PARTITION_BYTES = 100  # of memory for a partition, without its metadata
+TOPIC_BYTES = 200
 
 
 def offset_fetch(shard: ShardState, request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
@@ -78,13 +75,16 @@ def _fetch_without_groups(shard: ShardState, request: OffsetFetchRequest, versio
     """v1-7: one group, without a group around its topics."""
     topics = None
     if request.topics is not None:
-        topics = [OffsetFetchRequestTopics(t.name, partition_indexes=t.partition_indexes) for t in request.topics]
+        topics = []
+        for some_topics in in_slices(request.topics):
+            topics += [OffsetFetchRequestTopics(t.name, partition_indexes=t.partition_indexes) for t in some_topics]
+            yield
     asked = OffsetFetchRequestGroup(request.group_id, None, -1, topics)
     answer = yield from fetch_group(shard, asked, request.require_stable, version)
     without: list[OffsetFetchResponseTopic] = []
     for topic in answer.topics:
         partitions: list[OffsetFetchResponsePartition] = []
-        for some in _slices(topic.partitions):
+        for some in in_slices(topic.partitions):
             partitions += [
                 OffsetFetchResponsePartition(
                     p.partition_index, p.committed_offset, p.committed_leader_epoch, p.metadata, p.error_code
@@ -94,12 +94,6 @@ def _fetch_without_groups(shard: ShardState, request: OffsetFetchRequest, versio
             yield
         without.append(OffsetFetchResponseTopic(topic.name, partitions))
     return OffsetFetchResponse(0, without, answer.error_code)
-
-
-def _slices(elements: Sequence[Element]) -> Iterator[Sequence[Element]]:
-    if len(elements) <= ELEMENTS_IN_STEP:
-        return iter((elements,))
-    return (elements[start : start + ELEMENTS_IN_STEP] for start in range(0, len(elements), ELEMENTS_IN_STEP))
 
 
 def unavailable(shard: ShardState, request: OffsetFetchRequest, call: Call, error: ErrorCode) -> OffsetFetchResponse:
@@ -140,11 +134,13 @@ def fetch_group(
     if group.topics is None:
         topics = yield from _all_topics(shard, group_id, require_stable, by_id)
     else:
-        asked: Iterable[OffsetFetchRequestTopics] = group.topics
-        if by_id:  # Kafka answers ids that it does not know after the others
-            asked = sorted(asked, key=lambda topic: shard.topics.name_of(topic.topic_id) is None)
-        topics = []
-        for topic in asked:
+        topics, unknown = [], []
+        for topic in group.topics:
+            if by_id and shard.topics.name_of(topic.topic_id) is None:
+                unknown.append(topic)
+            else:
+                topics.append((yield from _one_topic(shard, group_id, topic, require_stable, by_id)))
+        for topic in unknown:  # Kafka answers ids that it does not know after the others
             topics.append((yield from _one_topic(shard, group_id, topic, require_stable, by_id)))
     return OffsetFetchResponseGroup(group_id, topics, 0)
 
@@ -158,7 +154,7 @@ def _all_topics(
         if by_id and topic_id is None:
             continue  # a topic that is gone has no id to name it by
         answers: list[OffsetFetchResponsePartitions] = []
-        for some in _slices(list(partitions.items())):
+        for some in in_slices(list(partitions.items())):
             answers += [
                 _answer(shard, group_id, name, index, committed, require_stable)
                 for index, committed in some
@@ -175,7 +171,7 @@ def _one_topic(
 ) -> Steps[OffsetFetchResponseTopics]:
     name = shard.topics.name_of(topic.topic_id) if by_id else topic.name
     answers: list[OffsetFetchResponsePartitions] = []
-    for indexes in _slices(topic.partition_indexes):
+    for indexes in in_slices(topic.partition_indexes):
         if name is None:
             answers += _unknown_topic(indexes)
         else:
