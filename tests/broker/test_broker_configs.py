@@ -80,7 +80,7 @@ def test_the_cleaner_takes_its_new_interval_after_the_round_that_waits(tmp_path:
     assert alter(box, THIS, log_cleaner_backoff_ms=str(DAY_MS)) == 0
     box.pass_time(15_000)  # the round that was due: there is nothing to clean
     write_keys(box, "t", 3)
-    box.housekeeping.checkpoint()
+    box.checkpoint()
     box.pass_time(60_000)
     assert not box.housekeeping.is_compacting
     box.pass_time(DAY_MS)
