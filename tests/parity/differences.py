@@ -74,13 +74,6 @@ ALLOWED = [
     Allowed("CreateTopics", "*", "Kafka says that time is up and makes the topic all the same", Kind.ANY, NO_TIME),
     Allowed("*", "*", "Kafka stumbles: an exception of its own becomes UNKNOWN_SERVER_ERROR", Kind.ANY, STUMBLES),
     Allowed(
-        "*",
-        "*",
-        "Kafka keeps the last of two batches for one partition and drops the other unsaid; we append both",
-        Kind.ANY,
-        "the same partition twice in one request",
-    ),
-    Allowed(
         "Produce",
         "*",
         "Kafka does not look at the offsets of records that are not compressed; we refuse what no reader could use",

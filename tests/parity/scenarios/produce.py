@@ -88,6 +88,9 @@ def the_same_partition_twice_in_one_request(peer: Peer) -> None:
     topic = peer.create()
     produce(peer, topic, (0, batch(1)), (0, batch(2)))
     peer.look_at_log(topic)
+    data = TopicProduceData(topic, peer.topic_id(topic), [PartitionProduceData(0, batch(3))])
+    peer.ask(ApiKey.PRODUCE, ProduceRequest(None, -1, TIMEOUT_MS, [data, data]))
+    peer.look_at_log(topic)
 
 
 @scenario(ApiKey.PRODUCE)
