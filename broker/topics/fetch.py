@@ -21,6 +21,7 @@ from kohort.broker.call import PARKED, Parked
 from kohort.broker.topics.catalog import LEADER_EPOCH
 from kohort.broker.topics.delayed_fetch import DelayedFetch, may_wait
 from kohort.broker.topics.fetch_sessions import Context, FetchSessions, TopicKey, Wanted
+from kohort.broker.topics.unknown_partitions import UnknownPartitions, unknown_partition
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.fetch import (
     EpochEndOffset,
@@ -62,7 +63,10 @@ def fetch(broker: Broker, request: FetchRequest, call: Call) -> FetchResponse | 
 
 
 def _fetch_in_steps(broker: Broker, request: FetchRequest, call: Call) -> Steps[FetchResponse | Parked]:
-    context = yield from sessions_of(broker).begin_in_steps(request, call.version, call.now)
+    def exists(topic: TopicKey, index: int) -> bool:
+        return _partition(broker, topic, index) is not None
+
+    context = yield from sessions_of(broker).begin_in_steps(request, call.version, call.now, exists)
     if isinstance(context, ErrorCode):
         return FetchResponse(0, context)
     return (yield from _Fetch(broker, request, call, context).begin_in_steps())
@@ -122,7 +126,8 @@ class _Fetch:
     def begin_in_steps(self) -> Steps[FetchResponse | Parked]:
         answers = yield from self._read_in_steps()
         wanted = self._context.wanted
-        if not self._is_enough and self._max_wait_ms > 0 and may_wait(self._broker, len(wanted)):
+        has_time = self._max_wait_ms > 0 and not self._context.unknown
+        if has_time and not self._is_enough and may_wait(self._broker, len(wanted)):
             delayed = DelayedFetch(self._broker, self._call, self._min_bytes - self._bytes, self._answer_in_steps)
             try:
                 for some in _parts(wanted):
@@ -179,11 +184,7 @@ class _Fetch:
         return answers
 
     def _find(self, wanted: Wanted) -> Partition | None:
-        catalog = self._broker.catalog
-        key = wanted.topic
-        topic = catalog.get(key) if type(key) is str else catalog.by_id(cast(bytes, key))
-        index = wanted.fetch.partition
-        return topic.partitions[index] if topic is not None and 0 <= index < len(topic.partitions) else None
+        return _partition(self._broker, wanted.topic, wanted.fetch.partition)
 
     def _read_one(self, wanted: Wanted) -> PartitionData:
         try:
@@ -205,7 +206,7 @@ class _Fetch:
             # now, Kafka looks for that name and misses the partition, not the id.
             unknown_id = is_new and not wanted.was_known
             error = ErrorCode.UNKNOWN_TOPIC_ID if unknown_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            return PartitionData(fetch.partition, error, -1)
+            return unknown_partition(fetch.partition, error)
         wanted.was_known = True
         log = partition.log
         if self._is_follower:
@@ -273,6 +274,10 @@ class _Fetch:
             for some in _parts(told):
                 answer.add(some)
                 yield
+            for topic, indexes in self._context.unknown.items():
+                is_id = isinstance(topic, bytes) and self._broker.catalog.by_id(topic) is None
+                answer.add_unknown(topic, UnknownPartitions(UNKNOWN[is_id], indexes))
+                yield
         except BaseException:  # GeneratorExit, for instance: the client hung up
             _release(answers)
             raise
@@ -282,6 +287,12 @@ class _Fetch:
 def _is_unknown(pair: tuple[Wanted, PartitionData]) -> bool:
     """Unknown topics come last in an answer, as in Kafka."""
     return pair[1].error_code in UNKNOWN
+
+
+def _partition(broker: Broker, key: TopicKey, index: int) -> Partition | None:
+    catalog = broker.catalog
+    topic = catalog.get(key) if isinstance(key, str) else catalog.by_id(key)
+    return topic.partitions[index] if topic is not None and 0 <= index < len(topic.partitions) else None
 
 
 class _Topics:
@@ -305,6 +316,10 @@ class _Topics:
                 self.topics.append(FetchableTopicResponse(name, topic_id, partitions))
             partitions.append(answer)
         self._last, self._partitions = last, partitions
+
+    def add_unknown(self, topic: TopicKey, partitions: UnknownPartitions) -> None:
+        name, topic_id = (topic, b"") if isinstance(topic, str) else ("", topic)
+        self.topics.append(FetchableTopicResponse(name, topic_id, partitions))
 
 
 def _parts(everything: list[Item]) -> Iterator[list[Item]]:

@@ -15,6 +15,7 @@ larger and was made more than two minutes ago. Else the client gets no session a
 Beyond what Kafka does, a connection has one session, which ends with the connection, and large sessions share an
 allowance of partitions. Clients that use sessions begin a new one when they connect again. Partitions that do not exist
 are remembered as others are: a client that was told so does not name them again, and must hear when they are there.
+Of a long request only the first thousand of them are; then it gets no session.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ KEPT: Final = "fetch session"
 
 TopicKey = str | bytes  # the name, or from v13 on the id
 Key = tuple[TopicKey, int]
+Unknown = dict[TopicKey, dict[int, None]]  # indexes of partitions by topic; the inner dict is an ordered set
 Item = TypeVar("Item")
 
 
@@ -112,7 +114,7 @@ class FetchSession:
 class Context:
     """What one request fetches, and in which session."""
 
-    __slots__ = ("_partitions", "expected_epoch", "is_full", "session", "uses_topic_ids", "wanted")
+    __slots__ = ("_partitions", "expected_epoch", "is_full", "session", "unknown", "uses_topic_ids", "wanted")
 
     def __init__(
         self,
@@ -121,8 +123,10 @@ class Context:
         session: FetchSession | None = None,
         *,
         is_full: bool = False,
+        unknown: Unknown | None = None,
     ) -> None:
         self._partitions = partitions
+        self.unknown = unknown or {}  # partitions of a long request that do not exist and are not in `wanted`
         self.wanted = list(partitions.values())
         self.uses_topic_ids = uses_topic_ids
         self.session = session
@@ -175,17 +179,15 @@ class FetchSessions:
             session.forget(_forgotten(request.forgotten_topics_data, uses_topic_ids))
         return self._next(session, epoch, now)
 
-    def begin_in_steps(self, request: FetchRequest, version: int, now: int) -> Steps[Context | ErrorCode]:
+    def begin_in_steps(
+        self, request: FetchRequest, version: int, now: int, exists: Callable[[TopicKey, int], bool]
+    ) -> Steps[Context | ErrorCode]:
         """The same for a long request."""
         uses_topic_ids = version >= FIRST_VERSION_WITH_TOPIC_IDS
         epoch = request.session_epoch
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self.drop(request.session_id)
-            partitions: dict[Key, Wanted] = {}
-            for some in _parts(_wanted(request.topics, uses_topic_ids)):
-                partitions.update(some)
-                yield
-            return Context(partitions, uses_topic_ids, is_full=epoch == INITIAL_EPOCH)
+            return (yield from self._full_in_steps(request, uses_topic_ids, exists))
         session = self._find(request, uses_topic_ids)
         if isinstance(session, ErrorCode):
             return session
@@ -197,6 +199,26 @@ class FetchSessions:
             yield
         session = self._find(request, uses_topic_ids)  # another request may have ended or used it meanwhile
         return session if isinstance(session, ErrorCode) else self._next(session, epoch, now)
+
+    def _full_in_steps(
+        self, request: FetchRequest, uses_topic_ids: bool, exists: Callable[[TopicKey, int], bool]
+    ) -> Steps[Context]:
+        partitions: dict[Key, Wanted] = {}
+        unknown: Unknown = {}
+        unknown_count = 0
+        for some in _parts(_wanted(request.topics, uses_topic_ids)):
+            for key, wanted in some:
+                topic, index = key
+                if key in partitions or exists(topic, index):
+                    partitions[key] = wanted
+                elif unknown_count < LARGE:
+                    partitions[key] = wanted
+                    unknown_count += 1
+                else:
+                    unknown.setdefault(topic, {})[index] = None
+            yield
+        is_full = request.session_epoch == INITIAL_EPOCH and not unknown
+        return Context(partitions, uses_topic_ids, is_full=is_full, unknown=unknown)
 
     def _find(self, request: FetchRequest, uses_topic_ids: bool) -> FetchSession | ErrorCode:
         session = self._sessions.get(request.session_id)

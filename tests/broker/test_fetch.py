@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kohort.broker.call import PARKED, Call
+from kohort.broker.steps import all_steps
 from kohort.broker.topics.delayed_fetch import WATCHERS, changed, purgatory_of
 from kohort.broker.topics.fetch import fetch, sessions_of
 from kohort.protocol.error_codes import ErrorCode
@@ -17,7 +18,7 @@ from kohort.protocol.messages.delete_records import DeleteRecordsPartition, Dele
 from kohort.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from kohort.protocol.record_batch import build_batch
 from kohort.storage.partition_log import PartitionLog
-from tests.broker.broker_box import BrokerBox, FakeConnection
+from tests.broker.broker_box import BrokerBox, FakeConnection, through_the_wire
 
 MINUTE_MS = 60_000
 
@@ -311,6 +312,24 @@ def test_a_fetch_of_many_partitions_waits_is_woken_and_goes_with_its_connection(
     other.close("the client hung up")
     assert not is_watched(box, "wide")
     assert (len(purgatory_of(box.broker)), purgatory_of(box.broker).taken) == (0, 0)
+
+
+def test_of_many_unknown_partitions_no_more_than_the_answer_is_kept(box: BrokerBox) -> None:
+    topics = [wanted(), many(5_000), many(5_000, "u2"), many(4_000, "u2")]
+    client = FakeConnection()
+    request = FetchRequest(session_epoch=0, max_wait_ms=500, min_bytes=1, topics=topics)
+    call = Call(client, box.broker.apis.route(1, 12), "test")  # type: ignore[arg-type]
+    call.correlation_id, call.now, call.is_long = 1, box.now, True
+    steps = fetch(box.broker, request, call)
+    assert isinstance(steps, GeneratorType)
+    answer = through_the_wire(call.route, all_steps(steps))
+    assert answer.session_id == 0
+    assert (len(sessions_of(box.broker)), len(purgatory_of(box.broker))) == (0, 0)
+    told = [(topic.topic, each.partition_index) for topic in answer.responses for each in topic.partitions]
+    asked = [("t", 0), *(("unknown", index) for index in range(5_000)), *(("u2", index) for index in range(5_000))]
+    assert told == asked
+    errors = {each.error_code for topic in answer.responses[1:] for each in topic.partitions}
+    assert errors == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
 def test_a_client_that_hangs_up_in_the_middle_of_a_long_fetch_leaves_nothing(box: BrokerBox) -> None:
