@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
-from kohort.protocol.record_batch import MAGIC_AT, BatchHeader, pack_place, unpack_own_header
+from kohort.protocol.record_batch import MAGIC_AT, BatchHeader, pack_place, parse_header, unpack_own_header
 from kohort.storage.append_check import AppendInfo, place_batches, split_batches
 from kohort.storage.batch_walk import walk_headers
 from kohort.storage.disk import OUT_OF_SPACE, Buffer, Disk, File
@@ -121,13 +121,16 @@ class LogWriter:
         return info
 
     def append_placed(self, batch: bytes, now: int) -> None:
-        """Append one batch that this process has built for the end of this log. Nothing has to be checked."""
-        config = self.config
+        """Append one batch that this process has built for the end of this log. Nothing has to be checked.
+
+        max.message.bytes is for what clients send: a record that the coordinator has decided on must be kept.
+        """
         header = unpack_own_header(batch)
         if header[0] != self.log_end_offset:
             raise InvalidAppend(f"a batch at offset {header[0]}; the log goes on at {self.log_end_offset}")
-        if config.uses_log_append_time or len(batch) > config.max_message_bytes:
-            self.append(batch, now=now, verify=False)
+        if self.config.uses_log_append_time:
+            data = bytearray(batch)
+            self._write(data, place_batches(data, [parse_header(batch)], header[0], header[2], now), now)
         else:
             self._write(batch, [header], now)
 

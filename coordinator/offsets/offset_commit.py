@@ -31,7 +31,7 @@ from kohort.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from kohort.protocol.record_batch import MIN_RECORD_BYTES, encode_headers
+from kohort.protocol.record_batch import BATCH_HEADER_BYTES, MIN_RECORD_BYTES, encode_headers
 
 WITH_EXPIRY_VERSION = 1  # of the record's value
 NO_RETENTION = -1
@@ -39,7 +39,8 @@ FOREVER = 2**63 - 1
 FIRST_VERSION_WITH_TOPIC_IDS = 10
 FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND = 9
 
-FEW_ROWS = 20  # so many fit into a batch in any case, unless the ids are long
+FEW_ROWS = 20  # so many fit into a usual batch in any case, unless the ids are long
+USUAL_BATCH_BYTES = 524_288
 MIN_COMMIT_BYTES = MIN_RECORD_BYTES + MIN_KEY_BYTES + PLAIN_VALUE_BYTES
 
 # The usual answers for a partition, made once; they are never changed.
@@ -92,8 +93,12 @@ def _verdict(shard: ShardState, request: OffsetCommitRequest, version: int, foun
         return error
     headers = headers_of(shard, request)
     row_count = sum([len(asked.rows) for asked in found.asked])
-    if row_count > FEW_ROWS or len(request.group_id) + len(request.member_id) > MAX_REMEMBERED_ID:
-        room = shard.config.max_message_bytes - _records_bytes(request, found)
+    if (
+        row_count > FEW_ROWS
+        or len(request.group_id) + len(request.member_id) > MAX_REMEMBERED_ID
+        or shard.config.max_message_bytes < USUAL_BATCH_BYTES
+    ):
+        room = shard.config.max_message_bytes - BATCH_HEADER_BYTES - _records_bytes(request, found)
         if room < 0:
             return ErrorCode.UNKNOWN_SERVER_ERROR
         if room < row_count * len(headers.packed):

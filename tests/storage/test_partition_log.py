@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kohort.broker.steps import all_steps
-from kohort.protocol.record_batch import CorruptBatch, Record, parse_header, read_records, verify_crc
+from kohort.protocol.record_batch import CorruptBatch, Record, build_batch, parse_header, read_records, verify_crc
 from kohort.storage.errors import BatchTooLarge, InvalidAppend, LogFailed, OffsetOutOfRange
 from kohort.storage.partition_log import PartitionLog
 from tests.simulation.disk import SimulatedDisk
@@ -95,6 +95,17 @@ def test_a_batch_that_is_not_whole_is_refused(tmp_path: Path, cut: int) -> None:
         log.append(a_batch() + a_batch()[:cut], now=START)
     assert log.log_end_offset == 0
     assert not log.exists
+
+
+@pytest.mark.parametrize("timestamp_type", ["CreateTime", "LogAppendTime"])
+def test_the_limit_of_batches_is_not_for_those_that_the_broker_has_built(tmp_path: Path, timestamp_type: str) -> None:
+    log = a_log(tmp_path / "t-0", max_message_bytes=100, message_timestamp_type=timestamp_type)
+    log.append_placed(a_batch(10), START + 5)
+    log.append_placed(build_batch([(b"k", b"v" * 100)], timestamp=START, base_offset=10), START + 5)
+    assert log.log_end_offset == 11
+    expected = START if timestamp_type == "CreateTime" else START + 5
+    assert {record.timestamp for record in records_of(log)} == {expected}
+    log.close()
 
 
 def test_a_wrong_checksum_a_wrong_count_and_too_many_bytes_are_refused(tmp_path: Path) -> None:
