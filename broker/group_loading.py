@@ -7,6 +7,7 @@ as too many open files, is tried again, later each time; damage does not pass, a
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -126,6 +127,8 @@ class GroupLoader:
             except Exception as caught:
                 problem = caught
             self._queue.popleft()  # before others are called: they may load, too
+            if loading.size_bytes > LOAD_AT_ONCE_BYTES:
+                gc.freeze()  # offsets stay for long, and a look for garbage among a million of them takes 0.3 s
             if problem is not None:
                 self._failed(loading.shard, problem)
             self._after()

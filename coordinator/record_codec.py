@@ -42,6 +42,7 @@ MAX_BATCH_BYTES = 900_000  # a batch must stay below max.message.bytes
 BASE_SEQUENCE = 0  # not -1: that is what Kafka's coordinator writes
 MAX_REMEMBERED_BYTES = 1_000  # of group id and headers; the cache of layouts stays small
 ONE_BYTE_DELTAS = 64  # offset deltas below this number take one byte
+DELTA_LIMITS = (ONE_BYTE_DELTAS, 1 << 13, 1 << 20)  # those below take one, two, three bytes; no batch has more records
 NO_HEADERS = encode_headers(())
 
 _int64 = Struct(">q").pack
@@ -158,12 +159,10 @@ class Batches:
         end = _EMPTY_METADATA + _int64(commit.now) + layout.tail
         while rows:
             first = self._count
-            if first >= len(SMALL_VARINTS):
-                self._add_rows(commit, rows, layout.prefix)
-                return
-            is_short = first < ONE_BYTE_DELTAS
-            start, pack, size_bytes = layout.short if is_short else layout.long
-            limit = ONE_BYTE_DELTAS if is_short else len(SMALL_VARINTS)
+            plain = layout.plain
+            limit, (start, pack, size_bytes) = (
+                plain[0] if first < ONE_BYTE_DELTAS else plain[1 + (first >= plain[1][0])]
+            )
             room = min(limit - first, (self._max_bytes - self._size) // size_bytes)
             if room <= 0 and self._body:
                 self.finish()
@@ -175,7 +174,7 @@ class Batches:
                     start, delta, key_start, row.partition_index, _PLAIN_VALUE_START,
                     row.committed_offset, row.committed_leader_epoch, end,
                 )
-                for delta, row in zip(SMALL_VARINTS[first : first + room], rows, strict=False)
+                for delta, row in zip(_deltas(first, min(room, len(rows))), rows, strict=False)
             ]  # fmt: skip
             self._body += packed
             self._count += len(packed)
@@ -193,15 +192,15 @@ class Batches:
 class Layout:
     """The bytes that the records of one member's commits to one topic have in common."""
 
-    __slots__ = ("fits_plain", "key_start", "long", "prefix", "short", "tail")
+    __slots__ = ("fits_plain", "key_start", "plain", "prefix", "tail")
 
     def __init__(self, prefix: bytes, topic_id: bytes, headers: bytes) -> None:
         self.prefix = prefix
         self.key_start = encode_varint(len(prefix) + PARTITION_BYTES) + prefix
         self.tail = pack_tags(topic_id) + headers  # behind the commit time
         self.fits_plain = topic_id != NO_UUID  # a plain value has a topic id
-        self.short = self._plain(1)
-        self.long = self._plain(2)
+        # By the first offset delta that is too long for it: how a record with a plain value is packed.
+        self.plain = [(limit, self._plain(delta_bytes)) for delta_bytes, limit in enumerate(DELTA_LIMITS, 1)]
 
     def _plain(self, delta_bytes: int) -> tuple[bytes, Callable[..., bytes], int]:
         """For records with a plain value: their first bytes, the function that packs one, and their size."""
@@ -213,6 +212,13 @@ class Layout:
         start = encode_varint(length) + attributes_and_time
         form = shared_struct(f">{len(start)}s{rest}")
         return start, form.pack, form.size
+
+
+def _deltas(first: int, count: int) -> Sequence[bytes]:
+    """The offset deltas of so many records, packed."""
+    if first + count <= len(SMALL_VARINTS):
+        return SMALL_VARINTS[first : first + count]
+    return [encode_varint(delta) for delta in range(first, first + count)]
 
 
 def _layout(group: str, topic: str, topic_id: bytes, headers: bytes) -> Layout:

@@ -60,6 +60,7 @@ class Runtime:
         self.dirty: dict[int, Shard] = {}  # shards with something to write
         self.changed: dict[int, Shard] = {}  # shards whose next deadline may have changed
         self.busy: dict[int, Shard] = {}  # shards with something to do in pieces
+        self.piece_size = 0  # records of pieces that the host has not taken yet
         self.known_shards: dict[str, Shard] = {}  # by group: Java's hash costs more than a heartbeat
 
     def _new_state(self, partition: int) -> ShardState:
@@ -255,15 +256,17 @@ class Runtime:
         """`at_once`: do the first piece now; mostly it is the only one."""
         shard.jobs.append(job)
         self.busy[shard.partition] = shard
-        if at_once and len(shard.jobs) == 1:
+        if at_once and len(shard.jobs) == 1 and self.piece_size < PIECE:
             self._do_piece(shard)
-            if shard.jobs and shard.piece_size < PIECE:
+            if shard.jobs and self.piece_size < PIECE:
                 self._do_piece(shard)
 
     def go_on(self, now: int, wall: int) -> bool:
         """Do a piece of what is done in pieces. False: there is nothing to do before the disk takes the last piece."""
+        if self.piece_size >= PIECE:
+            return False
         for partition, shard in self.busy.items():
-            if shard.piece_size < PIECE and shard.status is ACTIVE:
+            if shard.status is ACTIVE:
                 del self.busy[partition]
                 self.busy[partition] = shard  # the other shards are next
                 shard.state.clock.set(now, wall)
@@ -275,7 +278,7 @@ class Runtime:
         job = shard.jobs[0]
         out = next(job.pieces, None)
         if out is not None:
-            shard.piece_size += sum(len(e.indexes) if isinstance(e, OffsetTombstones) else 1 for e in out.records)
+            self.piece_size += sum(len(e.indexes) if isinstance(e, OffsetTombstones) else 1 for e in out.records)
             self.apply(shard, out)
             return
         shard.jobs.pop(0)
@@ -309,11 +312,11 @@ class Runtime:
 
     def take_writes(self, now: int, wall: int) -> list[Write]:
         dirty, self.dirty = self.dirty, {}
+        self.piece_size = 0
         return [self._take(shard, now, wall) for shard in dirty.values()]
 
     def _take(self, shard: Shard, now: int, wall: int) -> Write:
         entries, shard.unwritten = shard.unwritten, []
-        shard.piece_size = 0
         replies, shard.waiting = shard.waiting, []
         events, shard.events = shard.events, []
         first_offset = shard.first_unwritten

@@ -89,7 +89,6 @@ class Shard:
         self.in_flight: list[Write] = []  # handed to the host, oldest first
         self.stalled: Write | None = None  # the one of them that the disk has no room for
         self.jobs: list[InPieces] = []  # the first of them is in progress
-        self.piece_size = 0  # records of jobs in `unwritten`
         self.gone_topics: list[tuple[str, bytes]] = []  # deleted topics whose offsets may still be in the log
         self.skipped_types: set[int] = set()
         self.unreadable_count = 0  # records that were skipped while the log was loaded

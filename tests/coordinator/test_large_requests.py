@@ -159,7 +159,7 @@ def records_in_pieces(host: Host) -> list[int]:
     while host.runtime.busy:
         offset = host.runtime.shards[0].next_offset
         while host.runtime.go_on(host.steady_ms, host.now):
-            assert host.runtime.shards[0].piece_size < 2 * PIECE
+            assert host.runtime.piece_size < 2 * PIECE
         sizes.append(host.runtime.shards[0].next_offset - offset)
         host.disk.on_the_way += host.take_writes()
     return sizes
@@ -188,7 +188,7 @@ def test_the_offsets_of_a_deleted_topic_go_in_pieces(host: Host) -> None:
     host.topics.create("payments", 4)
     host.runtime.topics_deleted([("orders", host.topics.delete("orders"))])
     shard = host.runtime.shards[0]
-    assert 0 < shard.piece_size < 2 * PIECE, "the first piece at once"
+    assert 0 < host.runtime.piece_size < 2 * PIECE, "the first piece at once"
     assert sum(records_in_pieces(host)) + PIECE >= MANY
     assert shard.gone_topics, "until the last tombstone is durable"
     host.disk_catches_up()
