@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import GeneratorType
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kohort.broker.call import PARKED, Call
-from kohort.broker.steps import all_steps
+from kohort.broker.steps import Steps, all_steps
 from kohort.broker.topics.delayed_fetch import WATCHERS, changed, purgatory_of
 from kohort.broker.topics.fetch import fetch, sessions_of
 from kohort.protocol.error_codes import ErrorCode
@@ -18,7 +18,7 @@ from kohort.protocol.messages.delete_records import DeleteRecordsPartition, Dele
 from kohort.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from kohort.protocol.record_batch import build_batch
 from kohort.storage.partition_log import PartitionLog
-from tests.broker.broker_box import BrokerBox, FakeConnection, through_the_wire
+from tests.broker.broker_box import BrokerBox, FakeConnection, Timer, through_the_wire
 
 MINUTE_MS = 60_000
 
@@ -271,6 +271,25 @@ def test_a_fetch_that_fails_does_not_keep_the_others_waiting(box: BrokerBox, mon
     assert len(purgatory_of(box.broker)) == 0
 
 
+def test_many_woken_fetches_leave_turns_to_the_others(box: BrokerBox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kohort.broker.topics.delayed_fetch.TURN_NS", -1)  # every turn is over at once
+    clients = [wait(box, wanted()) for _ in range(3)]
+    turns: list[int] = []
+    call_later = box.broker.call_later
+
+    def count(seconds: float, work: Callable[[], object]) -> Timer:
+        turns.append(sum(len(client.answers) for client in clients))
+        if len(turns) > 3:
+            monkeypatch.setattr("kohort.broker.topics.delayed_fetch.TURN_NS", 10**9)
+        return call_later(seconds, work)  # type: ignore[return-value]
+
+    monkeypatch.setattr(box.broker, "call_later", count)
+    fill(box, batches=1)
+    box.pass_time(0)
+    assert turns[:4] == [0, 0, 0, 0]
+    assert [len(client.answers) for client in clients] == [1, 1, 1]
+
+
 # --- many partitions ------------------------------------------------------------------------------
 
 
@@ -278,7 +297,7 @@ def many(count: int, topic: str = "unknown") -> FetchTopic:
     return FetchTopic(topic, partitions=[FetchPartition(each, partition_max_bytes=1 << 20) for each in range(count)])
 
 
-def steps_of(box: BrokerBox, request: FetchRequest, client: FakeConnection, *, is_long: bool) -> Iterator[None]:
+def steps_of(box: BrokerBox, request: FetchRequest, client: FakeConnection, *, is_long: bool) -> Steps[Any]:
     """The steps that a long request takes, without taking them."""
     call = Call(client, box.broker.apis.route(1, 12), "test")  # type: ignore[arg-type]
     call.correlation_id, call.now, call.is_long = 1, box.now, is_long
@@ -332,6 +351,19 @@ def test_of_many_unknown_partitions_no_more_than_the_answer_is_kept(box: BrokerB
     assert errors == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
+def test_an_append_while_a_long_fetch_goes_through_its_partitions_is_not_lost(box: BrokerBox) -> None:
+    box.topic("wide", 600)
+    client = FakeConnection()
+    request = FetchRequest(max_wait_ms=500, min_bytes=1, session_epoch=-1, topics=[many(600, "wide")])
+    steps = steps_of(box, request, client, is_long=True)
+    while not is_watched(box, "wide"):
+        next(steps)
+    box.append(b"x" * 100, topic="wide", partition=0)
+    assert all_steps(steps) is PARKED
+    box.pass_time(0)
+    assert [index for index, size in sizes(client.answers[0]) if size] == [0]
+
+
 def test_a_client_that_hangs_up_in_the_middle_of_a_long_fetch_leaves_nothing(box: BrokerBox) -> None:
     box.topic("wide", 600)
     box.append(b"x" * 100, topic="wide", partition=0)
@@ -342,7 +374,7 @@ def test_a_client_that_hangs_up_in_the_middle_of_a_long_fetch_leaves_nothing(box
         steps = steps_of(box, request, FakeConnection(), is_long=True)
         for _ in range(taken):
             next(steps, None)
-        steps.close()  # type: ignore[attr-defined]
+        steps.close()
         assert log.active.file()._users == users
         assert len(purgatory_of(box.broker)) == 0 or taken == 40
 
