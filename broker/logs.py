@@ -11,12 +11,12 @@ import sys
 from collections.abc import Mapping
 from time import gmtime, strftime
 
-from kohort.printable import printable, printable_json
+from kohort.printable import printable, printable_json, shortened
 
 
 class _TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        line = f"{_timestamp(record)} {record.levelname:<7} {printable(record.getMessage())}"
+        line = f"{_timestamp(record)} {record.levelname:<7} {printable(shortened(record.getMessage()))}"
         if not record.exc_info:
             return line
         # Indented, because an exception's text may hold what looks like a line of the log.
@@ -31,12 +31,18 @@ class _JsonFormatter(logging.Formatter):
             "time": _timestamp(record),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
-            **getattr(record, "fields", {}),  # the numbers and names in the message, each under a name of its own
+            "message": shortened(record.getMessage()),
+            **_fields(record),
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return printable_json(json.dumps(line, ensure_ascii=False))
+
+
+def _fields(record: logging.LogRecord) -> dict[str, object]:
+    """The numbers and names in the message, each under a name of its own."""
+    fields: Mapping[str, object] = getattr(record, "fields", {})
+    return {name: shortened(value) if isinstance(value, str) else value for name, value in fields.items()}
 
 
 def _timestamp(record: logging.LogRecord) -> str:

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 
 from kohort.printable import printable
 
+MAX_COLUMN = 200
+
 
 def complain(text: str) -> None:
     print(f"kohort: {printable(text)}", file=sys.stderr)
@@ -30,7 +32,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def _column(head: str, cells: list[str]) -> list[str]:
-    width = max(map(_width, [head, *cells]))
+    width = min(max(map(_width, [head, *cells])), MAX_COLUMN)  # a name of 32 kB does not make every line as long
     if any(_is_number(cell) for cell in cells) and all(_is_number(cell) or cell == "-" for cell in cells):
         return [" " * (width - _width(cell)) + cell for cell in (head, *cells)]
     return [cell + " " * (width - _width(cell)) for cell in (head, *cells)]

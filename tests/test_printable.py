@@ -13,6 +13,7 @@ import pytest
 from kohort.audit.cli.common import complain, finding_line
 from kohort.broker.dump import dump
 from kohort.broker.logs import start_logging
+from kohort.broker.terminal import table
 from kohort.printable import printable, printable_json
 from kohort.protocol.record_batch import build_batch
 from tests.audit.logs import Logs
@@ -89,3 +90,27 @@ def test_findings_and_complaints_of_the_audit_are_one_line_each(capsys: pytest.C
     complain(f"group {HOSTILE}")
     (line,) = capsys.readouterr().err.splitlines()
     assert line.isprintable()
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_name_of_32_kb_does_not_make_a_line_of_the_log_as_long(form: str, capfd: pytest.CaptureFixture[str]) -> None:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    name = "\x1b" * 32_767
+    try:
+        start_logging("info", form)
+        logging.getLogger("kohort.test").info("group %s", name, extra={"fields": {"group": name, "members": 1}})
+        sys.stderr.flush()
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+    (line,) = capfd.readouterr().err.splitlines()
+    assert len(line) < 60_000
+    assert "... and 28,7" in line
+    if form == "json":
+        assert json.loads(line)["members"] == 1
+
+
+def test_a_name_of_32_kb_does_not_widen_the_lines_of_others() -> None:
+    lines = table(("GROUP", "STATE"), [("a", "Stable"), ("b" * 32_767, "Empty")]).splitlines()
+    assert [len(line) for line in lines] == [207, 208, 32_774]

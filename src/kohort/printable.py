@@ -8,6 +8,8 @@ does not call printable.
 
 from __future__ import annotations
 
+MAX_LINE = 4_000  # characters of a line of the log: a name may have 32 kB, and six characters for each when written out
+
 
 def printable(text: str) -> str:
     """The text on one line, with control characters as Python writes them: \\n, \\x1b, \\u202e."""
@@ -21,6 +23,11 @@ def printable_json(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() or char == "\n" else _json_escape(char) for char in text)
+
+
+def shortened(text: str) -> str:
+    """The text, or its beginning and how much more there is."""
+    return text if len(text) <= MAX_LINE else f"{text[:MAX_LINE]}... and {len(text) - MAX_LINE:,} characters more"
 
 
 def _json_escape(char: str) -> str:
