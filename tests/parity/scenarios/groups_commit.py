@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.messages.delete_groups import DeleteGroupsRequest
 from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -317,3 +318,14 @@ def a_retention_time_of_its_own_may_be_forever(s: Story) -> None:
         asked = [OffsetCommitRequestTopic(topic, partitions=rows((0, offset)))]
         s.ask(ApiKey.OFFSET_COMMIT, OffsetCommitRequest(s.group, -1, "", None, retention_time_ms, asked))
         s.fetch({topic: [0]})
+
+
+@story(ApiKey.OFFSET_COMMIT, versions=BY_NAME)
+def a_commit_that_does_not_fit_into_one_batch(s: Story) -> None:
+    topic = s.peer.create()
+    group = s.group + "g" * 32_000
+    known, unknown = OffsetCommitRequestPartition(0, 5), OffsetCommitRequestPartition(7, 5)
+    for times in (40, 5):
+        asked = [OffsetCommitRequestTopic(topic, partitions=[unknown, *[known] * times])]
+        s.ask(ApiKey.OFFSET_COMMIT, OffsetCommitRequest(group, -1, "", None, -1, asked))
+    s.ask(ApiKey.DELETE_GROUPS, DeleteGroupsRequest([group]))
