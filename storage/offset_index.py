@@ -14,6 +14,7 @@ from __future__ import annotations
 import sys
 from array import array
 from bisect import bisect_right
+from operator import lt
 from typing import Final
 
 ENTRY_BYTES: Final = 8
@@ -87,7 +88,7 @@ class OffsetIndex:
         index = cls(base_offset)
         index._offsets, index._positions = both[0::2], both[1::2]
         for column in (index._offsets, index._positions):
-            if any(map(int.__ge__, column, column[1:])) or (column and column[0] < 0):
+            if not all(map(lt, column, memoryview(column)[1:])) or (column and column[0] < 0):
                 raise CorruptIndex("entries are not ascending")
         if index._positions and index._positions[-1] >= log_size_bytes:
             raise CorruptIndex("an entry points behind the end of the log")

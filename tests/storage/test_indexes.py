@@ -1,7 +1,11 @@
 """Both indexes agree with a walk over the whole log, and a wrong one is noticed and made anew."""
 
+import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -158,3 +162,37 @@ def test_index_files_hold_big_endian_pairs() -> None:
     times.maybe_append(6, 1010)
     assert times.to_bytes().hex(" ", 4) == "00000000 00000005 00000003 00000000 00000006 0000000a"
     assert TimeIndex.from_bytes(1000, times.to_bytes()).entries() == [(5, 1003), (6, 1010)]
+
+
+def lines_run(work: Callable[[], object]) -> int:
+    lines = 0
+
+    def trace(frame: FrameType, event: str, argument: object) -> Callable[..., Any]:
+        nonlocal lines
+        lines += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return lines
+
+
+def test_indexes_are_written_and_read_without_python_for_each_entry() -> None:
+    """A full segment has 262,144 entries, and is rolled and looked into on the event loop."""
+    counts = []
+    for entries in (10, 10_000):
+        index, time_index = OffsetIndex(5), TimeIndex(5)
+        for number in range(entries):
+            index.append(5 + number * 3, number * 100)
+            time_index.maybe_append(START + number, 5 + number * 3)
+        data, times = index.to_bytes(), time_index.to_bytes()
+        assert TimeIndex.from_bytes(5, times).entries() == time_index.entries()
+        counts.append(
+            lines_run(lambda: (index.to_bytes(), time_index.to_bytes()))  # noqa: B023 - called at once
+            + lines_run(lambda: (OffsetIndex.from_bytes(5, data, 10**7), TimeIndex.from_bytes(5, times)))  # noqa: B023
+        )
+    assert counts[0] == counts[1]
