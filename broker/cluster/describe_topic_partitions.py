@@ -39,7 +39,7 @@ def describe_topic_partitions(
     if request.cursor is not None:
         start_name, start_index = request.cursor.topic_name, request.cursor.partition_index
         if start_index < 0 or (asked and start_name not in asked):  # the cursor belongs to another request
-            return DescribeTopicPartitionsResponse(0, [_invalid(wanted.name) for wanted in request.topics], None)
+            return (yield from _refuse_all(request))
     left = max(1, min(request.response_partition_limit, MAX_PARTITIONS))
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     names = yield from _in_order(list(asked or broker.catalog.names()), start_name)
@@ -66,8 +66,13 @@ def _in_order(names: list[str], start: str) -> Steps[Iterable[str]]:
     return heapq.merge(*parts)
 
 
-def _invalid(name: str | None) -> DescribeTopicPartitionsResponseTopic:
-    return DescribeTopicPartitionsResponseTopic(ErrorCode.INVALID_REQUEST, name, NO_UUID, False, (), NOT_ASKED)
+def _refuse_all(request: DescribeTopicPartitionsRequest) -> Steps[DescribeTopicPartitionsResponse]:
+    error = ErrorCode.INVALID_REQUEST
+    topics = []
+    for wanted in request.topics:
+        topics.append(DescribeTopicPartitionsResponseTopic(error, wanted.name, NO_UUID, False, (), NOT_ASKED))
+        yield
+    return DescribeTopicPartitionsResponse(0, topics, None)
 
 
 def _describe(broker: Broker, name: str, first: int, limit: int) -> DescribeTopicPartitionsResponseTopic:

@@ -6,7 +6,8 @@
 
 A line holds everything that one request changed. A later line replaces what earlier ones say about a topic. A crash can
 leave only the last line unfinished; its request was not answered, so that line is ignored. The file is written anew,
-without what no longer counts, when much of it no longer counts (`begin_rewrite`), and after an append has failed.
+without what no longer counts, when much of it no longer counts (`begin_rewrite`), after an append has failed, and if
+somebody has removed it.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ class CatalogFile:
         Any thread may do this, for one change after the other.
         """
         with self._lock:
-            if self._file is None:
+            if self._file is None or self._file.is_removed():
                 self.rewrite(changes)
                 return
             line = _encode(changes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -319,6 +320,27 @@ def test_a_change_that_the_disk_took_in_part_does_not_come_back(tmp_path: Path) 
     again = BrokerBox(tmp_path)
     assert list(shape(again)) == ["t", "later"]
     again.close()
+
+
+def test_a_file_that_was_removed_is_written_anew(tmp_path: Path) -> None:
+    box = a_broker(tmp_path)
+    box.topic("t")
+    (tmp_path / FILE).unlink()
+    box.topic("u")
+    box.crash()
+    again = BrokerBox(tmp_path)
+    assert list(shape(again)) == ["t", "u"]
+    again.close()
+
+
+def test_no_topic_is_made_in_a_data_folder_that_was_removed(tmp_path: Path) -> None:
+    box = a_broker(tmp_path / "data")
+    box.topic("t")
+    shutil.rmtree(tmp_path / "data")
+    with pytest.raises(FileNotFoundError):
+        box.topic("u")
+    assert list(shape(box)) == ["t"]
+    box.crash()
 
 
 def test_damage_in_the_middle_is_refused(tmp_path: Path) -> None:
