@@ -71,12 +71,15 @@ def alter_client_quotas(
     results: dict[tuple[tuple[str, str | None], ...], ResponseEntryData] = {}  # each entity is answered once
     for entry in request.entries:
         yield
-        named = {part.entity_type: part.entity_name for part in entry.entity}  # of two equal types the last counts
+        named: dict[str, str | None] = {}
+        for part in entry.entity:
+            named[part.entity_type] = part.entity_name  # of two equal types the last counts
+            yield
         key = tuple(sorted(named.items(), key=lambda part: part[0]))
         if key in results:
             problem: str | None = "The request names this entity more than once."
         else:
-            problem = _entity_problem(named) or _operations_problem(entry.ops)
+            problem = _entity_problem(named) or (yield from _operations_problem(entry.ops))
         entity = [EntityData(*part) for part in named.items()]
         results[key] = ResponseEntryData(ErrorCode.INVALID_REQUEST if problem else 0, problem, entity)
     return AlterClientQuotasResponse(0, list(results.values()))
@@ -95,9 +98,10 @@ def _entity_problem(named: dict[str, str | None]) -> str | None:
     return None
 
 
-def _operations_problem(operations: Iterable[OpData]) -> str | None:
+def _operations_problem(operations: Iterable[OpData]) -> Steps[str | None]:
     keys: set[str] = set()
     for operation in operations:
+        yield
         if operation.key in keys:
             return f"The request names the quota {operation.key} more than once."
         keys.add(operation.key)

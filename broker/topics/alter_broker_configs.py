@@ -37,11 +37,11 @@ def default_of(name: str) -> str:
 
 def replace_configs(broker: Broker, level: str, configs: dict[str, str], *, validate_only: bool) -> None:
     """Check all settings of a level together, then put them into force. Refused if one of them cannot be."""
+    if len(configs) > MAX_CONFIGS:
+        raise Refused(ErrorCode.INVALID_REQUEST, f"Kohort keeps {MAX_CONFIGS} settings at most.")
     fixed = [name for name in configs if is_fixed(name)]
     if fixed:
         raise Refused(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
-    if len(configs) > MAX_CONFIGS:
-        raise Refused(ErrorCode.INVALID_REQUEST, f"Kohort keeps {MAX_CONFIGS} settings at most.")
     for name, value in configs.items():
         _check(name, value.strip())
     if not validate_only and configs != current_configs(broker, level):

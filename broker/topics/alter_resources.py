@@ -14,7 +14,7 @@ from kohort.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
-    from kohort.broker.steps import WaitingSteps
+    from kohort.broker.steps import Steps, WaitingSteps
     from kohort.broker.topics.catalog import Topic
 
 
@@ -28,6 +28,7 @@ class Resource(Protocol):
     def resource_name(self) -> str: ...
 
 
+C = TypeVar("C")
 R = TypeVar("R", bound=Resource)
 NewConfigs = tuple["Topic", dict[str, str]]
 
@@ -40,7 +41,7 @@ class Answer(NamedTuple):
 
 
 def alter_all(
-    broker: Broker, resources: Sequence[R], alter: Callable[[R], NewConfigs | None], *, validate_only: bool
+    broker: Broker, resources: Sequence[R], alter: Callable[[R], Steps[NewConfigs | None]], *, validate_only: bool
 ) -> WaitingSteps[list[Answer]]:
     """Change the settings of the resources. `alter` changes those of a broker; for a topic it says what to change.
 
@@ -58,7 +59,8 @@ def alter_all(
         try:
             if named[_key(resource)] > 1:
                 raise Refused(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            if (change := alter(resource)) is not None and not validate_only:
+            change = yield from alter(resource)
+            if change is not None and not validate_only:
                 changes[len(answers)] = change
         except Refused as refused:
             error, message = refused.error, str(refused) or None
@@ -116,6 +118,15 @@ def named_topic(broker: Broker, resource_type: int, name: str) -> Topic:
 
 def no_such_topic(name: str) -> Refused:
     return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+
+
+def listed(configs: Iterable[C]) -> Steps[list[C]]:
+    """The settings of a resource, which may be many."""
+    found = []
+    for config in configs:
+        found.append(config)
+        yield
+    return found
 
 
 def refuse_doubles(names: Sequence[str]) -> None:

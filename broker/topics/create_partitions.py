@@ -25,7 +25,7 @@ from kohort.protocol.messages.create_partitions import (
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call
-    from kohort.broker.steps import WaitingSteps
+    from kohort.broker.steps import Steps, WaitingSteps
 
 
 def create_partitions(
@@ -48,6 +48,7 @@ def create_partitions(
             continue
         try:
             more = _added(broker, wanted, added)
+            yield from _check_assignments(broker, wanted, more)
             added += more
             planned[wanted.name] = wanted.count
             results[wanted.name] = CreatePartitionsTopicResult(wanted.name, 0, None)
@@ -83,8 +84,6 @@ def _added(broker: Broker, wanted: CreatePartitionsTopic, added_before: int) -> 
             f"The number of partitions of {topic.name} cannot be changed: groups would no longer find their offsets.",
         )
     more = wanted.count - have
-    if wanted.assignments is not None:
-        _check_assignments(broker, wanted, more)
     if added_before + more > MAX_PARTITIONS_PER_REQUEST:
         # Kafka answers UNKNOWN_SERVER_ERROR, and adds the first 10,000 all the same.
         raise Refused(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
@@ -115,8 +114,9 @@ def _grow(broker: Broker, planned: dict[str, int]) -> WaitingSteps[dict[str, Ref
     return failed
 
 
-def _check_assignments(broker: Broker, wanted: CreatePartitionsTopic, added: int) -> None:
-    assert wanted.assignments is not None
+def _check_assignments(broker: Broker, wanted: CreatePartitionsTopic, added: int) -> Steps[None]:
+    if wanted.assignments is None:
+        return
     if len(wanted.assignments) != added:
         raise Refused(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -126,3 +126,4 @@ def _check_assignments(broker: Broker, wanted: CreatePartitionsTopic, added: int
     for assignment in wanted.assignments:
         if problem := assignment_problem(list(assignment.broker_ids), broker.config.node_id):
             raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
+        yield

@@ -77,7 +77,7 @@ def create_topics(broker: Broker, request: CreateTopicsRequest, call: Call) -> W
         try:
             if named[wanted.name] > 1:
                 raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            topic = _planned(plan, wanted)
+            topic = yield from _planned(plan, wanted)
             planned.append(topic)
             results[topic.name] = CreatableTopicResult(
                 topic.name, topic.id, 0, None, 0, len(topic.partitions), 1, shown.of(topic)
@@ -142,10 +142,14 @@ def too_many_partitions() -> Refused:
     return Refused(ErrorCode.POLICY_VIOLATION, text)
 
 
-def _planned(plan: Plan, wanted: CreatableTopic) -> Topic:
+def _planned(plan: Plan, wanted: CreatableTopic) -> Steps[Topic]:
     _check_name(plan.broker.catalog, wanted.name)
-    partition_count = _partition_count(plan.broker, wanted)
-    return plan.add(wanted.name, partition_count, _configs(wanted))
+    if wanted.assignments:
+        partition_count = yield from _assigned_partition_count(plan.broker, wanted)
+    else:
+        partition_count = _partition_count(plan.broker, wanted)
+    configs = yield from _configs(wanted)
+    return plan.add(wanted.name, partition_count, configs)
 
 
 class ShownConfigs:
@@ -244,8 +248,6 @@ def _already_exists(name: str) -> Refused:
 
 
 def _partition_count(broker: Broker, wanted: CreatableTopic) -> int:
-    if wanted.assignments:
-        return _assigned_partition_count(broker, wanted)
     if wanted.replication_factor < -1 or wanted.replication_factor == 0:
         raise Refused(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -265,7 +267,7 @@ def _partition_count(broker: Broker, wanted: CreatableTopic) -> int:
     return broker.config.num_partitions if wanted.num_partitions == -1 else wanted.num_partitions
 
 
-def _assigned_partition_count(broker: Broker, wanted: CreatableTopic) -> int:
+def _assigned_partition_count(broker: Broker, wanted: CreatableTopic) -> Steps[int]:
     """A manual assignment can only name this broker, once per partition."""
     if wanted.replication_factor != -1:
         raise Refused(
@@ -277,11 +279,13 @@ def _assigned_partition_count(broker: Broker, wanted: CreatableTopic) -> int:
             ErrorCode.INVALID_REQUEST,
             "A manual partition assignment was specified, but numPartitions was not set to -1.",
         )
+    indexes = []
     for assignment in wanted.assignments:
         if problem := assignment_problem(list(assignment.broker_ids), broker.config.node_id):
             raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
-    indexes = sorted(assignment.partition_index for assignment in wanted.assignments)
-    if indexes != list(range(len(indexes))):
+        indexes.append(assignment.partition_index)
+        yield
+    if sorted(indexes) != list(range(len(indexes))):
         raise Refused(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"
         )
@@ -300,9 +304,12 @@ def assignment_problem(broker_ids: list[int], node_id: int) -> str | None:
     return None
 
 
-def _configs(wanted: CreatableTopic) -> dict[str, str]:
+def _configs(wanted: CreatableTopic) -> Steps[dict[str, str]]:
+    configs: dict[str, str] = {}
     try:
-        configs = {config.name: check_topic_config(config.name, config.value) for config in wanted.configs}
+        for config in wanted.configs:
+            configs[config.name] = check_topic_config(config.name, config.value)
+            yield
         check_together(configs)
         return configs
     except InvalidConfig as problem:

@@ -43,7 +43,11 @@ def describe_configs(broker: Broker, request: DescribeConfigsRequest, call: Call
     shown = Shown(broker, request.include_synonyms)
     for resource in request.resources:
         yield
-        keys = frozenset(resource.configuration_keys or ())  # no keys mean all
+        names = set()
+        for name in resource.configuration_keys or ():  # no keys mean all
+            names.add(name)
+            yield
+        keys = frozenset(names)
         asked = resource.resource_type, resource.resource_name, keys
         if asked in asked_before and shown.count > MAX_REPEATED_CONFIGS:
             continue

@@ -27,8 +27,17 @@ from kohort.protocol.messages.alter_partition_reassignments import (
     ReassignableTopic,
 )
 from kohort.protocol.messages.create_acls import AclCreation, CreateAclsRequest
-from kohort.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kohort.protocol.messages.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from kohort.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
 from kohort.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from kohort.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kohort.protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
@@ -264,6 +273,43 @@ LONG: dict[str, tuple[ApiKey, int, Any]] = {
     "create partitions": (
         ApiKey.CREATE_PARTITIONS, 3, CreatePartitionsRequest([CreatePartitionsTopic(n, 2, None) for n in NAMES], 1_000),
     ),
+    "create a topic with assignments": (
+        ApiKey.CREATE_TOPICS, 7,
+        CreateTopicsRequest([
+            CreatableTopic("new", -1, -1, [CreatableReplicaAssignment(index, [1]) for index in range(N)])
+        ], 1_000),
+    ),
+    "create a topic with settings": (
+        ApiKey.CREATE_TOPICS, 7,
+        CreateTopicsRequest([CreatableTopic("new", 1, 1, (), [CreatableTopicConfig("retention.ms", "5")] * N)], 1_000),
+    ),
+    "create partitions with assignments": (
+        ApiKey.CREATE_PARTITIONS, 3,
+        CreatePartitionsRequest([
+            CreatePartitionsTopic("existing-0", N + 1, [CreatePartitionsAssignment([1]) for _ in range(N)])
+        ], 1_000),
+    ),
+    "alter many settings": (
+        ApiKey.ALTER_CONFIGS, 2,
+        alter_configs.AlterConfigsRequest([
+            alter_configs.AlterConfigsResource(BROKER, "", [alter_configs.AlterableConfig(n, "x") for n in NAMES])
+        ], True),
+    ),
+    "change many settings": (
+        ApiKey.INCREMENTAL_ALTER_CONFIGS, 1,
+        incremental_alter_configs.IncrementalAlterConfigsRequest([
+            incremental_alter_configs.AlterConfigsResource(TOPIC, "existing-0", [UNKNOWN_CONFIG] * N)
+        ]),
+    ),
+    "describe many settings": (
+        ApiKey.DESCRIBE_CONFIGS, 4, DescribeConfigsRequest([DescribeConfigsResource(TOPIC, "existing-0", NAMES)]),
+    ),
+    "alter many quotas": (
+        ApiKey.ALTER_CLIENT_QUOTAS, 1,
+        quotas.AlterClientQuotasRequest([
+            quotas.EntryData([quotas.EntityData("user", "u")], [quotas.OpData(name, 1.0, True) for name in NAMES])
+        ], False),
+    ),
     "delete topics": (ApiKey.DELETE_TOPICS, 5, DeleteTopicsRequest(topic_names=NAMES)),
     "delete topics by id": (
         ApiKey.DELETE_TOPICS, 6,
@@ -367,7 +413,7 @@ def test_what_another_request_has_done_meanwhile_is_respected(box: BrokerBox) ->
     box.topic("b")
     new = [alter_configs.AlterableConfig("retention.ms", "5")]
     resources = [alter_configs.AlterConfigsResource(TOPIC, name, new) for name in "ab"]
-    alteration = begun(ApiKey.ALTER_CONFIGS, 2, alter_configs.AlterConfigsRequest(resources), 4)
+    alteration = begun(ApiKey.ALTER_CONFIGS, 2, alter_configs.AlterConfigsRequest(resources), 5)
     box.broker.catalog.make(box.broker.catalog.deletion_of([the("a")]))
     box.topic("a")
     assert [each.error_code for each in rest(alteration).responses] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0]
