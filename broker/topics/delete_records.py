@@ -5,8 +5,10 @@ v2 is flexible. The new start is saved before the answer; the next round of rete
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
+from kohort.broker.call import PARKED, Parked
 from kohort.broker.topics.delayed_fetch import changed
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.delete_records import (
@@ -23,10 +25,12 @@ if TYPE_CHECKING:
     from kohort.broker.call import Call
     from kohort.broker.steps import Steps
 
+logger = logging.getLogger(__name__)
+
 UP_TO_HIGH_WATERMARK = -1
 
 
-def delete_records(broker: Broker, request: DeleteRecordsRequest, call: Call) -> Steps[DeleteRecordsResponse]:  # noqa: ARG001
+def delete_records(broker: Broker, request: DeleteRecordsRequest, call: Call) -> Steps[DeleteRecordsResponse | Parked]:
     asked: dict[str, dict[int, DeleteRecordsPartition]] = {}  # named twice, a partition is answered once, as by Kafka
     for topic in request.topics:
         partitions = asked.setdefault(topic.name, {})
@@ -42,9 +46,46 @@ def delete_records(broker: Broker, request: DeleteRecordsRequest, call: Call) ->
             is_changed = is_changed or not answers[-1].error_code
             yield
         topics.append(DeleteRecordsTopicResult(name, answers))
-    if is_changed:
-        broker.logs.checkpoint()
-    return DeleteRecordsResponse(0, topics)
+    response = DeleteRecordsResponse(0, topics)
+    return _save(broker, call, response) if is_changed else response
+
+
+def _save(broker: Broker, call: Call, response: DeleteRecordsResponse) -> DeleteRecordsResponse | Parked:
+    """Write down the new starts, which takes some syncs, in a thread; then answer."""
+    plan = broker.logs.plan_checkpoint()
+    problems: list[OSError] = []
+    is_saved = is_parked = False
+
+    def write() -> None:
+        try:
+            plan.write()
+        except OSError as problem:
+            problems.append(problem)
+
+    def written() -> None:
+        nonlocal is_saved
+        is_saved = True
+        if problems:
+            _not_saved(response, problems[0])
+        else:
+            broker.logs.checkpoint_written(plan)
+        if is_parked:
+            call.reply(response)
+
+    broker.catalog.save_in_thread(write, written)
+    if is_saved:
+        return response
+    is_parked = True
+    return PARKED
+
+
+def _not_saved(response: DeleteRecordsResponse, problem: OSError) -> None:
+    """Readers see the new starts, but a crash may bring the old ones back: the client must come again."""
+    logger.error("the starts of partitions whose records are deleted could not be saved: %s", problem)
+    for topic in response.topics:
+        for each in topic.partitions:
+            if not each.error_code:
+                each.error_code, each.low_watermark = ErrorCode.KAFKA_STORAGE_ERROR, -1
 
 
 def _delete(broker: Broker, name: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from errno import ENOSPC
 from pathlib import Path
 from types import GeneratorType
 from typing import Any
 
 import pytest
 
-from kohort.broker.call import Call
+from kohort.broker.call import PARKED, Call
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kohort.protocol.messages.offset_for_leader_epoch import (
@@ -17,6 +18,7 @@ from kohort.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from kohort.storage.layout import parse_offsets
 from tests.broker.broker_box import BrokerBox, FakeConnection
 
 COUNT = 3_000
@@ -61,3 +63,38 @@ def test_records_of_a_partition_that_is_named_twice_are_deleted_once(box: Broker
     asked = [DeleteRecordsTopic("t", [DeleteRecordsPartition(0, offset)]) for offset in (1, 2)]
     (topic,) = box.send(21, DeleteRecordsRequest(asked), 2).topics
     assert [(each.partition_index, each.low_watermark) for each in topic.partitions] == [(0, 2)]
+
+
+def delete_first_record(box: BrokerBox, client: FakeConnection) -> Any:
+    asked = DeleteRecordsRequest([DeleteRecordsTopic("t", [DeleteRecordsPartition(0, 1)])])
+    return box.send(21, asked, 2, client=client)
+
+
+def test_deleted_records_are_answered_when_a_thread_has_saved_the_new_start(box: BrokerBox, tmp_path: Path) -> None:
+    box.append(b"a", b"b")
+    given: list[tuple[Callable[[], object], Callable[[], object]]] = []
+    box.broker.catalog.save_in_thread = lambda work, done: given.append((work, done))
+    client = FakeConnection()
+    assert delete_first_record(box, client) is PARKED
+    ((work, done),) = given
+    path = tmp_path / "data" / "log-start-offset-checkpoint"
+    assert not path.exists()
+    work()
+    assert parse_offsets(path.read_bytes(), str(path)) == {("t", 0): 1}
+    assert client.answers == []
+    done()
+    assert client.answers[0].topics[0].partitions[0].low_watermark == 1
+
+
+def test_a_start_that_could_not_be_saved_is_told(box: BrokerBox, monkeypatch: pytest.MonkeyPatch) -> None:
+    box.append(b"a", b"b")
+
+    def write_file(path: str, data: bytes, **more: bool) -> None:
+        raise OSError(ENOSPC, "No space left on device", path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(box.disk, "write_file", write_file)
+        (answer,) = delete_first_record(box, FakeConnection()).topics[0].partitions
+    assert (answer.error_code, answer.low_watermark) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+    (answer,) = delete_first_record(box, FakeConnection()).topics[0].partitions
+    assert (answer.error_code, answer.low_watermark) == (0, 1)
