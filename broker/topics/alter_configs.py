@@ -11,7 +11,6 @@ from kohort.broker.topics.alter_broker_configs import level_of, replace_configs
 from kohort.broker.topics.alter_resources import (
     NewConfigs,
     alter_all,
-    listed,
     named_topic,
     refuse_doubles,
     refuse_nulls,
@@ -28,19 +27,23 @@ from kohort.protocol.messages.alter_configs import (
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call
-    from kohort.broker.steps import Steps, WaitingSteps
+    from kohort.broker.steps import WaitingSteps
 
 
 def alter_configs(broker: Broker, request: AlterConfigsRequest, call: Call) -> WaitingSteps[AlterConfigsResponse]:  # noqa: ARG001
-    def replace(resource: AlterConfigsResource) -> Steps[NewConfigs | None]:
+    def replace(resource: AlterConfigsResource) -> NewConfigs | None:
         return _replace(broker, resource, request.validate_only)
 
     answers = yield from alter_all(broker, request.resources, replace, validate_only=request.validate_only)
-    return AlterConfigsResponse(0, [AlterConfigsResourceResponse(*answer) for answer in answers])
+    responses = []
+    for answer in answers:
+        responses.append(AlterConfigsResourceResponse(*answer))
+        yield None
+    return AlterConfigsResponse(0, responses)
 
 
-def _replace(broker: Broker, resource: AlterConfigsResource, validate_only: bool) -> Steps[NewConfigs | None]:
-    wanted = yield from listed(resource.configs)
+def _replace(broker: Broker, resource: AlterConfigsResource, validate_only: bool) -> NewConfigs | None:
+    wanted = list(resource.configs)
     refuse_doubles([config.name for config in wanted])
     refuse_nulls(config.name for config in wanted if config.value is None)
     if resource.resource_type == BROKER:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
+from kohort.broker.topics.alter_broker_configs import MAX_CONFIGS
 from kohort.broker.topics.create_topics import TOPICS_PER_SAVE, Refused, saving
 from kohort.broker.topics.describe_configs import BROKER, NOT_HERE, TOPIC
 from kohort.broker.topics.topic_config import InvalidConfig
@@ -14,7 +15,7 @@ from kohort.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
-    from kohort.broker.steps import Steps, WaitingSteps
+    from kohort.broker.steps import WaitingSteps
     from kohort.broker.topics.catalog import Topic
 
 
@@ -27,8 +28,10 @@ class Resource(Protocol):
     @property
     def resource_name(self) -> str: ...
 
+    @property
+    def configs(self) -> Sized: ...
 
-C = TypeVar("C")
+
 R = TypeVar("R", bound=Resource)
 NewConfigs = tuple["Topic", dict[str, str]]
 
@@ -41,7 +44,7 @@ class Answer(NamedTuple):
 
 
 def alter_all(
-    broker: Broker, resources: Sequence[R], alter: Callable[[R], Steps[NewConfigs | None]], *, validate_only: bool
+    broker: Broker, resources: Sequence[R], alter: Callable[[R], NewConfigs | None], *, validate_only: bool
 ) -> WaitingSteps[list[Answer]]:
     """Change the settings of the resources. `alter` changes those of a broker; for a topic it says what to change.
 
@@ -59,8 +62,9 @@ def alter_all(
         try:
             if named[_key(resource)] > 1:
                 raise Refused(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            change = yield from alter(resource)
-            if change is not None and not validate_only:
+            if len(resource.configs) > MAX_CONFIGS:
+                raise Refused(ErrorCode.INVALID_REQUEST, f"Kohort keeps {MAX_CONFIGS} settings at most.")
+            if (change := alter(resource)) is not None and not validate_only:
                 changes[len(answers)] = change
         except Refused as refused:
             error, message = refused.error, str(refused) or None
@@ -118,15 +122,6 @@ def named_topic(broker: Broker, resource_type: int, name: str) -> Topic:
 
 def no_such_topic(name: str) -> Refused:
     return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
-
-
-def listed(configs: Iterable[C]) -> Steps[list[C]]:
-    """The settings of a resource, which may be many."""
-    found = []
-    for config in configs:
-        found.append(config)
-        yield
-    return found
 
 
 def refuse_doubles(names: Sequence[str]) -> None:

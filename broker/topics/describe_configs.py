@@ -39,7 +39,7 @@ NOT_HERE = {
 
 def describe_configs(broker: Broker, request: DescribeConfigsRequest, call: Call) -> Steps[DescribeConfigsResponse]:
     results = []
-    asked_before: set[tuple[int, str, frozenset[str]]] = set()
+    asked_before: set[int] = set()  # hashes, because there may be many
     shown = Shown(broker, request.include_synonyms)
     for resource in request.resources:
         yield
@@ -48,7 +48,7 @@ def describe_configs(broker: Broker, request: DescribeConfigsRequest, call: Call
             names.add(name)
             yield
         keys = frozenset(names)
-        asked = resource.resource_type, resource.resource_name, keys
+        asked = hash((resource.resource_type, resource.resource_name, keys))
         if asked in asked_before and shown.count > MAX_REPEATED_CONFIGS:
             continue
         asked_before.add(asked)

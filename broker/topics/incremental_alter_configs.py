@@ -11,7 +11,6 @@ from kohort.broker.topics.alter_broker_configs import current_configs, default_o
 from kohort.broker.topics.alter_resources import (
     NewConfigs,
     alter_all,
-    listed,
     named_topic,
     refuse_doubles,
     refuse_nulls,
@@ -41,7 +40,7 @@ from kohort.protocol.wire import MAX_STRING_BYTES
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call
-    from kohort.broker.steps import Steps, WaitingSteps
+    from kohort.broker.steps import WaitingSteps
 
 SET, REMOVE, APPEND, SUBTRACT = 0, 1, 2, 3
 
@@ -49,15 +48,19 @@ SET, REMOVE, APPEND, SUBTRACT = 0, 1, 2, 3
 def incremental_alter_configs(
     broker: Broker, request: IncrementalAlterConfigsRequest, call: Call  # noqa: ARG001
 ) -> WaitingSteps[IncrementalAlterConfigsResponse]:  # fmt: skip
-    def alter(resource: AlterConfigsResource) -> Steps[NewConfigs | None]:
+    def alter(resource: AlterConfigsResource) -> NewConfigs | None:
         return _alter(broker, resource, request.validate_only)
 
     answers = yield from alter_all(broker, request.resources, alter, validate_only=request.validate_only)
-    return IncrementalAlterConfigsResponse(0, [AlterConfigsResourceResponse(*answer) for answer in answers])
+    responses = []
+    for answer in answers:
+        responses.append(AlterConfigsResourceResponse(*answer))
+        yield None
+    return IncrementalAlterConfigsResponse(0, responses)
 
 
-def _alter(broker: Broker, resource: AlterConfigsResource, validate_only: bool) -> Steps[NewConfigs | None]:
-    wanted = yield from listed(resource.configs)
+def _alter(broker: Broker, resource: AlterConfigsResource, validate_only: bool) -> NewConfigs | None:
+    wanted = list(resource.configs)
     refuse_doubles([config.name for config in wanted])
     refuse_nulls(config.name for config in wanted if config.value is None and config.config_operation != REMOVE)
     if resource.resource_type == BROKER:
