@@ -16,7 +16,6 @@ partition first needs it, the newest snapshot is read and the headers of the bat
 from __future__ import annotations
 
 import logging
-from collections import deque
 from contextlib import suppress
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -39,6 +38,7 @@ logger = logging.getLogger(__name__)
 
 PRODUCERS: Final = "producers"  # in Partition.extra
 REMEMBERED_BATCHES: Final = 5
+MAX_PRODUCERS: Final = 100_000  # of a partition; ids cost nothing, and somebody may use a new one for each batch
 MAX_SEQUENCE: Final = 2**31 - 1
 SNAPSHOT_VERSION: Final = 1
 BATCHES_PER_STEP: Final = 200
@@ -66,7 +66,7 @@ class Producer:
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
-        self.batches: deque[PastBatch] = deque(maxlen=REMEMBERED_BATCHES)  # never empty
+        self.batches: list[PastBatch] = []  # never empty; a deque would take ten times the memory
 
 
 class Producers:
@@ -107,10 +107,16 @@ class Producers:
         )
 
     def _remember(self, producer_id: int, epoch: int, batch: PastBatch) -> None:
-        producer = self.by_id.get(producer_id)
+        producer = self.by_id.pop(producer_id, None)
         if producer is None or producer.epoch != epoch:
-            producer = self.by_id[producer_id] = Producer(epoch)
-        producer.batches.append(batch)
+            producer = Producer(epoch)
+            if len(self.by_id) >= MAX_PRODUCERS:
+                del self.by_id[next(iter(self.by_id))]
+        self.by_id[producer_id] = producer  # the last one: the first one has been silent for the longest time
+        batches = producer.batches
+        if len(batches) == REMEMBERED_BATCHES:
+            del batches[0]
+        batches.append(batch)
 
     def expire(self, timestamp: int) -> None:
         """Forget producers whose last batch is not younger than `timestamp`."""

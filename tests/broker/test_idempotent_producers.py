@@ -11,6 +11,7 @@ import pytest
 
 from kohort.broker.call import Call
 from kohort.broker.steps import all_steps
+from kohort.broker.topics import producer_state
 from kohort.broker.topics.producer_state import PRODUCERS, Producers, save_all_snapshots
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.init_producer_id import InitProducerIdRequest
@@ -259,3 +260,17 @@ def produce_in_steps(box: BrokerBox, records: bytes) -> Any:
     call.correlation_id, call.now, call.steady_ms = 1, box.now, 0
     data = [TopicProduceData("t", partition_data=[PartitionProduceData(0, records)])]
     return route.handler(box.broker, ProduceRequest(None, -1, 1000, data), call)
+
+
+def test_the_producers_that_are_silent_for_the_longest_time_are_forgotten_if_there_are_too_many(
+    box: BrokerBox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(producer_state, "MAX_PRODUCERS", 10)
+    for producer_id in range(10):
+        assert send(box, 0, producer_id=producer_id) == 2 * producer_id
+    assert send(box, 2, producer_id=0) == 20
+    for producer_id in range(100, 105):
+        send(box, 0, producer_id=producer_id)
+    remembered = box.broker.catalog.get("t").partitions[0].extra[PRODUCERS].by_id  # type: ignore[union-attr]
+    assert list(remembered) == [6, 7, 8, 9, 0, 100, 101, 102, 103, 104]
+    assert send(box, 2, producer_id=0) == 20, "a retry of one that was busy is recognised"
