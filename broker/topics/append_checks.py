@@ -30,6 +30,7 @@ from kohort.protocol.record_batch import (
     MAGIC_AT,
     NO_TIMESTAMP,
     BatchHeader,
+    Buffer,
     unpack_batch_length,
     unpack_header,
     with_max_timestamp,
@@ -79,8 +80,11 @@ Checked: TypeAlias = tuple[bytes, BatchHeader] | Refusal
 Check: TypeAlias = Checked | Generator[None, None, Checked]  # steps (broker.steps), if it takes long
 
 
-def check_batch(data: bytes, version: int, partition: Partition, now: int) -> Check:
-    """The one sound batch that `data` starts with, and its header; or what is wrong. In steps if it is a long batch."""
+def check_batch(data: Buffer, version: int, partition: Partition, now: int) -> Check:
+    """The one sound batch that `data` starts with, and its header; or what is wrong. In steps if it is a long batch.
+
+    What is too large for the topic is not even copied.
+    """
     size = len(data)
     if size >= BATCH_HEADER_BYTES:
         header: BatchHeader = tuple.__new__(BatchHeader, unpack_header(data))
@@ -91,10 +95,10 @@ def check_batch(data: bytes, version: int, partition: Partition, now: int) -> Ch
             data = data[:batch_bytes]  # half a batch behind the first is cut off, as Kafka does
     else:
         return check_frame(data, version) or _CORRUPT
-    return _check_header(data, header, partition) or _check_records(data, header, partition, now)
+    return _check_header(data, header, partition) or _check_records(bytes(data), header, partition, now)
 
 
-def check_frame(data: bytes, version: int) -> Refusal | None:
+def check_frame(data: Buffer, version: int) -> Refusal | None:
     """A refusal unless `data` is one whole batch of magic 2, large enough for a batch header."""
     size = len(data)
     length, refusal = _check_start(data, 0)
@@ -115,7 +119,7 @@ def check_frame(data: bytes, version: int) -> Refusal | None:
     return None
 
 
-def _check_start(data: bytes, position: int) -> tuple[int | None, Refusal | None]:
+def _check_start(data: Buffer, position: int) -> tuple[int | None, Refusal | None]:
     """The length of the batch at `position`; None if it is not all there."""
     size = len(data) - position
     if size < LOG_OVERHEAD_BYTES:
@@ -135,7 +139,7 @@ def _check_start(data: bytes, position: int) -> tuple[int | None, Refusal | None
     return (length if length + LOG_OVERHEAD_BYTES <= size else None), None
 
 
-def _check_header(data: bytes, header: BatchHeader, partition: Partition) -> Refusal | None:
+def _check_header(data: Buffer, header: BatchHeader, partition: Partition) -> Refusal | None:
     """What the first 61 bytes claim must fit together, and the checksum must hold."""
     if header[0] != 0:
         return _INVALID

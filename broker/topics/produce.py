@@ -143,7 +143,7 @@ class Progress:
             return self._refuse(index, topic)
         if not 0 <= index < len(topic.partitions):
             return self._refuse(index, UNKNOWN_TOPIC_OR_PARTITION)
-        batch = bytes(data.records or b"")
+        batch = data.records or b""
         if topic.is_internal and not (
             call.client_id == ADMIN_CLIENT_ID and self._broker.config.kohort_internal_topics_writable
         ):

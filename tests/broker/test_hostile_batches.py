@@ -271,3 +271,17 @@ def test_times_are_looked_for_in_steps(box: BrokerBox) -> None:
         box.send(LIST_OFFSETS, ListOffsetsRequest(-1, 0, [ListOffsetsTopic("t", [asked])]), 7).topics[0].partitions
     )
     assert (found.offset, found.timestamp) == (19_000, START_MS + 19_000)
+
+
+def test_a_batch_that_is_too_large_for_the_topic_is_not_copied(box: BrokerBox) -> None:
+    large = batch(20, start_ms=START_MS, size_bytes=MIB)
+    request = produce_request(to("t", (0, large)))
+    request.topic_data[0].partition_data[0].records = memoryview(large)
+    tracemalloc.start()
+    try:
+        response = steps_of(box, PRODUCE, request, 9)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert response.responses[0].partition_responses[0].error_code == ErrorCode.MESSAGE_TOO_LARGE
+    assert peak < MIB
