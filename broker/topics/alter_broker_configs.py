@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kohort.broker.topics.broker_settings import changeable_setting, is_fixed
-from kohort.broker.topics.create_topics import Refused, saving
+from kohort.broker.topics.create_topics import Refused
 from kohort.broker.topics.describe_configs import broker_name_problem
 from kohort.broker.topics.dynamic_configs import BROKER_LEVEL, CLUSTER_LEVEL, dynamic_configs
 from kohort.broker.topics.topic_config import InvalidConfig, parse_value
@@ -13,6 +13,7 @@ from kohort.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
+    from kohort.broker.steps import WaitingSteps
 
 MAX_CONFIGS = 1_000  # names that nobody knows are kept, so there has to be a limit
 
@@ -35,8 +36,10 @@ def default_of(name: str) -> str:
     return "" if known is None else known.default
 
 
-def replace_configs(broker: Broker, level: str, configs: dict[str, str], *, validate_only: bool) -> None:
-    """Check all settings of a level together, then put them into force. Refused if one of them cannot be."""
+def replace_configs(
+    broker: Broker, level: str, configs: dict[str, str], *, validate_only: bool
+) -> WaitingSteps[None] | None:
+    """Check all settings of a level together. Refused if one of them cannot be. The answer puts them into force."""
     if len(configs) > MAX_CONFIGS:
         raise Refused(ErrorCode.INVALID_REQUEST, f"Kohort keeps {MAX_CONFIGS} settings at most.")
     fixed = [name for name in configs if is_fixed(name)]
@@ -44,9 +47,9 @@ def replace_configs(broker: Broker, level: str, configs: dict[str, str], *, vali
         raise Refused(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
     for name, value in configs.items():
         _check(name, value.strip())
-    if not validate_only and configs != current_configs(broker, level):
-        with saving():
-            dynamic_configs(broker).change(broker, level, configs)
+    if validate_only or configs == current_configs(broker, level):
+        return None
+    return dynamic_configs(broker).change(broker, level, configs)
 
 
 def _check(name: str, text: str) -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def alter_configs(broker: Broker, request: AlterConfigsRequest, call: Call) -> WaitingSteps[AlterConfigsResponse]:  # noqa: ARG001
-    def replace(resource: AlterConfigsResource) -> NewConfigs | None:
+    def replace(resource: AlterConfigsResource) -> NewConfigs | WaitingSteps[None] | None:
         return _replace(broker, resource, request.validate_only)
 
     answers = yield from alter_all(broker, request.resources, replace, validate_only=request.validate_only)
@@ -42,14 +42,15 @@ def alter_configs(broker: Broker, request: AlterConfigsRequest, call: Call) -> W
     return AlterConfigsResponse(0, responses)
 
 
-def _replace(broker: Broker, resource: AlterConfigsResource, validate_only: bool) -> NewConfigs | None:
+def _replace(
+    broker: Broker, resource: AlterConfigsResource, validate_only: bool
+) -> NewConfigs | WaitingSteps[None] | None:
     wanted = list(resource.configs)
     refuse_doubles([config.name for config in wanted])
     refuse_nulls(config.name for config in wanted if config.value is None)
     if resource.resource_type == BROKER:
         values = {config.name: config.value or "" for config in wanted}
-        replace_configs(broker, level_of(broker, resource.resource_name), values, validate_only=validate_only)
-        return None
+        return replace_configs(broker, level_of(broker, resource.resource_name), values, validate_only=validate_only)
     topic = named_topic(broker, resource.resource_type, resource.resource_name)
     configs = {config.name: check_topic_config(config.name, config.value) for config in wanted}
     check_together(configs)

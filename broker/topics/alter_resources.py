@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 from kohort.broker.topics.alter_broker_configs import MAX_CONFIGS
 from kohort.broker.topics.create_topics import TOPICS_PER_SAVE, Refused, saving
 from kohort.broker.topics.describe_configs import BROKER, NOT_HERE, TOPIC
+from kohort.broker.topics.dynamic_configs import dynamic_configs
 from kohort.broker.topics.topic_config import InvalidConfig
 from kohort.broker.topics.topic_names import name_problem
 from kohort.protocol.error_codes import ErrorCode
@@ -44,11 +45,17 @@ class Answer(NamedTuple):
 
 
 def alter_all(
-    broker: Broker, resources: Sequence[R], alter: Callable[[R], NewConfigs | None], *, validate_only: bool
+    broker: Broker,
+    resources: Sequence[R],
+    alter: Callable[[R], NewConfigs | WaitingSteps[None] | None],
+    *,
+    validate_only: bool,
 ) -> WaitingSteps[list[Answer]]:
-    """Change the settings of the resources. `alter` changes those of a broker; for a topic it says what to change.
+    """Change the settings of the resources.
 
-    `alter` raises Refused or InvalidConfig for what cannot be.
+    Args:
+        alter: for a topic it answers what to change, for a broker the steps that change it. Refused or InvalidConfig
+            for what cannot be.
     """
     named: Counter[tuple[int, str]] = Counter()
     for resource in resources:
@@ -64,8 +71,15 @@ def alter_all(
                 raise Refused(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             if len(resource.configs) > MAX_CONFIGS:
                 raise Refused(ErrorCode.INVALID_REQUEST, f"Kohort keeps {MAX_CONFIGS} settings at most.")
-            if (change := alter(resource)) is not None and not validate_only:
-                changes[len(answers)] = change
+            if resource.resource_type == BROKER:
+                yield from dynamic_configs(broker).unchanging()
+            change = alter(resource)
+            if isinstance(change, tuple):
+                if not validate_only:
+                    changes[len(answers)] = change
+            elif change is not None:
+                with saving():
+                    yield from change
         except Refused as refused:
             error, message = refused.error, str(refused) or None
         except InvalidConfig as problem:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kohort.broker.broker import DYNAMIC_CONFIGS_FILE
+from kohort.broker.steps import Pause, WaitingSteps
 from kohort.broker.topics.broker_settings import CHANGEABLE, IGNORED, own_settings
 from kohort.broker.topics.topic_config import LIST, STRING, InvalidConfig, parse_value
 from kohort.printable import printable
@@ -35,6 +36,7 @@ class DynamicConfigs:
         self._path = f"{config.data_folder}/{DYNAMIC_CONFIGS_FILE}"
         self.static = replace(config)  # what the broker was started with
         self.levels: dict[str, dict[str, str]] = {BROKER_LEVEL: {}, CLUSTER_LEVEL: {}}
+        self._saving: Pause | None = None
 
     def restore(self, saved: bytes) -> None:
         """Put what an earlier run saved into force. A value that cannot be used any more is left out.
@@ -59,16 +61,44 @@ class DynamicConfigs:
                     logger.error("a setting of %s is left out: %s", DYNAMIC_CONFIGS_FILE, printable(str(problem)))
         self._put_into_force()
 
-    def change(self, broker: Broker, level: str, configs: dict[str, str]) -> None:
-        """Replace all settings of a level by these, which were checked before."""
+    def unchanging(self) -> WaitingSteps[None]:
+        """Wait until no change is being saved: then look at what is in force, and make a change without a pause."""
+        while self._saving is not None:
+            yield self._saving
+
+    def change(self, broker: Broker, level: str, configs: dict[str, str]) -> WaitingSteps[None]:
+        """Replace all settings of a level by these, which were checked before. A thread waits for the disk.
+
+        OSError: nothing has changed. The caller has waited for `unchanging` just before.
+        """
         before = self.levels[level]
         wanted = {**self.levels, level: configs}
-        content = json.dumps({"version": 1, **wanted}, indent=1)
-        broker.disk.write_file(self._path, content.encode())
-        self.levels = wanted
-        self._put_into_force()
-        broker.catalog.defaults_changed()
-        _tell(before, configs, "broker" if level == BROKER_LEVEL else "cluster")
+        content = json.dumps({"version": 1, **wanted}, indent=1).encode()
+        saving = self._saving = Pause()
+        problems: list[Exception] = []
+
+        def save() -> None:
+            try:
+                broker.disk.write_file(self._path, content)
+            except Exception as problem:  # it is raised below
+                problems.append(problem)
+
+        def saved() -> None:
+            self._saving = None
+            try:
+                if not problems:
+                    self.levels = wanted
+                    self._put_into_force()
+                    broker.catalog.defaults_changed()
+                    _tell(before, configs, "broker" if level == BROKER_LEVEL else "cluster")
+            finally:  # somebody waits for it, whatever happened
+                saving.end()
+
+        broker.catalog.save_in_thread(save, saved)
+        if not saving.is_over:
+            yield saving
+        if problems:
+            raise problems[0]
 
     def _put_into_force(self) -> None:
         for name in CHANGEABLE:

@@ -48,7 +48,7 @@ SET, REMOVE, APPEND, SUBTRACT = 0, 1, 2, 3
 def incremental_alter_configs(
     broker: Broker, request: IncrementalAlterConfigsRequest, call: Call  # noqa: ARG001
 ) -> WaitingSteps[IncrementalAlterConfigsResponse]:  # fmt: skip
-    def alter(resource: AlterConfigsResource) -> NewConfigs | None:
+    def alter(resource: AlterConfigsResource) -> NewConfigs | WaitingSteps[None] | None:
         return _alter(broker, resource, request.validate_only)
 
     answers = yield from alter_all(broker, request.resources, alter, validate_only=request.validate_only)
@@ -59,13 +59,14 @@ def incremental_alter_configs(
     return IncrementalAlterConfigsResponse(0, responses)
 
 
-def _alter(broker: Broker, resource: AlterConfigsResource, validate_only: bool) -> NewConfigs | None:
+def _alter(
+    broker: Broker, resource: AlterConfigsResource, validate_only: bool
+) -> NewConfigs | WaitingSteps[None] | None:
     wanted = list(resource.configs)
     refuse_doubles([config.name for config in wanted])
     refuse_nulls(config.name for config in wanted if config.value is None and config.config_operation != REMOVE)
     if resource.resource_type == BROKER:
-        _alter_broker(broker, resource.resource_name, wanted, validate_only)
-        return None
+        return _alter_broker(broker, resource.resource_name, wanted, validate_only)
     topic = named_topic(broker, resource.resource_type, resource.resource_name)
     configs = dict(topic.configs)
     inherited: dict[str, str] = {}
@@ -77,7 +78,9 @@ def _alter(broker: Broker, resource: AlterConfigsResource, validate_only: bool) 
     return topic, configs
 
 
-def _alter_broker(broker: Broker, name: str, wanted: list[AlterableConfig], validate_only: bool) -> None:
+def _alter_broker(
+    broker: Broker, name: str, wanted: list[AlterableConfig], validate_only: bool
+) -> WaitingSteps[None] | None:
     level = level_of(broker, name)
     configs = current_configs(broker, level)
     for config in wanted:
@@ -91,7 +94,7 @@ def _alter_broker(broker: Broker, name: str, wanted: list[AlterableConfig], vali
             configs[name] = _changed_list(changeable_setting(name), have, config)
         else:
             raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown operations type {operation}")
-    replace_configs(broker, level, configs, validate_only=validate_only)
+    return replace_configs(broker, level, configs, validate_only=validate_only)
 
 
 def _apply(configs: dict[str, str], inherited: dict[str, str], config: AlterableConfig) -> None:

@@ -22,6 +22,11 @@ from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kohort.protocol.messages.delete_topics import DeleteTopicsRequest
+from kohort.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from kohort.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kohort.storage.disk import FolderInUse
 from kohort.storage.errors import FileDamaged
@@ -30,6 +35,7 @@ from tests.broker.small_files import FullDisk
 from tests.broker.test_broker_configs import alter
 
 FILE = "kohort-catalog.json"
+BROKER, SET = 4, 0
 
 
 def a_broker(folder: Path, disk: FullDisk | None = None) -> BrokerBox:
@@ -244,6 +250,28 @@ def test_a_change_is_made_even_if_the_client_hangs_up(tmp_path: Path) -> None:
     thread.run()
     assert (list(shape(box)), forgotten) == ([], ["t"])
     box.close()
+
+
+def test_changes_of_the_brokers_settings_wait_for_each_other(tmp_path: Path) -> None:
+    box = a_broker(tmp_path)
+    thread = Thread(box)
+
+    def setting(name: str, value: str) -> Request:
+        resource = AlterConfigsResource(BROKER, "", [AlterableConfig(name, SET, value)])
+        return Request(box, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, IncrementalAlterConfigsRequest([resource]))
+
+    first, second = setting("log.retention.ms", "77000"), setting("log.retention.bytes", "88000")
+    first.hang_up()
+    assert box.broker.config.log_retention_ms != 77_000
+    thread.run()
+    assert box.broker.config.log_retention_ms == 77_000
+    thread.run()
+    assert second.answer.responses[0].error_code == 0
+    assert (box.broker.config.log_retention_ms, box.broker.config.log_retention_bytes) == (77_000, 88_000)
+    box.crash()
+    again = BrokerBox(tmp_path)
+    assert (again.broker.config.log_retention_ms, again.broker.config.log_retention_bytes) == (77_000, 88_000)
+    again.close()
 
 
 def test_a_full_disk_is_no_reason_to_wait_for_ever(tmp_path: Path) -> None:
