@@ -70,6 +70,7 @@ MIN_BATCH_LENGTH: Final = BATCH_HEADER_BYTES - LOG_OVERHEAD_BYTES
 MIN_RECORD_BYTES: Final = 7  # every varint one byte, key and value null
 MIN_HEADER_BYTES: Final = 2  # an empty key and a null value
 NO_HEADERS: Final = b"\0"  # their count
+MAX_PARSED_HEADERS: Final = 1_000_000  # two bytes each in a batch, and a hundred in memory
 
 PARSED, SKIPPED, PACKED = range(3)  # what is done with the headers of records
 
@@ -384,6 +385,8 @@ def _read_headers(data: bytes, position: int, end: int) -> tuple[Headers, int]:
     count, position = read_varint(data, position)
     if count < 0 or count * MIN_HEADER_BYTES > end - position:
         raise CorruptBatch(f"record claims {count} headers in {end - position} bytes")
+    if count > MAX_PARSED_HEADERS:
+        raise CorruptBatch(f"record has {count} headers; no more than {MAX_PARSED_HEADERS} are read")
     headers = []
     for _ in range(count):
         raw = data[position]

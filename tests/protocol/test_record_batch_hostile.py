@@ -14,7 +14,9 @@ from kohort.protocol.record_batch import (
     BATCH_HEADER_BYTES,
     CorruptBatch,
     build_batch,
+    build_encoded,
     parse_header,
+    read_packed_records,
     read_records,
     scan_records,
     validate_batch,
@@ -213,3 +215,14 @@ def test_mutated_batches_are_read_or_refused(compression: int) -> None:
             list(scan_records(sealed(batch), max_inflated_bytes=100_000))
         except MalformedMessage:
             continue
+
+
+def test_a_record_with_millions_of_headers_is_not_taken_apart() -> None:
+    count = 1_000_001
+    body = b"\0\0\0\0\0" + encode_varint(count) + b"\0\0" * count
+    batch = build_encoded(encode_varint(len(body)) + body, 1, 1000, 0, -1)
+    with pytest.raises(CorruptBatch, match="record has 1000001 headers; no more than 1000000 are read"):
+        list(read_records(batch))
+    assert [key for _, _, _, key, _, _ in scan_records(batch, with_headers=False)] == [b""]
+    (packed,) = read_packed_records(batch, 0, parse_header(batch))
+    assert len(packed.packed_headers) == 2 * count + 3
