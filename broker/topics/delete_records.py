@@ -37,6 +37,7 @@ def delete_records(broker: Broker, request: DeleteRecordsRequest, call: Call) ->
         for each in topic.partitions:
             partitions[each.partition_index] = each
             yield
+        yield
     topics = []
     is_changed = False
     for name, partitions in asked.items():
@@ -46,6 +47,7 @@ def delete_records(broker: Broker, request: DeleteRecordsRequest, call: Call) ->
             is_changed = is_changed or not answers[-1].error_code
             yield
         topics.append(DeleteRecordsTopicResult(name, answers))
+        yield
     response = DeleteRecordsResponse(0, topics)
     return _save(broker, call, response) if is_changed else response
 

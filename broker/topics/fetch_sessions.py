@@ -191,11 +191,15 @@ class FetchSessions:
         session = self._find(request, uses_topic_ids)
         if isinstance(session, ErrorCode):
             return session
-        for some in _parts(_wanted(request.topics, uses_topic_ids)):
-            session.put(some)
+        for topic in request.topics:
+            for some in _parts(_wanted([topic], uses_topic_ids)):
+                session.put(some)
+                yield
             yield
-        for keys in _parts(_forgotten(request.forgotten_topics_data, uses_topic_ids)):
-            session.forget(keys)
+        for gone in request.forgotten_topics_data:
+            for keys in _parts(_forgotten([gone], uses_topic_ids)):
+                session.forget(keys)
+                yield
             yield
         session = self._find(request, uses_topic_ids)  # another request may have ended or used it meanwhile
         return session if isinstance(session, ErrorCode) else self._next(session, epoch, now)
@@ -206,16 +210,16 @@ class FetchSessions:
         partitions: dict[Key, Wanted] = {}
         unknown: Unknown = {}
         unknown_count = 0
-        for some in _parts(_wanted(request.topics, uses_topic_ids)):
-            for key, wanted in some:
-                topic, index = key
-                if key in partitions or exists(topic, index):
+        for topic in request.topics:
+            for key, wanted in _wanted([topic], uses_topic_ids):
+                if key in partitions or exists(*key):
                     partitions[key] = wanted
                 elif unknown_count < LARGE:
                     partitions[key] = wanted
                     unknown_count += 1
                 else:
-                    unknown.setdefault(topic, {})[index] = None
+                    unknown.setdefault(key[0], {})[key[1]] = None
+                yield
             yield
         is_full = request.session_epoch == INITIAL_EPOCH and not unknown
         return Context(partitions, uses_topic_ids, is_full=is_full, unknown=unknown)

@@ -38,6 +38,7 @@ def offset_for_leader_epoch(
             answers.append(_end_of(broker.catalog.partition(topic.topic, each.partition), each))
             yield
         topics.append(OffsetForLeaderTopicResult(topic.topic, answers))
+        yield
     return OffsetForLeaderEpochResponse(0, topics)
 
 

@@ -13,6 +13,7 @@ import pytest
 from kohort.broker.call import PARKED, Call
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from kohort.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from kohort.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
@@ -56,6 +57,32 @@ def test_each_partition_is_a_step(box: BrokerBox, api_key: int, version: int, re
     (topic,) = answer.topics
     errors = [each.error_code for each in topic.partitions]
     assert errors == [0] * 3 + [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * (COUNT - 3)
+
+
+NOTHING_INSIDE = [
+    (21, 2, DeleteRecordsRequest([DeleteRecordsTopic(f"t{i}") for i in range(COUNT)])),
+    (23, 4, OffsetForLeaderEpochRequest(-2, [OffsetForLeaderTopic(f"t{i}") for i in range(COUNT)])),
+    (1, 12, FetchRequest(session_epoch=0, topics=[FetchTopic(f"t{i}") for i in range(COUNT)])),
+]
+
+
+@pytest.mark.parametrize(("api_key", "version", "request_"), NOTHING_INSIDE)
+def test_a_topic_without_partitions_is_a_step_too(box: BrokerBox, api_key: int, version: int, request_: Any) -> None:
+    route = box.broker.apis.route(api_key, version)
+    call = Call(FakeConnection(), route, "test")  # type: ignore[arg-type]
+    call.correlation_id, call.now, call.is_long = 1, box.now, True
+    steps: Any = route.handler(box.broker, request_, call)
+    assert sum(1 for _ in steps) >= COUNT
+
+
+def test_forgotten_topics_without_partitions_are_steps_too(box: BrokerBox) -> None:
+    opened = box.send(1, FetchRequest(session_epoch=0, topics=[FetchTopic("t", partitions=[FetchPartition(0)])]), 12)
+    call = Call(FakeConnection(), box.broker.apis.route(1, 12), "test")  # type: ignore[arg-type]
+    call.correlation_id, call.now, call.is_long = 1, box.now, True
+    gone = [ForgottenTopic(f"t{i}") for i in range(COUNT)]
+    request = FetchRequest(session_id=opened.session_id, session_epoch=1, forgotten_topics_data=gone)
+    steps: Any = call.route.handler(box.broker, request, call)
+    assert sum(1 for _ in steps) >= COUNT
 
 
 def test_records_of_a_partition_that_is_named_twice_are_deleted_once(box: BrokerBox) -> None:
