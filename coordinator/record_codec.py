@@ -168,13 +168,15 @@ class Batches:
                 self.finish()
                 continue
             room = max(room, 1)
+            is_short = first + room <= len(SMALL_VARINTS)
+            deltas = SMALL_VARINTS[first : first + room] if is_short else _deltas(first, min(room, len(rows)))
             key_start = layout.key_start
             packed = [
                 pack(
                     start, delta, key_start, row.partition_index, _PLAIN_VALUE_START,
                     row.committed_offset, row.committed_leader_epoch, end,
                 )
-                for delta, row in zip(_deltas(first, min(room, len(rows))), rows, strict=False)
+                for delta, row in zip(deltas, rows, strict=False)
             ]  # fmt: skip
             self._body += packed
             self._count += len(packed)
@@ -216,8 +218,6 @@ class Layout:
 
 def _deltas(first: int, count: int) -> Sequence[bytes]:
     """The offset deltas of so many records, packed."""
-    if first + count <= len(SMALL_VARINTS):
-        return SMALL_VARINTS[first : first + count]
     return [encode_varint(delta) for delta in range(first, first + count)]
 
 

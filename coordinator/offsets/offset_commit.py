@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from kohort.coordinator.api import GroupApi, Steps, in_slices
-from kohort.coordinator.config import MAX_REMEMBERED_ID, GroupConfig
+from kohort.coordinator.config import MAX_REMEMBERED_ID
 from kohort.coordinator.offsets.answers import merged
 from kohort.coordinator.outcome import Call, CommitRecords, Headers, Outcome, Record
 from kohort.coordinator.shard_state import ShardState
@@ -31,7 +31,7 @@ from kohort.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from kohort.protocol.record_batch import BATCH_HEADER_BYTES, MIN_RECORD_BYTES, encode_headers
+from kohort.protocol.record_batch import MIN_RECORD_BYTES, encode_headers
 
 WITH_EXPIRY_VERSION = 1  # of the record's value
 NO_RETENTION = -1
@@ -62,12 +62,21 @@ class Asked:
 class LookedUp:
     refused: dict[str | bytes, OffsetCommitResponseTopic]  # what does not exist, by the topic's key
     asked: list[Asked]
+    row_count: int = 0  # of all that is asked
 
 
 def offset_commit(shard: ShardState, request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse | Outcome:
     found = look_up(shard, request, call.version)
-    verdict = _verdict(shard, request, call.version, found)
-    return respond(found, verdict) if isinstance(verdict, int) else _commit(request, call, found, verdict, shard.config)
+    if not found.asked:
+        return respond(found, 0)
+    if error := check_commit(shard, request, call.version):
+        return respond(found, error)
+    headers: AuditHeaders | None = headers_of(shard, request)
+    if found.row_count > FEW_ROWS or len(request.group_id) + len(request.member_id) > MAX_REMEMBERED_ID:
+        headers = _headers_that_fit(shard, request, found)
+    if headers is None:
+        return respond(found, ErrorCode.UNKNOWN_SERVER_ERROR)
+    return _commit(shard, request, call, found, headers)
 
 
 def in_steps(
@@ -79,35 +88,27 @@ def in_steps(
         found = yield from _look_up_in_steps(shard, request, call.version)
         if shard.topics.version == topics_version:
             break
-    verdict = error or _verdict(shard, request, call.version, found)
-    if isinstance(verdict, int):
-        return (yield from _respond_in_steps(found, verdict))
-    return _commit(request, call, found, verdict, shard.config)
+    if error is None and found.asked:
+        error = check_commit(shard, request, call.version)
+    if error is not None or not found.asked:
+        return (yield from _respond_in_steps(found, error or 0))
+    headers = _headers_that_fit(shard, request, found)
+    if headers is None:
+        return (yield from _respond_in_steps(found, ErrorCode.UNKNOWN_SERVER_ERROR))
+    return _commit(shard, request, call, found, headers)
 
 
-def _verdict(shard: ShardState, request: OffsetCommitRequest, version: int, found: LookedUp) -> int | AuditHeaders:
-    """The headers for the records of the commit; or an error, which can be 0 if there is nothing to commit."""
-    if not found.asked:
-        return 0
-    if error := check_commit(shard, request, version):
-        return error
+def _headers_that_fit(shard: ShardState, request: OffsetCommitRequest, found: LookedUp) -> AuditHeaders | None:
+    """The headers for the records of the commit, if there is room for any. None: even the records do not fit."""
+    room = shard.config.max_message_bytes - _records_bytes(request, found)
+    if room < 0:
+        return None
     headers = headers_of(shard, request)
-    row_count = sum([len(asked.rows) for asked in found.asked])
-    if (
-        row_count > FEW_ROWS
-        or len(request.group_id) + len(request.member_id) > MAX_REMEMBERED_ID
-        or shard.config.max_message_bytes < USUAL_BATCH_BYTES
-    ):
-        room = shard.config.max_message_bytes - BATCH_HEADER_BYTES - _records_bytes(request, found)
-        if room < 0:
-            return ErrorCode.UNKNOWN_SERVER_ERROR
-        if room < row_count * len(headers.packed):
-            return NO_HEADERS
-    return headers
+    return headers if room >= found.row_count * len(headers.packed) else NO_HEADERS
 
 
 def _commit(
-    request: OffsetCommitRequest, call: Call, found: LookedUp, headers: AuditHeaders, config: GroupConfig
+    shard: ShardState, request: OffsetCommitRequest, call: Call, found: LookedUp, headers: AuditHeaders
 ) -> Outcome:
     out = Outcome()
     answers = []
@@ -117,7 +118,7 @@ def _commit(
         if is_plain:
             answers.append(_answer(asked, 0))
         else:
-            rows, answer = _with_metadata(asked, config.offset_metadata_max_bytes)
+            rows, answer = _with_metadata(asked, shard.config.offset_metadata_max_bytes)
             answers.append(answer)
         if request.retention_time_ms != NO_RETENTION:  # only v2-4 have this field
             out.records += [_with_expiry(request, asked.name, row, headers, call.now) for row in rows]
@@ -162,6 +163,7 @@ def _look_up_in_steps(shard: ShardState, request: OffsetCommitRequest, version: 
         for some in in_slices(topic.partitions) if len(topic.partitions) else ([],):
             part = LookedUp(found.refused, [])
             _look_up_topic(shard, OffsetCommitRequestTopic(topic.name, topic.topic_id, some), version, part)
+            found.row_count += part.row_count
             for asked in part.asked:
                 if whole is None:
                     whole = asked
@@ -214,6 +216,7 @@ def _look_up_topic(shard: ShardState, topic: OffsetCommitRequestTopic, version: 
         assert name is not None
         assert topic_id is not None
         found.asked.append(Asked(key, topic, name, topic_id, rows))
+        found.row_count += len(rows)
 
 
 def _answer(asked: Asked, error: int) -> tuple[str | bytes, OffsetCommitResponseTopic]:
