@@ -14,11 +14,10 @@ from __future__ import annotations
 import sys
 from array import array
 from bisect import bisect_right
-from operator import le, lt
 from typing import Final
 
 from kohort.protocol.record_batch import NO_TIMESTAMP
-from kohort.storage.offset_index import CorruptIndex
+from kohort.storage.offset_index import CorruptIndex, is_ascending
 
 TIMESTAMP_BYTES: Final = 8
 OFFSET_BYTES: Final = 4
@@ -92,11 +91,9 @@ class TimeIndex:
         index = cls(base_offset)
         index._timestamps = _from_big_endian("q", timestamps)
         index._offsets = _from_big_endian("i", offsets)
-        if not all(map(lt, index._timestamps, memoryview(index._timestamps)[1:])):
+        if not is_ascending(index._timestamps):
             raise CorruptIndex("timestamps are not ascending")
-        if not all(map(le, index._offsets, memoryview(index._offsets)[1:])) or (
-            index._offsets and index._offsets[0] < 0
-        ):
+        if not is_ascending(index._offsets) or (index._offsets and index._offsets[0] < 0):
             raise CorruptIndex("offsets are not ascending")
         return index
 
