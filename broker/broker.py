@@ -109,6 +109,7 @@ class Broker:
         self.flusher.stop()
         self._topic_files.stop()
         self._topic_saver.stop()
+        self.catalog.close()
         if "kohort.broker.topics.producer_state" in sys.modules:
             from kohort.broker.topics.producer_state import save_all_snapshots
 

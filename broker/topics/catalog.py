@@ -366,6 +366,10 @@ class Catalog:
         self.version += 1
         self.on_new_settings()
 
+    def close(self) -> None:
+        """After the threads were stopped."""
+        self._file.close()
+
     # --- inside
 
     def _made(self, name: str, topic_id: bytes, partition_count: int, configs: dict[str, str]) -> Topic:

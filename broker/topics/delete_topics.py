@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kohort.broker.steps import Steps, WaitingSteps
 
 FIRST_VERSION_BY_ID = 6
-TOPICS_PER_STEP = 50  # folders are renamed
+TOPICS_PER_STEP = 20  # folders are renamed
 PARTITIONS_PER_STEP = 2_000
 
 

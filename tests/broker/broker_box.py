@@ -96,9 +96,11 @@ class BrokerBox:
 
     def close(self) -> None:
         self.broker.flusher.stop()
+        self.broker.catalog.close()
         self.broker.logs.close(self.now)
 
     def crash(self) -> None:
+        self.broker.catalog.close()
         self.broker.logs.abandon()
 
     # --- time
