@@ -33,7 +33,7 @@ class CompileRecordWalk(BuildHookInterface[Any]):
         library = Path(self.root, LIBRARY)
         fresh = library.with_suffix(".tmp")  # a broker that runs may have the old library open: replace it, as a whole
         compiler = os.environ.get("CC") or "cc"
-        command = [*compiler.split(), "-O2", "-fPIC", "-shared", "-o", str(fresh), str(Path(self.root, SOURCE))]
+        command = [*compiler.split(), "-O3", "-fPIC", "-shared", "-o", str(fresh), str(Path(self.root, SOURCE))]
         try:
             subprocess.run(command, check=True, capture_output=True)
             fresh.replace(library)
