@@ -12,6 +12,7 @@ import base64
 import logging
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
@@ -65,32 +66,32 @@ class Partition:
 
 
 class Topic:
-    __slots__ = ("_config", "_parse", "configs", "id", "name", "partitions")
+    __slots__ = ("_parse", "config", "configs", "id", "is_internal", "name", "partitions")
+
+    # The settings parsed, with defaults for those that the topic does not have itself: see `__getattr__`.
+    config: TopicConfig
 
     def __init__(
         self, name: str, topic_id: bytes, configs: dict[str, str], parse: Callable[[dict[str, str]], TopicConfig]
     ) -> None:
         self.name = name
         self.id = topic_id
+        self.is_internal = name in INTERNAL_TOPICS
         self.configs = configs  # as text, as clients gave them
         self.partitions: list[Partition] = []
         self._parse = parse
-        self._config: TopicConfig | None = None
 
-    @property
-    def config(self) -> TopicConfig:
-        """The settings parsed, with defaults for those that the topic does not have itself."""
-        if self._config is None:
-            self._config = self._parse(self.configs)
-        return self._config
+    def __getattr__(self, name: str) -> TopicConfig:
+        """Python asks here for an attribute without a value. A property would cost every Produce a call."""
+        if name != "config":
+            raise AttributeError(name)
+        self.config = self._parse(self.configs)
+        return self.config
 
     def configs_changed(self) -> None:
         """The settings, or the defaults, are others now. They are parsed when they are needed: topics may be many."""
-        self._config = None
-
-    @property
-    def is_internal(self) -> bool:
-        return self.name in INTERNAL_TOPICS
+        with suppress(AttributeError):
+            del self.config
 
 
 class Change(Pause):
