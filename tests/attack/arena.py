@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from types import TracebackType
 
-from tests.attack.attacker import STUCK, Attack, Figure, attack
+from tests.attack.attacker import NO_ANSWER, STUCK, Attack, Figure, attack
 from tests.attack.bystander import Bystander
 from tests.attack.target import Target, topic_id
 
@@ -34,7 +34,8 @@ class Arena:
             pid = self._target.pid if self._target.has_event_loop else 0
             self._bystander = self._stack.enter_context(Bystander(self._target.address, pid))
         figure = attack(self._target, self._bystander, each, self._topic_id)
-        if figure.result == STUCK:
+        if figure.result in (STUCK, NO_ANSWER):
+            print(f"{figure.result}: {figure.api} {figure.shape}\n{self._target.log_tail()}")
             self._target.kill()
             self.restart()
         return figure

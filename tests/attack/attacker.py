@@ -16,6 +16,7 @@ from tests.attack.bystander import PATIENCE_S, Bystander, Wait
 from tests.attack.target import IDLE_CPU_S, Target
 
 ANSWER_TIMEOUT_S = 30
+NO_ANSWER = "no answer"  # the result if the broker works and works
 STUCK = "stuck"  # the result if the broker does not come back: it must be ended
 PARKED_S = 0.3  # a request without an answer, of which the broker has done nothing for so long, is parked
 
@@ -87,7 +88,7 @@ def _converse(target: Target, frames: Sequence[bytes]) -> tuple[str, int]:
                 connection.sendall(frame)
                 size = _receive_answer(target, connection)
             except (ConnectionError, TimeoutError) as problem:
-                return ("closed" if isinstance(problem, ConnectionError) else "no answer"), answer_bytes
+                return ("closed" if isinstance(problem, ConnectionError) else NO_ANSWER), answer_bytes
             if size is None:
                 return "parked", answer_bytes
             answer_bytes += size
@@ -107,7 +108,7 @@ def _flood(target: Target, frames: Sequence[bytes]) -> tuple[str, int]:
                     return "parked", answer_bytes
                 answer_bytes += size
         except (ConnectionError, TimeoutError) as problem:
-            return ("closed" if isinstance(problem, ConnectionError) else "no answer"), answer_bytes
+            return ("closed" if isinstance(problem, ConnectionError) else NO_ANSWER), answer_bytes
         finally:
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tests.attack.attacker import Figure
+from tests.attack.attacker import NO_ANSWER, STUCK, Figure
 from tests.attack.extremes import MB
 
 MAX_WAIT_MS = 100
@@ -15,6 +15,8 @@ FLOOR_BYTES = 32 << 20  # what Python's allocator may keep, and threads that sta
 def misses(figure: Figure) -> list[str]:
     """What is above its goal, in words."""
     missed = []
+    if figure.result in (NO_ANSWER, STUCK):
+        missed.append(f"there was no answer for {figure.seconds:.0f} s")
     if figure.held_ms > MAX_WAIT_MS:
         missed.append(f"the bystander waited {figure.held_ms:.0f} ms")
     allowed = FLOOR_BYTES + MAX_GROWTH * figure.request_bytes

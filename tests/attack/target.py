@@ -10,7 +10,7 @@ import resource
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
@@ -46,6 +46,7 @@ class Target(NamedTuple):
     pid: int
     has_event_loop: bool = False  # its main thread answers all clients, as Kohort's does
     process: subprocess.Popen[str] | subprocess.Popen[bytes] | None = None  # if we started it
+    log_tail: Callable[[], str] = str  # the end of its log
 
     def kill(self) -> None:
         """End a broker that no longer answers."""
@@ -141,7 +142,7 @@ def start_kohort(folder: Path, prepared: Path, stack: ExitStack) -> Target:
     broker = KohortProcess(folder, **SETTINGS)
     stack.callback(broker.stop)
     resource.prlimit(broker.process.pid, resource.RLIMIT_AS, (MAX_BROKER_BYTES, MAX_BROKER_BYTES))
-    return Target(broker.address, broker.process.pid, True, broker.process)
+    return Target(broker.address, broker.process.pid, True, broker.process, broker.log_tail)
 
 
 def start_kafka(folder: Path, stack: ExitStack) -> Target:
