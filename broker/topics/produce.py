@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from kohort.broker.topics.catalog import Partition, Topic
     from kohort.protocol.messages.produce import PartitionProduceData, TopicProduceData
     from kohort.protocol.record_batch import BatchHeader
+    from kohort.protocol.wire import Records
     from kohort.storage.partition_log import PartitionLog
 
 FIRST_VERSION_WITH_TOPIC_IDS = 13
@@ -60,8 +61,8 @@ def produce(
     (wanted,), (data,) = topics, topics[0].partition_data
     if data.records is None:
         return _without_records(call)
-    progress = Progress(broker, request, call, _refuse_all(request))
-    answer = progress.produce(_find_topic(broker, wanted, call.version), data)
+    progress = Progress(broker, request, call, _refuse_all(request, _is_transactional(data.records)))
+    answer = progress.produce(_find_topic(broker, wanted.name, wanted.topic_id, call.version), data)
     if not isinstance(answer, PartitionProduceResponse):
         return _produce_one_in_steps(progress, wanted, answer)
     return progress.answer([TopicProduceResponse(wanted.name, wanted.topic_id, [answer])])
@@ -78,24 +79,28 @@ def _produce_several(
     broker: Broker, request: ProduceRequest, call: Call
 ) -> WaitingSteps[ProduceResponse | Parked | NoAnswer]:
     """Produce to several partitions, one after the other. As in Kafka, the last word counts for one named twice."""
-    named: dict[tuple[str, bytes], tuple[TopicProduceData, dict[int, PartitionProduceData]]] = {}
+    named: dict[tuple[str, bytes], dict[int, PartitionProduceData]] = {}
+    transactional = False
     for wanted in request.topic_data:
+        yield None
         if wanted.partition_data:
-            _, partitions = named.setdefault((wanted.name, wanted.topic_id), (wanted, {}))
+            partitions = named.setdefault((wanted.name, wanted.topic_id), {})
             for data in wanted.partition_data:
+                yield None
                 if data.records is None:
                     return _without_records(call)
                 partitions[data.index] = data
-        yield None
-    progress = Progress(broker, request, call, _refuse_all(request))
+                transactional = transactional or _is_transactional(data.records)
+    progress = Progress(broker, request, call, _refuse_all(request, transactional))
     topics = []
-    for wanted, partitions in named.values():
+    for name, topic_id in list(named):
+        partitions = named.pop((name, topic_id))  # the memory of what is done serves for the answers
         answers = []
         for data in partitions.values():
             yield None
-            answer = progress.produce(_find_topic(broker, wanted, call.version), data)
+            answer = progress.produce(_find_topic(broker, name, topic_id, call.version), data)
             answers.append(answer if isinstance(answer, PartitionProduceResponse) else (yield from answer))
-        topics.append(TopicProduceResponse(wanted.name, wanted.topic_id, answers))
+        topics.append(TopicProduceResponse(name, topic_id, answers))
     return progress.answer(topics)
 
 
@@ -104,20 +109,21 @@ def _without_records(call: Call) -> NoAnswer:
     return NO_ANSWER
 
 
-def _refuse_all(request: ProduceRequest) -> Refusal | None:
-    """Why nothing of the request can be served, whatever the topics."""
-    for topic in request.topic_data:
-        for data in topic.partition_data:
-            records = data.records
-            if records is not None and len(records) > ATTRIBUTES_LOW_BYTE and records[22] & TRANSACTIONAL:
-                return TRANSACTIONAL_ID_MISSING if request.transactional_id is None else NO_SUCH_TRANSACTIONAL_ID
+def _is_transactional(records: Records) -> bool:
+    return len(records) > ATTRIBUTES_LOW_BYTE and records[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL != 0
+
+
+def _refuse_all(request: ProduceRequest, transactional: bool) -> Refusal | None:
+    """Why nothing of the request can be served, whatever the topics. One transactional batch is enough."""
+    if transactional:
+        return TRANSACTIONAL_ID_MISSING if request.transactional_id is None else NO_SUCH_TRANSACTIONAL_ID
     return None if -1 <= request.acks <= 1 else INVALID_REQUIRED_ACKS
 
 
-def _find_topic(broker: Broker, wanted: TopicProduceData, version: int) -> Topic | Refusal:
+def _find_topic(broker: Broker, name: str, topic_id: bytes, version: int) -> Topic | Refusal:
     if version >= FIRST_VERSION_WITH_TOPIC_IDS:
-        return broker.catalog.by_id(wanted.topic_id) or UNKNOWN_TOPIC_ID
-    return broker.catalog.get(wanted.name) or UNKNOWN_TOPIC_OR_PARTITION
+        return broker.catalog.by_id(topic_id) or UNKNOWN_TOPIC_ID
+    return broker.catalog.get(name) or UNKNOWN_TOPIC_OR_PARTITION
 
 
 class Progress:

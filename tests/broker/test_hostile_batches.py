@@ -285,3 +285,28 @@ def test_a_batch_that_is_too_large_for_the_topic_is_not_copied(box: BrokerBox) -
         tracemalloc.stop()
     assert response.responses[0].partition_responses[0].error_code == ErrorCode.MESSAGE_TOO_LARGE
     assert peak < MIB
+
+
+class CountedList(list[Any]):
+    """Counts the elements that are read."""
+
+    read = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        for each in super().__iter__():
+            CountedList.read += 1
+            yield each
+
+
+@pytest.mark.parametrize("in_one_topic", [True, False])
+def test_no_step_of_a_produce_looks_at_many_partitions(box: BrokerBox, in_one_topic: bool) -> None:
+    names = ["t"] * 500
+    if in_one_topic:
+        topics = [TopicProduceData("t", partition_data=CountedList(PartitionProduceData(0, b"") for _ in names))]
+    else:
+        topics = CountedList(TopicProduceData(name, partition_data=[PartitionProduceData(0, b"")]) for name in names)
+    most, before = 0, CountedList.read
+    for _ in steps_of(box, PRODUCE, ProduceRequest(None, -1, 1000, topics), 9):
+        most, before = max(most, CountedList.read - before), CountedList.read
+    assert max(most, CountedList.read - before) <= 2
+    assert CountedList.read >= 500
