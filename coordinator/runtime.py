@@ -45,7 +45,7 @@ __all__ = ["Runtime", "Write"]
 ACTIVE = Status.ACTIVE
 MAX_CACHED_GROUPS = 100_000
 EXPIRATIONS_IN_STEP = 50  # of each shard
-MAX_ANSWER_BYTES = 32_000_000  # about several groups; the first of them is told whole in any case
+MAX_ANSWER_BYTES = 16_000_000  # about several groups; the first of them is told whole in any case
 
 
 class Runtime:
