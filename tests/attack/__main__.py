@@ -126,7 +126,7 @@ def _run(
             arena.restart()
         ours.append(measure(arena, each))
         print(line(ours[-1]), flush=True)
-        if peer is not None and each.is_fair:
+        if peer is not None:
             theirs.append(peer.attack(each))
             print(f"  peer {line(theirs[-1])}", flush=True)
 

@@ -31,7 +31,7 @@ class Attack(NamedTuple):
     hang_up: bool = False  # do not wait for answers: a connection for each request, closed when it is sent
     at_once: bool = False  # send all requests before reading the first answer
     side_by_side: bool = False  # as many clients as requests, all at the same time
-    is_fair: bool = True  # it can be sent to a real Kafka
+    only_long: bool = False  # not in `make test`
 
 
 class Figure(NamedTuple):

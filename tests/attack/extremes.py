@@ -111,6 +111,10 @@ class Recipe:
     root_tags: bool = False
     tag_bytes: int = 0
 
+    @property
+    def is_large(self) -> bool:
+        return bool(self.grown or self.binary_bytes or self.tags)
+
     def __str__(self) -> str:
         said = []
         if self.grown:

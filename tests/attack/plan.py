@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from functools import partial
 
 from kohort.protocol.api_keys import Api
 from kohort.protocol.wire import MAX_ELEMENTS_PER_REQUEST
@@ -24,9 +25,7 @@ SHORT_BYTES = 4 * MB
 
 
 def generated(extreme: Extreme) -> Attack:
-    return Attack(
-        f"{extreme.api.name} v{extreme.version}", str(extreme.recipe), lambda topic_id: [extreme.frame(topic_id)]
-    )
+    return Attack(f"{extreme.api.name} v{extreme.version}", str(extreme.recipe), partial(_frames, [extreme]))
 
 
 def short_attacks(api: Api) -> Iterator[Attack]:
@@ -34,10 +33,24 @@ def short_attacks(api: Api) -> Iterator[Attack]:
     for version, names in ((api.max_version, "different"), (api.min_version, "existing")):
         for each in arrays(api, version):
             yield generated(Extreme(api, version, Recipe(each.path, greatest_count(api, each, names), names=names)))
-        yield from map(generated, without_array(api, version, MAX_ELEMENTS_PER_REQUEST, SHORT_BYTES))
+        others = list(without_array(api, version, MAX_ELEMENTS_PER_REQUEST, SHORT_BYTES))
+        yield together([each for each in others if not each.recipe.is_large])
+        yield from map(generated, (each for each in others if each.recipe.is_large))
     for each in arrays(api, api.max_version)[:1]:
         yield generated(Extreme(api, api.max_version, Recipe(each.path, MAX_ELEMENTS_PER_REQUEST + 1, names="unknown")))
         yield generated(Extreme(api, api.max_version, Recipe(each.path, 100, names="long", long_texts=True)))
+
+
+def together(small: list[Extreme]) -> Attack:
+    """Several small requests as one attack, on a connection each."""
+    api, version, _ = small[0]
+    shape = "; ".join(str(each.recipe) for each in small)
+    frames = partial(_frames, small)
+    return Attack(f"{api.name} v{version}", shape, frames, side_by_side=True)
+
+
+def _frames(extremes: list[Extreme], topic_id: bytes) -> list[bytes]:
+    return [each.frame(topic_id) for each in extremes]
 
 
 def all_attacks() -> Iterator[Attack]:

@@ -322,5 +322,5 @@ def _of_many_requests() -> Iterator[Attack]:
     unknown = [ListOffsetsTopic(name, [ListOffsetsPartition(0, -1, -1)]) for name in _names(40_000, "unknown")]
     yield _one(
         ApiKey.LIST_OFFSETS, 6, "40,000 topics, 10 clients at once", lambda: ListOffsetsRequest(-1, 0, unknown), 10,
-        side_by_side=True,
+        side_by_side=True, only_long=True,
     )  # fmt: skip
