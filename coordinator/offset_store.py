@@ -130,14 +130,14 @@ class OffsetStore:
 
     def replay_rows(
         self, group_id: str, topic: str, topic_id: bytes, rows: Sequence[OffsetCommitRequestPartition], now: int,
-        log_offset: int,
+        log_offset: int, expires: int = NO_EXPIRY,
     ) -> int:  # fmt: skip
         """Replay a whole commit (outcome.CommitRecords) and return the log offset behind it."""
         partitions = self.partitions_of(group_id, topic)
         for row in rows:  # the tuple is made without a call of CommittedOffset(...), which takes longer than the rest
             committed = (
                 row.committed_offset, row.committed_leader_epoch, row.committed_metadata or "",
-                now, NO_EXPIRY, topic_id, log_offset,
+                now, expires, topic_id, log_offset,
             )  # fmt: skip
             partitions[row.partition_index] = _new(CommittedOffset, committed)
             log_offset += 1

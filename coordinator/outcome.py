@@ -55,11 +55,11 @@ class AtomicRecords:
 class CommitRecords:
     """The OffsetCommit records of one commit to one topic, as one object: nearly all records are of this kind."""
 
-    __slots__ = ("group", "headers", "is_plain", "now", "rows", "topic", "topic_id")
+    __slots__ = ("expires", "group", "headers", "is_plain", "now", "rows", "topic", "topic_id")
 
     def __init__(
         self, group: str, topic: str, topic_id: bytes, rows: Sequence[OffsetCommitRequestPartition], is_plain: bool,
-        now: int, headers: bytes,
+        now: int, headers: bytes, expires: int = -1,
     ) -> None:  # fmt: skip
         self.group = group
         self.topic = topic
@@ -68,6 +68,7 @@ class CommitRecords:
         self.is_plain = is_plain  # none has metadata
         self.now = now
         self.headers = headers  # packed: a member's commits in one generation share theirs
+        self.expires = expires  # -1: as the broker's retention says
 
 
 class OffsetTombstones:

@@ -28,6 +28,7 @@ from kohort.protocol.commit_record import (
     TIME_BYTES,
     VERSION_BYTES,
     key_prefix,
+    pack_expiring_value,
     pack_partition,
     pack_tags,
     pack_value,
@@ -144,13 +145,11 @@ class Batches:
 
     def _add_rows(self, commit: CommitRecords, rows: Sequence[Any], prefix: bytes) -> None:
         for row in rows:
-            value = pack_value(
-                row.committed_offset,
-                row.committed_leader_epoch,
-                row.committed_metadata or "",
-                commit.now,
-                commit.topic_id,
-            )
+            offset, metadata = row.committed_offset, row.committed_metadata or ""
+            if commit.expires < 0:
+                value = pack_value(offset, row.committed_leader_epoch, metadata, commit.now, commit.topic_id)
+            else:
+                value = pack_expiring_value(offset, metadata, commit.now, commit.expires)
             self.add(prefix + pack_partition(row.partition_index), value, commit.headers)
 
     def _add_plain(self, commit: CommitRecords, layout: Layout) -> None:

@@ -120,7 +120,7 @@ class Shard:
 
     def _apply_commit(self, commit: CommitRecords) -> None:
         self.next_offset = self.state.offsets.replay_rows(
-            commit.group, commit.topic, commit.topic_id, commit.rows, commit.now, self.next_offset
+            commit.group, commit.topic, commit.topic_id, commit.rows, commit.now, self.next_offset, commit.expires
         )
         self._group_of_offsets(commit.group)
 

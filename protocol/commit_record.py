@@ -34,7 +34,7 @@ from typing import Final
 
 from kohort.protocol.log_records import OFFSET_COMMIT, RECORD_TYPES, encode_key
 from kohort.protocol.messages.log_offset_commit import OffsetCommitKey
-from kohort.protocol.wire import NO_UUID, pack_compact_string
+from kohort.protocol.wire import NO_UUID, pack_compact_string, pack_string
 
 # --- the key
 
@@ -79,6 +79,9 @@ _PLAIN_VALUE: Final = Struct(">hqiBq3s16s")
 PLAIN_VALUE_BYTES: Final = _PLAIN_VALUE.size
 unpack_plain_value = _PLAIN_VALUE.unpack  # version, offset, leader epoch, metadata length, time, tag, topic id
 
+EXPIRING_VERSION: Final = 1
+_EXPIRING_START = Struct(">hq").pack
+_TWO_TIMES = Struct(">qq").pack
 _int32 = Struct(">i").pack
 _int64 = Struct(">q").pack
 
@@ -95,3 +98,8 @@ def constant_parts(leader_epoch: int, metadata: str, topic_id: bytes) -> tuple[b
 def pack_value(offset: int, leader_epoch: int, metadata: str, commit_time: int, topic_id: bytes) -> bytes:
     before_offset, after_offset, after_time = constant_parts(leader_epoch, metadata, topic_id)
     return before_offset + _int64(offset) + after_offset + _int64(commit_time) + after_time
+
+
+def pack_expiring_value(offset: int, metadata: str, commit_time: int, expire_time: int) -> bytes:
+    """In version 1, which alone has a place for the expiry."""
+    return _EXPIRING_START(EXPIRING_VERSION, offset) + pack_string(metadata) + _TWO_TIMES(commit_time, expire_time)

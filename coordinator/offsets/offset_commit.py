@@ -12,17 +12,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
 
 from kohort.coordinator.api import GroupApi, Steps, in_slices
 from kohort.coordinator.config import MAX_REMEMBERED_ID
 from kohort.coordinator.offsets.answers import merged
-from kohort.coordinator.outcome import Call, CommitRecords, Headers, Outcome, Record
+from kohort.coordinator.outcome import Call, CommitRecords, Outcome
+from kohort.coordinator.record_codec import NO_HEADERS
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.commit_record import MIN_KEY_BYTES, PLAIN_VALUE_BYTES
 from kohort.protocol.error_codes import ErrorCode
-from kohort.protocol.log_records import OFFSET_COMMIT
-from kohort.protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
 from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -31,9 +29,9 @@ from kohort.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from kohort.protocol.record_batch import MIN_RECORD_BYTES, encode_headers
+from kohort.protocol.record_batch import BATCH_HEADER_BYTES, MIN_RECORD_BYTES, encode_headers
+from kohort.protocol.wire import NO_UUID
 
-WITH_EXPIRY_VERSION = 1  # of the record's value
 NO_RETENTION = -1
 FOREVER = 2**63 - 1
 FIRST_VERSION_WITH_TOPIC_IDS = 10
@@ -71,8 +69,12 @@ def offset_commit(shard: ShardState, request: OffsetCommitRequest, call: Call) -
         return respond(found, 0)
     if error := check_commit(shard, request, call.version):
         return respond(found, error)
-    headers: AuditHeaders | None = headers_of(shard, request)
-    if found.row_count > FEW_ROWS or len(request.group_id) + len(request.member_id) > MAX_REMEMBERED_ID:
+    headers: bytes | None = headers_of(shard, request)
+    if (
+        found.row_count > FEW_ROWS
+        or len(request.group_id) + len(request.member_id) > MAX_REMEMBERED_ID
+        or shard.config.max_message_bytes < USUAL_BATCH_BYTES
+    ):
         headers = _headers_that_fit(shard, request, found)
     if headers is None:
         return respond(found, ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -98,20 +100,19 @@ def in_steps(
     return _commit(shard, request, call, found, headers)
 
 
-def _headers_that_fit(shard: ShardState, request: OffsetCommitRequest, found: LookedUp) -> AuditHeaders | None:
+def _headers_that_fit(shard: ShardState, request: OffsetCommitRequest, found: LookedUp) -> bytes | None:
     """The headers for the records of the commit, if there is room for any. None: even the records do not fit."""
-    room = shard.config.max_message_bytes - _records_bytes(request, found)
+    room = shard.config.max_message_bytes - BATCH_HEADER_BYTES - _records_bytes(request, found)
     if room < 0:
         return None
     headers = headers_of(shard, request)
-    return headers if room >= found.row_count * len(headers.packed) else NO_HEADERS
+    return headers if room >= found.row_count * len(headers) else NO_HEADERS
 
 
-def _commit(
-    shard: ShardState, request: OffsetCommitRequest, call: Call, found: LookedUp, headers: AuditHeaders
-) -> Outcome:
+def _commit(shard: ShardState, request: OffsetCommitRequest, call: Call, found: LookedUp, headers: bytes) -> Outcome:
     out = Outcome()
     answers = []
+    group_id = request.group_id
     for asked in found.asked:
         rows = asked.rows
         is_plain = not any([row.committed_metadata for row in rows])  # noqa: C419 - a generator takes twice as long
@@ -120,11 +121,14 @@ def _commit(
         else:
             rows, answer = _with_metadata(asked, shard.config.offset_metadata_max_bytes)
             answers.append(answer)
+        if not rows:
+            continue
         if request.retention_time_ms != NO_RETENTION:  # only v2-4 have this field
-            out.records += [_with_expiry(request, asked.name, row, headers, call.now) for row in rows]
-        elif rows:
-            group_id, packed = request.group_id, headers.packed
-            out.records.append(CommitRecords(group_id, asked.name, asked.topic_id, rows, is_plain, call.now, packed))
+            # Kafka's sum overflows, and such an offset expires at once. Its record has no place for a topic id.
+            expires = min(call.now + request.retention_time_ms, FOREVER)
+            out.records.append(CommitRecords(group_id, asked.name, NO_UUID, rows, False, call.now, headers, expires))
+        else:
+            out.records.append(CommitRecords(group_id, asked.name, asked.topic_id, rows, is_plain, call.now, headers))
     out.reply(call, OffsetCommitResponse(0, merged(found.refused, answers)))
     return out
 
@@ -275,34 +279,17 @@ def _records_bytes(request: OffsetCommitRequest, found: LookedUp) -> int:
     return total
 
 
-class AuditHeaders(NamedTuple):
-    headers: Headers
-    packed: bytes
-
-
-NO_HEADERS = AuditHeaders((), encode_headers(()))
-
-
-def headers_of(shard: ShardState, request: OffsetCommitRequest) -> AuditHeaders:
+def headers_of(shard: ShardState, request: OffsetCommitRequest) -> bytes:
     if not shard.config.audit_headers:
         return NO_HEADERS
     find = _known_audit_headers if len(request.member_id) <= MAX_REMEMBERED_ID else _audit_headers
     return find(request.member_id, request.generation_id_or_member_epoch)
 
 
-def _audit_headers(member_id: str, generation: int) -> AuditHeaders:
-    """Who committed. Kafka's log does not say, and its tools and loader skip over record headers."""
+def _audit_headers(member_id: str, generation: int) -> bytes:
+    """Who committed, packed. Kafka's log does not say, and its tools and loader skip over record headers."""
     headers = (b"kohort.member", member_id.encode()), (b"kohort.generation", b"%d" % generation)
-    return AuditHeaders(headers, encode_headers(headers))
+    return encode_headers(headers)
 
 
 _known_audit_headers = lru_cache(maxsize=10_000)(_audit_headers)
-
-
-def _with_expiry(
-    request: OffsetCommitRequest, name: str, row: OffsetCommitRequestPartition, headers: AuditHeaders, now: int
-) -> Record:
-    key = OffsetCommitKey(request.group_id, name, row.partition_index)
-    expires = min(now + request.retention_time_ms, FOREVER)  # Kafka's sum overflows, and such an offset expires at once
-    value = OffsetCommitValue(row.committed_offset, -1, row.committed_metadata or "", now, expires)
-    return Record(OFFSET_COMMIT, key, value, headers.headers, WITH_EXPIRY_VERSION)

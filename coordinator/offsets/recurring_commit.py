@@ -124,7 +124,7 @@ def make_plan(shard: ShardState, request: RecurringCommit, version: int) -> Comm
     ):
         return plan
     plan.columns = [_columns(asked) for asked in found.asked]
-    template = CommitTemplate(request.group_id, plan.columns, headers_of(shard, request).packed)
+    template = CommitTemplate(request.group_id, plan.columns, headers_of(shard, request))
     if _fits(template, shard):
         plan.template = template
         plan.answer = EncodedCommitResponse(respond(found, 0), version)

@@ -39,3 +39,9 @@ def test_a_key_is_its_prefix_and_the_partition(group: str, topic: str) -> None:
     assert commit_record.read_key_prefix(prefix) == (group, topic)
     assert commit_record.read_key_prefix(prefix + b"x") is None
     assert commit_record.read_key_prefix(prefix[:-1]) is None
+
+
+@pytest.mark.parametrize("metadata", ["", "why", "日本"])
+def test_a_value_with_an_expiry_is_packed_as_by_the_generated_codec(metadata: str) -> None:
+    value = OffsetCommitValue(7, -1, metadata, 1_000, 2_000)
+    assert commit_record.pack_expiring_value(7, metadata, 1_000, 2_000) == encode_value(OFFSET_COMMIT, value, 1)

@@ -106,6 +106,21 @@ def test_records_without_a_key_are_dropped(story: Story) -> None:
     assert story.offsets() == [1, 3]
 
 
+def test_records_that_no_coordinator_can_read_stay(story: Story) -> None:
+    unreadable = [
+        (b"", b"x"),
+        (b"\0", b"value"),
+        (b"\0\x01\0\x40half a key", b"\0\x03"),
+        (b"\0\x02\0\x01g", b"\0\x63?"),
+    ]
+    story.write(*unreadable)
+    story.write((A, b"1"))
+    story.write((A, b"2"))
+    story.roll()
+    story.compact()
+    assert story.state() == {**dict(unreadable), A: b"2"}
+
+
 def test_long_keys_are_told_apart(story: Story) -> None:
     long = [bytes([letter]) * 64 for letter in b"abc"] + [b"a" * 63, b"a" * 100_0]
     for value in (b"1", b"2"):
