@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from kohort.broker.dump import dump
+from kohort.printable import printable_json
 from kohort.protocol.log_records import (
     GROUP_METADATA,
     OFFSET_COMMIT,
@@ -187,7 +188,8 @@ def test_kafkas_tool_reads_our_log_line_for_line_as_we_do(written: Path) -> None
     assert all(gap.startswith("-1 is followed by") for gap in gaps), gaps  # it expects every file to start at 0
     theirs, lines = printed.splitlines(), ours(written)
     for mine, other in zip(lines, theirs, strict=False):
-        assert HEADER_VALUES.sub("", mine) == other  # which Kafka's tool does not show
+        # Kafka's tool shows no values of headers, and prints control characters as they are.
+        assert HEADER_VALUES.sub("", mine) == printable_json(other)
     assert len(lines) == len(theirs) > 500
     text = "\n".join(lines)
     for record_type in RECORD_TYPES:
