@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from itertools import starmap
+from typing import TYPE_CHECKING, Any
 
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.describe_user_scram_credentials import (
@@ -28,11 +30,24 @@ def describe_user_scram_credentials(
     for user in request.users or ():  # none named: all users, of whom there are none
         named[user.name] += 1
         yield
-    results = []
-    for name, count in named.items():
-        results.append(_describe(name, count))
-        yield
+    results = Results(named) if call.is_long else [_describe(name, count) for name, count in named.items()]
     return DescribeUserScramCredentialsResponse(0, 0, "", results)
+
+
+class Results(Sequence[DescribeUserScramCredentialsResult]):
+    """The answers to a long request. They are made when they are encoded, and not kept: each has a long text."""
+
+    def __init__(self, named: Counter[str]) -> None:
+        self._named = named
+
+    def __len__(self) -> int:
+        return len(self._named)
+
+    def __iter__(self) -> Iterator[DescribeUserScramCredentialsResult]:
+        return starmap(_describe, self._named.items())
+
+    def __getitem__(self, index: Any) -> Any:
+        return list(self)[index]
 
 
 def _describe(name: str, count: int) -> DescribeUserScramCredentialsResult:

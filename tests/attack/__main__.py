@@ -27,6 +27,7 @@ from functools import partial
 from itertools import chain, count
 from pathlib import Path
 
+from kohort.broker.client import ClientError
 from tests.attack.arena import Arena
 from tests.attack.attacker import Attack, Figure
 from tests.attack.extremes import served
@@ -127,7 +128,12 @@ def _run(
         ours.append(measure(arena, each))
         print(line(ours[-1]), flush=True)
         if peer is not None:
-            theirs.append(peer.attack(each))
+            try:
+                theirs.append(peer.attack(each))
+            except ClientError as problem:
+                print(f"  peer could not be brought into the state for this: {problem}", flush=True)
+                peer.restart()
+                continue
             print(f"  peer {line(theirs[-1])}", flush=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from kohort.broker.call import Call
 from kohort.broker.config import Listener
 from kohort.broker.coordinator_host import CoordinatorHost
+from kohort.broker.steps import all_steps
 from kohort.broker.topics import create_partitions as create_partitions_module
 from kohort.broker.topics import create_topics as create_topics_module
 from kohort.broker.topics.catalog import Topic
@@ -44,7 +46,11 @@ from kohort.protocol.messages.describe_client_quotas import ComponentData, Descr
 from kohort.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kohort.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from kohort.protocol.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest, TopicRequest
-from kohort.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
+from kohort.protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResult,
+    UserName,
+)
 from kohort.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kohort.protocol.messages.list_config_resources import ListConfigResourcesRequest
@@ -415,3 +421,17 @@ def test_what_another_request_has_done_meanwhile_is_respected(box: BrokerBox) ->
     box.topic("a", partitions=3)
     assert [each.error_code for each in rest(deletion).responses] == [0, 0]
     assert counts(box) == {"a": 3}
+
+
+def test_answers_about_many_users_are_made_when_they_are_encoded(box: BrokerBox) -> None:
+    """Each has a long text of its own, so that a hundred thousand would take much memory."""
+    route = box.broker.apis.route(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0)
+    call = Call(FakeConnection(), route, "test")  # type: ignore[arg-type]
+    call.is_long = True
+    users = [UserName(f"u{number}") for number in range(2_500)]
+    steps: Any = route.handler(box.broker, DescribeUserScramCredentialsRequest(users), call)
+    response = all_steps(steps)
+    results = DescribeUserScramCredentialsResult
+    assert not [each for each in gc.get_objects() if type(each) is results]
+    assert [each.user for each in response.results] == [user.name for user in users]
+    assert len(response_encoder(route.api_key, 0)(response)) > 2_500 * 60
