@@ -9,7 +9,7 @@ durable state changes, live and at restart alike. A reply that rests on records 
     host                      runtime                 shard                   handler
     ----                      -------                 -----                   -------
     request  -->  submit  -->  which shard?  -->  join_group(shard, request, call)
-                                                   <--  response | PARKED | Outcome
+                                                   <--  response | PARKED | Outcome | InPieces
                                apply: replay the records, put them into the shard's open batch
     take_writes  <--           one record batch per shard
     append, sync

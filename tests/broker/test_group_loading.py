@@ -28,6 +28,7 @@ class FullDisk(RealDisk):
     def __init__(self) -> None:
         super().__init__()
         self.is_full = False
+        self.appends_left = -1  # until it is full by itself
         self.attempts = 0  # to append while it was full
         self.opened: list[str] = []
 
@@ -44,6 +45,9 @@ class LimitedFile(RealFile):
         self._disk = disk
 
     def append(self, data: bytes | bytearray | memoryview) -> None:
+        if self._disk.appends_left == 0:
+            self._disk.is_full = True
+        self._disk.appends_left -= 1
         if self._disk.is_full:
             self._disk.attempts += 1
             super().append(data[:10])  # a part of it may still find room
@@ -118,6 +122,29 @@ def test_a_shard_that_waits_for_room_goes_on_with_what_came_meanwhile(tmp_path: 
     box.pass_time()
     shard = shard_of(box, GROUP)
     assert (shard.status, shard.gone_topics, shard.state.offsets.count()) == (Status.ACTIVE, [], 0)
+    box.close()
+
+
+def test_batches_of_a_write_that_found_room_are_not_written_again(tmp_path: Path) -> None:
+    disk = FullDisk()
+    box = BrokerBox(tmp_path, disk, kohort_offsets_sync_before_reply="false", message_max_bytes="1000")
+    box.topic("t", partitions=2)
+    box.broker.coordinator = CoordinatorHost(box.broker, box.clock)
+    box.broker.coordinator.start()
+    send_commit(box, GROUP)
+    box.pass_time()
+    clients = [send_commit(box, GROUP) for _ in range(30)]
+    disk.appends_left = 1
+    box.pass_time()
+    assert {error_of(client) for client in clients} == {ErrorCode.NOT_COORDINATOR}
+    log = box.broker.catalog.ensure_consumer_offsets().partitions[shard_of(box, GROUP).partition].log
+    assert 1 < log.log_end_offset < 31, "some of it is there"
+    disk.is_full = False
+    box.pass_time(1_000)
+    assert log.log_end_offset == 31
+    again = send_commit(box, GROUP)
+    box.pass_time()
+    assert error_of(again) is ErrorCode.NONE
     box.close()
 
 
