@@ -420,5 +420,5 @@ def random_extreme(rng: random.Random, limit: int = MAX_ELEMENTS_PER_REQUEST) ->
     if names == "long":
         count = min(count, greatest_bytes(api) // (MAX_STRING_BYTES + 300))
     if recipe.binary_bytes:
-        count = min(count, greatest_bytes(api) // recipe.binary_bytes)
+        count, inner = min(count, greatest_bytes(api) // recipe.binary_bytes), min(inner, 1)
     return Extreme(api, version, replace(recipe, grown=grown.path, count=max(1, count), inner=inner, names=names))
