@@ -160,7 +160,9 @@ class Server:
             if self._per_ip[connection.peer[0]] > config.max_connections_per_ip:
                 return f"max.connections.per.ip={config.max_connections_per_ip} reached"
         if connection.descriptor >= self.first_reserved:
-            return f"the other {self.first_reserved} open files are connections; raise the limit (ulimit -n)"
+            reserved = self._max_files - self.first_reserved
+            in_use = f"of {self._max_files} open files, {reserved} are for logs and the others are in use"
+            return f"{in_use}: raise the limit (ulimit -n)"
         return None
 
     def _tell_refusals(self) -> None:

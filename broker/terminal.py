@@ -22,6 +22,8 @@ def in_plain_words(problem: OSError) -> str:
     reason = problem.strerror or str(problem)
     if isinstance(problem, FileExistsError):  # of all that Kohort asks of the system, only making a folder fails so
         reason = "this is a file, and a folder is needed"
+    if isinstance(problem, PermissionError):
+        reason += ": run this as the user who owns the file or folder, or change its owner"
     return reason if problem.filename is None else f"{problem.filename}: {reason}"
 
 

@@ -8,6 +8,7 @@ import gc
 import logging
 import os
 from collections.abc import Callable, Iterable
+from math import inf
 from time import time
 
 from kohort.broker.config import Config, ConfigError, load_config
@@ -22,7 +23,7 @@ WRONG_COMMAND_LINE = 2
 # Where the hard limit of open files is "infinite", as on macOS, the kernel still refuses more than a limit of its own.
 # Not every system tells that limit, so these are tried in turn; 10,240 is macOS's OPEN_MAX.
 FILE_LIMITS_TO_TRY = (1_048_576, 65_536, 10_240)
-
+MIN_FILES = 64  # Python, the event loop and the listeners need some 20 before the first client connects
 
 EPILOG = """\
 Settings have Kafka's names and defaults. They come from FILE, then from the environment (KOHORT_CFG_LOG_DIRS for
@@ -54,7 +55,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     start_logging(options.log_level, options.log_format)
-    _allow_many_files()
+    max_files = _allow_many_files()
+    if max_files < MIN_FILES:
+        _complain(
+            options, [f"only {max_files} files may be open, and Kohort needs {MIN_FILES}: raise the limit (ulimit -Hn)"]
+        )
+        return 1
     try:
         config = _load(options)
         with asyncio.Runner(loop_factory=_event_loop()) as runner:
@@ -95,18 +101,19 @@ def _read_properties(path: str) -> str:
         return raw.decode("latin-1")
 
 
-def _allow_many_files() -> None:
-    """Raise the limit of open files as far as the system allows: each connection and each segment is a file, and shells
-    often start with a limit of 1024 or less."""
+def _allow_many_files() -> float:
+    """Raise the limit of open files as far as the system allows, and return it: each connection and each segment is a
+    file, and shells often start with a limit of 1024 or less."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     for limit in file_limits(soft, hard, resource.RLIM_INFINITY):
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
-            return
+            return limit
         except (ValueError, OSError):
             continue  # the kernel refuses this many: try fewer
+    return inf if soft == resource.RLIM_INFINITY else soft
 
 
 def file_limits(soft: int, hard: int, infinity: int) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -20,6 +21,7 @@ import pytest
 from kohort.broker.client import Client, ClientError
 from kohort.broker.commands.serve import file_limits
 from kohort.broker.config import Config
+from kohort.broker.terminal import in_plain_words
 from kohort.protocol.api_keys import APIS, ApiKey
 from kohort.protocol.codec import request_encoder
 from kohort.protocol.frames import framed
@@ -280,6 +282,20 @@ def test_a_data_folder_that_is_a_file_is_told_in_one_line(tmp_path: Path) -> Non
     (tmp_path / "file").touch()
     done = _run("serve", "--override", f"log.dirs={tmp_path}/file", "--override", "listeners=PLAINTEXT://127.0.0.1:0")
     assert (done.returncode, done.stderr) == (1, f"kohort: {tmp_path}/file: this is a file, and a folder is needed\n")
+
+
+def test_a_file_of_another_user_is_told_with_what_to_do(tmp_path: Path) -> None:
+    said = in_plain_words(PermissionError(errno.EACCES, "Permission denied", f"{tmp_path}/.lock"))
+    what_to_do = "run this as the user who owns the file or folder, or change its owner"
+    assert said == f"{tmp_path}/.lock: Permission denied: {what_to_do}"
+
+
+def test_a_limit_of_open_files_that_is_too_low_is_told_in_one_line(tmp_path: Path) -> None:
+    overrides = f"--override log.dirs={tmp_path}/d --override listeners=PLAINTEXT://127.0.0.1:0"
+    command = f"ulimit -n 20; exec {KohortProcess.executable} serve {overrides}"
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, timeout=60)
+    said = "kohort: only 20 files may be open, and Kohort needs 64: raise the limit (ulimit -Hn)\n"
+    assert (done.returncode, done.stderr) == (1, said)
 
 
 @pytest.mark.parametrize(
