@@ -15,6 +15,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import re
 from collections.abc import Iterable, Sequence
 from threading import Lock
 from time import sleep
@@ -27,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 CATALOG_FILE = "kohort-catalog.json"
 HEADER = b'{"version": 2}\n'
+FIRST_LINE = re.compile(rb'\{"version": (\d+)\}\n')  # of every format but the first, which is one JSON document
 ROWS_AT_ONCE = 100
 REWRITE_ABOVE_BYTES = 1_000_000  # smaller changes than this, and than the topics themselves, are left in the file
 
@@ -71,6 +73,11 @@ class CatalogFile:
             content = self._disk.read_file(self.path)
         except FileNotFoundError:
             return False
+        if (format_of := FIRST_LINE.match(content)) and not content.startswith(HEADER):
+            version = int(format_of[1])
+            raise FileDamaged(
+                f"{self.path} has format {version}, of a newer Kohort: start that one on this data folder"
+            )
         try:
             if content.startswith(HEADER):
                 self._read_lines(content.split(b"\n")[1:])

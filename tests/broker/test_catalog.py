@@ -382,6 +382,16 @@ def test_damage_in_the_middle_is_refused(tmp_path: Path) -> None:
         BrokerBox(tmp_path)
 
 
+def test_the_file_of_a_newer_kohort_is_not_called_damaged(tmp_path: Path) -> None:
+    box = a_broker(tmp_path)
+    box.topic("t")
+    box.crash()
+    path = tmp_path / FILE
+    path.write_bytes(path.read_bytes().replace(b'{"version": 2}', b'{"version": 3}'))
+    with pytest.raises(FileDamaged, match=f"^{path} has format 3, of a newer Kohort: start that one"):
+        BrokerBox(tmp_path)
+
+
 def test_a_value_that_cannot_be_is_damage(tmp_path: Path) -> None:
     box = a_broker(tmp_path)
     box.topic("t", retention_ms="5")
