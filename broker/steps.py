@@ -162,7 +162,14 @@ class LongRequests:
             self._call_soon(self._turn)
 
     def _turn(self) -> None:
-        request = self._waiting.popleft()
+        try:
+            self._take_slice(self._waiting.popleft())
+        finally:  # whatever one request does, the others get their turns
+            self._is_called = bool(self._waiting)
+            if self._is_called:
+                self._call_soon(self._turn)
+
+    def _take_slice(self, request: LongRequest) -> None:
         began = monotonic_ns()
         try:
             if request.call.is_gone and self._may_drop(request):
@@ -178,9 +185,6 @@ class LongRequests:
         except Exception as problem:
             request.failed(problem)
         self._measure(request.call, monotonic_ns() - began)
-        self._is_called = bool(self._waiting)
-        if self._is_called:
-            self._call_soon(self._turn)
 
     def _may_drop(self, request: LongRequest) -> bool:
         """Whether to stop here, as nobody waits for the answer. A producer with acks=0 hangs up and means it."""

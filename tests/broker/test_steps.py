@@ -21,7 +21,7 @@ from kohort.broker.call import Call
 from kohort.broker.client import Client, ClientError
 from kohort.broker.config import load_config
 from kohort.broker.server import Server
-from kohort.broker.steps import ELEMENTS_AT_ONCE, Done, LongRequests, Steps, all_steps, take_steps
+from kohort.broker.steps import ELEMENTS_AT_ONCE, Done, LongRequest, LongRequests, Steps, all_steps, take_steps
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.codec import request_encoder, response_encoder
 from kohort.protocol.headers import request_header
@@ -307,6 +307,33 @@ def test_steps_are_taken_until_the_time_is_over() -> None:
     assert isinstance(done, Done)
     assert done.response == 10
     assert all_steps(counting(100_000)) == 100_000
+
+
+def test_a_request_whose_failure_fails_does_not_stop_the_others() -> None:
+    called: list[Callable[[], object]] = []
+    long_requests = LongRequests(called.append, called.append, lambda call, took: None)
+    answers: list[object] = []
+
+    def fails() -> Steps[FindCoordinatorResponse]:
+        yield
+        raise RuntimeError("a step")
+
+    def answer_failure(problem: Exception) -> None:
+        raise RuntimeError("the answer") from problem
+
+    call = Gone()
+    long_requests.add(LongRequest(call, fails(), answers.append, answer_failure))  # type: ignore[arg-type]
+    long_requests.add(LongRequest(call, counting(3), answers.append, answers.append))  # type: ignore[arg-type]
+    with pytest.raises(RuntimeError, match="the answer"):
+        called.pop()()
+    called.pop()()
+    assert answers == [3]
+
+
+class Gone:
+    """As much of a call as a turn looks at."""
+
+    is_gone = False
 
 
 def test_the_thread_drops_its_work_when_it_is_done() -> None:
