@@ -93,10 +93,11 @@ class Runtime:
         if shard.status is not ACTIVE:
             return api.unavailable(state, request, call, shard.status.error)
         result = api.handle(state, request, call)
-        if isinstance(result, Outcome):
-            self.apply(shard, result)
-            return PARKED
-        return self._finish(shard, api, call, result)
+        if isinstance(result, (Outcome, InPieces)) or shard.unwritten or shard.in_flight:
+            return self._finish(shard, api, call, result)
+        if state.purgatory.changed:
+            self.changed[shard.partition] = shard
+        return result
 
     def _finish(
         self, shard: Shard, api: GroupApi[Request, Response], call: Call, result: Answer[Response]

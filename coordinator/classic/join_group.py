@@ -111,7 +111,9 @@ def _can_be_kept(shard: ShardState, request: JoinGroupRequest) -> bool:
     """
     if len(request.protocols) > MAX_PROTOCOLS:
         return False
-    size_bytes = sum([len(each.name) + len(each.metadata) for each in request.protocols])
+    size_bytes = 0
+    for each in request.protocols:
+        size_bytes += len(each.name) + len(each.metadata)
     return size_bytes <= 2 * shard.config.max_message_bytes
 
 
