@@ -103,12 +103,13 @@ class Broker:
     def close(self, now: int) -> None:
         """Sync everything and leave the mark of a clean stop."""
         self._later.cancel()
+        self._topic_saver.stop()
+        self.catalog.finish()  # first: what it changes, the coordinator's records and files, has to be written, too
         self.coordinator.stop()
         if self.housekeeping is not None:
             self.housekeeping.stop()
         self.flusher.stop()
         self._topic_files.stop()
-        self._topic_saver.stop()
         self.catalog.close()
         if "kohort.broker.topics.producer_state" in sys.modules:
             from kohort.broker.topics.producer_state import save_all_snapshots

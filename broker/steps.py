@@ -162,6 +162,8 @@ class LongRequests:
             self._call_soon(self._turn)
 
     def _turn(self) -> None:
+        if not self._waiting:  # `stop` was called meanwhile
+            return
         try:
             self._take_slice(self._waiting.popleft())
         finally:  # whatever one request does, the others get their turns

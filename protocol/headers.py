@@ -24,6 +24,7 @@ from kohort.protocol.wire import READ_ERRORS, skip_tags, start_large_request
 
 CLIENT_ID_AT = 8  # where a request's client id begins: behind the correlation id
 MIN_REQUEST_HEADER_BYTES = 10  # with an empty client id, without tags
+MAX_HEADER_TAGS = 127  # Kafka has defined none; the header is read on the event loop, however long it is
 
 _start = Struct(">hhi").unpack_from
 _pack_request = Struct(">hhih").pack
@@ -83,6 +84,8 @@ def read_tail(frame: bytes, pos: int, flexible: bool) -> tuple[bytes, int]:
             tags = frame[pos]
             pos += 1
             if tags:
+                if tags > MAX_HEADER_TAGS:
+                    raise MalformedMessage(f"more than {MAX_HEADER_TAGS} tagged fields in a request header")
                 start_large_request(len(frame))
                 pos = skip_tags(tags, frame, pos)
     except READ_ERRORS as problem:

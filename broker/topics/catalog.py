@@ -367,6 +367,10 @@ class Catalog:
         self.version += 1
         self.on_new_settings()
 
+    def finish(self) -> None:
+        """Put a change into force that its thread has saved, before the thread was stopped."""
+        self._finish_saving()
+
     def close(self) -> None:
         """After the threads were stopped."""
         self._file.close()

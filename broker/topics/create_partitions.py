@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call
     from kohort.broker.steps import Steps, WaitingSteps
+    from kohort.broker.topics.catalog import Topic
 
 
 def create_partitions(
@@ -47,7 +48,7 @@ def create_partitions(
         if wanted.name in results:
             continue
         try:
-            more = _added(broker, wanted, added)
+            _, more = _growth(broker, wanted.name, wanted.count, added)
             yield from _check_assignments(broker, wanted, more)
             added += more
             planned[wanted.name] = wanted.count
@@ -64,18 +65,18 @@ def _result(name: str, refused: Refused) -> CreatePartitionsTopicResult:
     return CreatePartitionsTopicResult(name, refused.error, str(refused) or None)
 
 
-def _added(broker: Broker, wanted: CreatePartitionsTopic, added_before: int) -> int:
-    """How many partitions the topic gets. `added_before`: those of other topics of the same request."""
-    topic = broker.catalog.get(wanted.name)
+def _growth(broker: Broker, name: str, count: int, added_before: int) -> tuple[Topic, int]:
+    """The topic, and how many partitions it gets. `added_before`: those of other topics of the same request."""
+    topic = broker.catalog.get(name)
     if topic is None:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
     have = len(topic.partitions)
-    if wanted.count == have:
+    if count == have:
         raise Refused(ErrorCode.INVALID_PARTITIONS, f"Topic already has {have} partition(s).")
-    if wanted.count < have:
+    if count < have:
         raise Refused(
             ErrorCode.INVALID_PARTITIONS,
-            f"The topic {topic.name} currently has {have} partition(s); {wanted.count} would not be an increase.",
+            f"The topic {topic.name} currently has {have} partition(s); {count} would not be an increase.",
         )
     if topic.name == CONSUMER_OFFSETS:
         # Kafka does it, and after the next restart looks for the offsets of nearly every group in another partition.
@@ -83,13 +84,13 @@ def _added(broker: Broker, wanted: CreatePartitionsTopic, added_before: int) -> 
             ErrorCode.INVALID_PARTITIONS,
             f"The number of partitions of {topic.name} cannot be changed: groups would no longer find their offsets.",
         )
-    more = wanted.count - have
+    more = count - have
     if added_before + more > MAX_PARTITIONS_PER_REQUEST:
         # Kafka answers UNKNOWN_SERVER_ERROR, and adds the first 10,000 all the same.
         raise Refused(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
     if broker.catalog.all_partitions + added_before + more > MAX_PARTITIONS:
         raise too_many_partitions()
-    return more
+    return topic, more
 
 
 def _grow(broker: Broker, planned: dict[str, int]) -> WaitingSteps[dict[str, Refused]]:
@@ -99,12 +100,15 @@ def _grow(broker: Broker, planned: dict[str, int]) -> WaitingSteps[dict[str, Ref
     for start in range(0, len(names), TOPICS_PER_SAVE):
         yield from broker.catalog.unchanging()
         some = []
+        added = 0
         for name in names[start : start + TOPICS_PER_SAVE]:
-            topic = broker.catalog.get(name)
-            if topic is None:  # deleted by another request, since it was planned
-                failed[name] = Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
-            elif len(topic.partitions) < planned[name]:
+            # Other requests may have deleted the topic, or added partitions to it or to others, since it was planned.
+            try:
+                topic, more = _growth(broker, name, planned[name], added)
+                added += more
                 some.append((topic, planned[name]))
+            except Refused as refused:
+                failed[name] = refused
         try:
             with saving():
                 yield from broker.catalog.making(broker.catalog.growth_of(some))

@@ -180,11 +180,16 @@ def create_all(broker: Broker, topics: list[Topic]) -> WaitingSteps[dict[str, Re
     for start in range(0, len(topics), TOPICS_PER_SAVE):
         yield from broker.catalog.unchanging()
         some = []
+        # Other requests may have taken names, or the room, since these topics were planned.
+        room = MAX_PARTITIONS - broker.catalog.all_partitions
         for topic in topics[start : start + TOPICS_PER_SAVE]:
-            if broker.catalog.get(topic.name) is None:
-                some.append(topic)
+            if broker.catalog.get(topic.name) is not None:
+                failed[topic.name] = _already_exists(topic.name)
+            elif len(topic.partitions) > room:
+                failed[topic.name] = too_many_partitions()
             else:
-                failed[topic.name] = _already_exists(topic.name)  # by another request, since it was planned
+                room -= len(topic.partitions)
+                some.append(topic)
         try:
             with saving():
                 yield from broker.catalog.making(_creation(broker, some))

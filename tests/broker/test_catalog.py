@@ -16,10 +16,11 @@ from kohort.broker.call import Call
 from kohort.broker.config import Listener
 from kohort.broker.coordinator_host import CoordinatorHost
 from kohort.broker.steps import Done, take_steps
-from kohort.broker.topics import catalog_file
+from kohort.broker.topics import catalog_file, create_partitions, create_topics
 from kohort.broker.topics.catalog import Topic
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kohort.protocol.messages.delete_topics import DeleteTopicsRequest
 from kohort.protocol.messages.incremental_alter_configs import (
@@ -198,6 +199,11 @@ def creation(box: BrokerBox, *names: str) -> Request:
     return Request(box, ApiKey.CREATE_TOPICS, 5, CreateTopicsRequest([CreatableTopic(n, 1, 1) for n in names], 1_000))
 
 
+def growth(box: BrokerBox, name: str, count: int) -> Request:
+    wanted = CreatePartitionsTopic(name, count, None)
+    return Request(box, ApiKey.CREATE_PARTITIONS, 1, CreatePartitionsRequest([wanted], 1_000))
+
+
 def deletion(box: BrokerBox, *names: str) -> Request:
     return Request(box, ApiKey.DELETE_TOPICS, 5, DeleteTopicsRequest(topic_names=list(names)))
 
@@ -233,6 +239,37 @@ def test_changes_wait_for_each_other_and_then_look_again(tmp_path: Path) -> None
     again = BrokerBox(tmp_path)
     assert shape(again) == expected
     again.close()
+
+
+def test_requests_that_come_together_do_not_share_the_last_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (create_topics, create_partitions):
+        monkeypatch.setattr(module, "MAX_PARTITIONS", 3)
+    box = a_broker(tmp_path)
+    box.topic("t")
+    thread = Thread(box)
+    requests = [creation(box, "u"), creation(box, "v", "w"), growth(box, "t", 2), growth(box, "t", 2)]
+    while thread.pieces:
+        thread.run()
+    created, second, *grown = [request.answer for request in requests]
+    assert [topic.error_code for topic in created.topics] == [0]
+    assert [topic.error_code for topic in second.topics] == [0, ErrorCode.POLICY_VIOLATION]
+    assert [answer.results[0].error_code for answer in grown] == [ErrorCode.POLICY_VIOLATION] * 2
+    assert {name: count for name, (_, count, _) in shape(box).items()} == {"t": 1, "u": 1, "v": 1}
+    box.close()
+
+
+def test_partitions_that_another_request_has_just_added_are_not_an_increase(tmp_path: Path) -> None:
+    box = a_broker(tmp_path)
+    box.topic("t")
+    thread = Thread(box)
+    requests = [growth(box, "t", 2), growth(box, "t", 2)]
+    while thread.pieces:
+        thread.run()
+    codes = [request.answer.results[0].error_code for request in requests]
+    assert codes == [0, ErrorCode.INVALID_PARTITIONS]
+    box.close()
 
 
 def test_a_change_is_made_even_if_the_client_hangs_up(tmp_path: Path) -> None:

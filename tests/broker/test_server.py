@@ -78,6 +78,16 @@ def test_an_honest_large_tagged_request_is_answered_after_a_hostile_one_on_anoth
         assert honest.receive_frame()[:4] == pack(">i", 7)
 
 
+def test_a_header_with_many_tags_is_refused_since_it_is_read_at_once(broker: KohortProcess) -> None:
+    with Client(broker.address) as some, Client(broker.address) as many:
+        some.send_raw(_with_header_tags(127, 1_000))
+        assert some.receive_frame()[:4] == pack(">i", 7)
+        many.send_raw(_with_header_tags(128, 0))
+        with pytest.raises(ClientError, match="closed the connection"):
+            many.receive_frame()
+    assert "more than 127 tagged fields in a request header" in broker.log_tail()
+
+
 def test_a_client_name_that_is_none_is_an_invalid_request(broker: KohortProcess) -> None:
     with Client(broker.address) as client:
         answer = client.send(ApiKey.API_VERSIONS, ApiVersionsRequest("no spaces", "1"), 3)

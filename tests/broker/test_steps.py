@@ -38,11 +38,14 @@ Handler = Callable[[Broker, FindCoordinatorRequest, Call], Steps[FindCoordinator
 VERSION = 2  # of FindCoordinator: its answer has an error code at the top
 
 
+def a_server(folder: Path) -> Server:
+    settings = [f"log.dirs={folder}", "listeners=PLAINTEXT://127.0.0.1:0"]
+    return Server(Broker(load_config(overrides=settings), RealDisk()))
+
+
 @pytest_asyncio.fixture
 async def server(tmp_path: Path) -> AsyncIterator[Server]:
-    made = Server(
-        Broker(load_config(overrides=[f"log.dirs={tmp_path}", "listeners=PLAINTEXT://127.0.0.1:0"]), RealDisk())
-    )
+    made = a_server(tmp_path)
     await made.start()
     yield made
     await made.stop()
@@ -175,6 +178,35 @@ async def test_a_long_request_ends_when_its_client_hangs_up(server: Server, conn
     await one_more_turn(connect)
     await peer.hang_up()
     await endless.was_closed.wait()
+
+
+@pytest.mark.asyncio
+async def test_a_stop_ends_long_requests_without_a_word(
+    server: Server, connect: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    endless = Endless()
+    serve(server, endless.handle)
+    (await connect()).find_coordinator()
+    await one_more_turn(connect)
+    server.long_requests.stop()
+    await one_more_turn(connect)
+    assert endless.was_closed.is_set()
+    assert not caplog.records
+
+
+@pytest.mark.asyncio
+async def test_a_change_that_is_being_saved_is_in_force_before_the_logs_are_closed(tmp_path: Path) -> None:
+    server = a_server(tmp_path)
+    await server.start()
+    catalog = server.broker.catalog
+    topic = catalog.create("t", 1, {})
+    topic.partitions[0].log.append(build_batch([(None, b"v")], timestamp=0), now=0)
+    assert (tmp_path / "t-0").exists()
+    server.broker._topic_saver._post = lambda done: None  # the event loop has no turn for it any more
+    next(catalog.making(catalog.deletion_of([topic])))
+    await server.stop()
+    assert catalog.get("t") is None
+    assert not [each.name for each in tmp_path.iterdir() if each.name.startswith("t-")]
 
 
 @pytest.mark.asyncio
