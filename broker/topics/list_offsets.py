@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from kohort.broker.topics.catalog import LEADER_EPOCH
@@ -27,7 +28,7 @@ from kohort.storage.errors import StorageError
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call
-    from kohort.broker.steps import WaitingSteps
+    from kohort.broker.steps import Steps, WaitingSteps
     from kohort.broker.topics.catalog import Partition
     from kohort.storage.partition_log import PartitionLog
 
@@ -40,7 +41,13 @@ EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
 
+Found = tuple[int, int, int]  # timestamp, offset, leader epoch
+
 FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+
+
+class TopicDeleted(Exception):
+    """By another request, between two steps of this one."""
 
 
 def list_offsets(broker: Broker, request: ListOffsetsRequest, call: Call) -> WaitingSteps[ListOffsetsResponse]:
@@ -75,7 +82,9 @@ def _look_up(
     if asked.current_leader_epoch not in (-1, LEADER_EPOCH):
         return _failed(asked, epoch_error(asked.current_leader_epoch))
     try:
-        found = yield from _offset_at(broker, partition.log, timestamp)
+        found = yield from _offset_at(broker, partition, timestamp)
+    except TopicDeleted:
+        return _failed(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     except (StorageError, OSError) as problem:
         logger.error("ListOffsets could not read %s: %s", partition, problem)
         return _failed(asked, ErrorCode.KAFKA_STORAGE_ERROR)
@@ -88,17 +97,30 @@ def _look_up(
     return ListOffsetsPartitionResponse(asked.partition_index, 0, at, offset, epoch)
 
 
-def _offset_at(broker: Broker, log: PartitionLog, timestamp: int) -> WaitingSteps[tuple[int, int, int] | None]:
-    """(timestamp, offset, leader epoch)."""
+def _offset_at(broker: Broker, partition: Partition, timestamp: int) -> WaitingSteps[Found | None]:
+    log = partition.log
     if timestamp == LATEST:
         return -1, log.log_end_offset, LEADER_EPOCH
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return -1, log.log_start_offset, epoch_of(log, log.log_start_offset)
     if timestamp == MAX_TIMESTAMP:
-        return (yield from broker.inflating.take(log.latest_timestamp()))
+        return (yield from broker.inflating.take(_while_there(broker, partition, log.latest_timestamp())))
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return -1, -1, -1
-    return (yield from broker.inflating.take(log.offset_for_timestamp(timestamp)))
+    return (yield from broker.inflating.take(_while_there(broker, partition, log.offset_for_timestamp(timestamp))))
+
+
+def _while_there(broker: Broker, partition: Partition, steps: Steps[Found | None]) -> Steps[Found | None]:
+    """Stop when the topic is deleted between two steps: its files are gone, or are those of a new topic of its name."""
+    with closing(steps):
+        while broker.catalog.by_id(partition.topic.id) is not None:
+            try:
+                next(steps)
+            except StopIteration as end:
+                found: Found | None = end.value
+                return found
+            yield
+    raise TopicDeleted
 
 
 def epoch_of(log: PartitionLog, offset: int) -> int:

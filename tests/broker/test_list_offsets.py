@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kohort.broker.call import Call
+from kohort.broker.steps import all_steps
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kohort.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
@@ -16,7 +19,8 @@ from kohort.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from tests.broker.broker_box import START_MS, BrokerBox
+from kohort.protocol.record_batch import build_batch
+from tests.broker.broker_box import START_MS, BrokerBox, FakeConnection
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
 
@@ -82,6 +86,30 @@ def test_what_does_not_exist_or_is_asked_for_wrongly(box: BrokerBox) -> None:
     assert asked(box, -7) == "UNSUPPORTED_VERSION"
     assert asked(box, LATEST, epoch=1) == "UNKNOWN_LEADER_EPOCH"
     assert asked(box, LATEST, epoch=0) == (-1, 5, 0)
+
+
+@pytest.mark.parametrize("timestamp", [START_MS, MAX_TIMESTAMP])
+@pytest.mark.parametrize("is_new", [False, True])
+def test_a_topic_that_is_deleted_between_two_steps_is_unknown(
+    box: BrokerBox, caplog: pytest.LogCaptureFixture, timestamp: int, is_new: bool
+) -> None:
+    """A new topic of the same name has files of the same names. They are not what is known of the old ones."""
+    route = box.broker.apis.route(2, 7)
+    call = Call(FakeConnection(), route, "test")  # type: ignore[arg-type]
+    request = ListOffsetsRequest(-1, 0, [ListOffsetsTopic("t", [ListOffsetsPartition(0, -1, timestamp)])])
+    steps: Any = route.handler(box.broker, request, call)
+    next(steps)
+    next(steps)  # the first one that has looked at the log
+    catalog = box.broker.catalog
+    topic = catalog.get("t")
+    assert topic is not None
+    catalog.make(catalog.deletion_of([topic]))
+    if is_new:
+        box.topic("t")
+        box.produce(build_batch([(None, b"new")], timestamp=START_MS))
+    answer = all_steps(steps).topics[0].partitions[0]
+    assert (answer.error_code, answer.offset) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
+    assert not [record for record in caplog.records if record.levelname != "INFO"]
 
 
 def test_a_partition_asked_for_twice_is_an_invalid_request(box: BrokerBox) -> None:
