@@ -180,7 +180,7 @@ class Progress:
             if isinstance(checked, Refusal):
                 return self._refuse(partition.index, checked, log)
             answer = _append(broker, partition, log, checked, now)
-        except StorageError as problem:
+        except (StorageError, OSError) as problem:  # OSError: no descriptor was free to open a new log, for instance
             return self._refuse(partition.index, Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(problem)))
         if answer.error_code:
             self._failed = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from errno import EMFILE
 from pathlib import Path
 from struct import pack_into
 from typing import Any
@@ -12,7 +13,9 @@ from crc32c import crc32c
 
 from kohort.broker.call import NO_ANSWER, PARKED
 from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kohort.protocol.record_batch import build_batch, parse_header
+from kohort.storage.disk import RealDisk
 from tests.broker.broker_box import START_MS, BrokerBox, FakeConnection
 from tests.simulation.disk import SimulatedDisk
 
@@ -342,3 +345,27 @@ def test_acks_0_is_flushed_too() -> None:
     box.run_posted()
     box.run_posted()
     assert len(BrokerBox("/data", disk.after_power_loss()).read_all()) == 3
+
+
+def test_a_log_that_cannot_be_opened_does_not_spoil_the_other_partitions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    box = BrokerBox(tmp_path)
+    box.topic("u", 2)
+    batch = build_batch([(None, b"v")], timestamp=box.now)
+    data = [PartitionProduceData(index, batch) for index in range(2)]
+    request = ProduceRequest(None, -1, 1_000, [TopicProduceData("u", partition_data=data)])
+
+    def codes() -> list[int]:
+        return [each.error_code for each in box.send(0, request, 9).responses[0].partition_responses]
+
+    def read_file(path: str) -> bytes:
+        if "/u-1/" in path:
+            raise OSError(EMFILE, "Too many open files")
+        return RealDisk().read_file(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(box.disk, "read_file", read_file)
+        assert codes() == [0, ErrorCode.KAFKA_STORAGE_ERROR]
+    assert codes() == [0, 0]
+    box.close()
