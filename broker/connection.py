@@ -50,7 +50,6 @@ READ_AHEAD_BYTES = 65_536
 # Requests that are not Produce may have 100,000 elements; those of honest clients have far less than 160 bytes each.
 MAX_OTHER_REQUEST_BYTES = 16_777_216
 MAX_GATHERED_BYTES = 65_536
-PUMP_NS = 10_000_000  # so long frames that came together are handled, before others get their turn
 SLOW_STEP_NS = 100_000_000
 MAX_RECURRING_KINDS = 4  # of an API in one version; a real client has three: Heartbeat, OffsetCommit, OffsetFetch
 
@@ -202,16 +201,16 @@ class Connection(asyncio.Protocol):
 
     def _pump(self) -> None:
         """Handle the frames in the buffer, until a request is parked or the client stops reading."""
-        if self._pumping:
-            return  # called from a handler, inside the loop below, which goes on by itself
+        if self._pumping or self._is_paused:
+            return  # called from a handler, inside the loop below, which goes on by itself; or it waits for its turn
         self._pumping = True
         splitter = self._splitter
-        until = monotonic_ns() + PUMP_NS
+        until = self._server.turns.ends_ns()
         try:
             while not (self._parked or self._choked or self._sending or self.is_closed):
                 if monotonic_ns() > until:
                     self._is_paused = True
-                    self._server.loop.call_soon(self._pump_on)
+                    self._server.turns.wait(self._pump_on)
                     return
                 frame = splitter.next_frame()
                 if frame is None:
@@ -335,7 +334,8 @@ class Connection(asyncio.Protocol):
     # --- long requests: see broker.steps
 
     def _take_first_steps(self, call: Call, steps: WaitingSteps[Answer]) -> Answer:
-        taken = take_steps(steps, FIRST_SLICE_NS)
+        left_ns = self._server.turns.ends_ns() - monotonic_ns()
+        taken = take_steps(steps, left_ns if left_ns < FIRST_SLICE_NS else FIRST_SLICE_NS)
         if isinstance(taken, Done):
             if not call.is_long or isinstance(taken.response, Parked):
                 return taken.response

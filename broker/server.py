@@ -21,7 +21,7 @@ from kohort.broker.call import Call
 from kohort.broker.clock import CLOCK
 from kohort.broker.config import INT32_MAX, Config, Listener, parse_listeners
 from kohort.broker.connection import SLOW_STEP_NS, Connection
-from kohort.broker.steps import LongRequests
+from kohort.broker.steps import LongRequests, Turns
 from kohort.storage.disk import RealDisk
 
 logger = logging.getLogger(__name__)
@@ -62,6 +62,7 @@ class Server:
         self.first_reserved = self._max_files  # descriptors from this number on are for files
         self.metrics: Any = None  # broker.metrics.Metrics, if kohort.metrics.port is set
         self.metrics_address: tuple[str, int] | None = None
+        self.turns = Turns(self.loop.call_soon)
         self.long_requests = LongRequests(self.loop.call_soon, self.loop.call_soon_threadsafe, self.measure_step)
 
     # --- start

@@ -10,10 +10,10 @@ A handler whose work grows with its request, or with what the broker holds, is a
             yield
         return FindCoordinatorResponse(found)
 
-The connection takes steps for FIRST_SLICE_NS. Most requests are done by then. The rest of a longer one is done here, in
-slices between the turns of the event loop: one slice of one request per turn, in rotation. Anything may happen between
-two steps: a handler looks things up again after a `yield`. One that can do nothing until another request is done yields
-WAIT, and its slice ends there.
+The connection takes steps for FIRST_SLICE_NS at most (see Turns). Most requests are done by then. The rest of a longer
+one is done here, in slices between the turns of the event loop: one slice per turn, in rotation. Anything may happen
+between two steps: a handler looks things up again after a `yield`. One that can do nothing until another request is
+done yields WAIT, and its slice ends there.
 
 A handler that has to wait for something else than its turn, a disk for instance, yields a Pause. Its next step is
 taken when the pause is over. If the client hangs up meanwhile, there is no next step: what must happen all the same is
@@ -49,6 +49,7 @@ WAIT = True
 ELEMENTS_AT_ONCE = 2_000  # a request with more is read by a thread
 FIRST_SLICE_NS = 5_000_000
 SLICE_NS = 5_000_000
+TURN_NS = 10_000_000
 MAX_FINISHED_ALONE = 100  # while more requests wait, those without a client are not finished
 SWITCH_INTERVAL_S = 0.0005  # Python's own 5 ms would be the delay of every callback while a thread works
 
@@ -126,6 +127,41 @@ class Done(Generic[Response]):
         self.response = response
 
 
+class Turns:
+    """What requests may take of a turn of the event loop, those of all connections together.
+
+    It counts for frames that come together, and for the first steps of a request. One client with many connections must
+    not take a slice for each of them: beyond TURN_NS they wait for the next turn, in the order in which they came.
+    """
+
+    def __init__(self, call_soon: Callable[[Work], object]) -> None:
+        self._call_soon = call_soon
+        self._has_begun = False
+        self._ends_ns = 0
+        self._waiting: deque[Work] = deque()
+
+    def ends_ns(self) -> int:
+        """When the work of this turn has to end, on the steady clock."""
+        if not self._has_begun:
+            self._has_begun = True
+            self._ends_ns = monotonic_ns() + TURN_NS
+            self._call_soon(self._next)
+        return self._ends_ns
+
+    def wait(self, go_on: Work) -> None:
+        self._waiting.append(go_on)
+        self.ends_ns()  # there will be a next turn
+
+    def _next(self) -> None:
+        self._has_begun = False
+        if self._waiting:
+            until = self.ends_ns()
+            for _ in range(len(self._waiting)):
+                if monotonic_ns() >= until:
+                    break
+                self._waiting.popleft()()
+
+
 class LongRequest:
     """The rest of the steps of one request."""
 
@@ -162,22 +198,25 @@ class LongRequests:
             self._call_soon(self._turn)
 
     def _turn(self) -> None:
-        if not self._waiting:  # `stop` was called meanwhile
-            return
+        """A slice of one request. What is left of its time goes to others, which may be short and many."""
+        until = monotonic_ns() + SLICE_NS
         try:
-            self._take_slice(self._waiting.popleft())
+            for _ in range(len(self._waiting)):  # none if `stop` was called meanwhile
+                self._take_slice(self._waiting.popleft(), until - monotonic_ns())
+                if monotonic_ns() >= until:
+                    break
         finally:  # whatever one request does, the others get their turns
             self._is_called = bool(self._waiting)
             if self._is_called:
                 self._call_soon(self._turn)
 
-    def _take_slice(self, request: LongRequest) -> None:
+    def _take_slice(self, request: LongRequest, for_ns: int) -> None:
         began = monotonic_ns()
         try:
             if request.call.is_gone and self._may_drop(request):
                 request.steps.close()
             else:
-                taken = take_steps(request.steps, SLICE_NS)
+                taken = take_steps(request.steps, for_ns)
                 if isinstance(taken, Done):
                     request.finished(taken.response)
                 elif taken is None:

@@ -21,7 +21,17 @@ from kohort.broker.call import Call
 from kohort.broker.client import Client, ClientError
 from kohort.broker.config import load_config
 from kohort.broker.server import Server
-from kohort.broker.steps import ELEMENTS_AT_ONCE, Done, LongRequest, LongRequests, Steps, all_steps, take_steps
+from kohort.broker.steps import (
+    ELEMENTS_AT_ONCE,
+    TURN_NS,
+    Done,
+    LongRequest,
+    LongRequests,
+    Steps,
+    Turns,
+    all_steps,
+    take_steps,
+)
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.codec import request_encoder, response_encoder
 from kohort.protocol.headers import request_header
@@ -360,6 +370,49 @@ def test_a_request_whose_failure_fails_does_not_stop_the_others() -> None:
         called.pop()()
     called.pop()()
     assert answers == [3]
+
+
+def test_all_connections_share_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What does not fit into it is done in the next one, in the order in which it came."""
+    now = [0]
+    monkeypatch.setattr("kohort.broker.steps.monotonic_ns", lambda: now[0])
+    called: list[Callable[[], object]] = []
+    turns = Turns(called.append)
+    done: list[str] = []
+
+    def work(name: str) -> Callable[[], None]:
+        def go_on() -> None:
+            done.append(name)
+            now[0] += TURN_NS // 2
+
+        return go_on
+
+    assert turns.ends_ns() == TURN_NS
+    now[0] = TURN_NS
+    assert turns.ends_ns() == TURN_NS  # the same for whoever comes next
+    for name in "abcde":
+        turns.wait(work(name))
+    told = []
+    while called:
+        assert len(called) == 1
+        called.pop()()
+        told.append("".join(done))
+    assert told == ["ab", "abcd", "abcde", "abcde"]
+
+
+@pytest.mark.asyncio
+async def test_many_connections_that_send_many_requests_do_not_take_the_whole_turn(
+    server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them are answered in order, and a bystander in between."""
+    monkeypatch.setattr("kohort.broker.steps.TURN_NS", 200_000)
+    peers = [await connect() for _ in range(20)]
+    for peer in peers:
+        for number in range(300):
+            peer.send(ApiKey.API_VERSIONS, 0, number, ApiVersionsRequest())
+    await (await connect()).api_versions()
+    for peer in peers:
+        assert [(await peer.answer())[0] for _ in range(300)] == list(range(300))
 
 
 class Gone:
