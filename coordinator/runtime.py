@@ -148,26 +148,27 @@ class Runtime:
         self, several: SeveralGroups[Request, Response, Asked, Row], request: Request, call: Call
     ) -> Steps[Response | Parked]:
         """A request about several groups: each of their shards answers its part, and the last one completes it."""
-        entries: dict[int, Asked] = {}  # kept: those of a long request are decoded when one iterates
+        entries: list[Asked] = []  # kept: those of a long request are decoded when one iterates
         by_partition: dict[int, list[int]] = {}
         known: set[Asked] = set()
-        for index, entry in enumerate(several.entries(request)):
+        for entry in several.entries(request):
             if several.answers_once:
                 if entry in known:
                     continue
                 known.add(entry)
-            entries[index] = entry
             group_id = several.group_id(entry)
             # Nothing is remembered here: one request could drive out what is known of groups that are in use.
             shard = self.known_shards.get(group_id) or self.shards[partition_of(group_id, len(self.shards))]
-            by_partition.setdefault(shard.partition, []).append(index)
+            by_partition.setdefault(shard.partition, []).append(len(entries))
+            entries.append(entry)
             yield
 
         def whole(answers: Sequence[Response]) -> Response:
-            rows: dict[int, Row] = {}
+            rows = cast("list[Row]", [None] * len(entries))  # each is set: the parts have a row for each entry
             for indexes, answer in zip(by_partition.values(), answers, strict=True):
-                rows.update(zip(indexes, several.rows(answer), strict=True))
-            return several.whole([rows[index] for index in entries])
+                for index, row in zip(indexes, several.rows(answer), strict=True):
+                    rows[index] = row
+            return several.whole(rows)
 
         gathering = Gathering(call, len(by_partition), whole)
         room = Room(MAX_ANSWER_BYTES)

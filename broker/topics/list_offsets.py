@@ -53,11 +53,13 @@ class TopicDeleted(Exception):
 def list_offsets(broker: Broker, request: ListOffsetsRequest, call: Call) -> WaitingSteps[ListOffsetsResponse]:
     asked: Counter[tuple[str, int]] = Counter()
     for topic in request.topics:
+        yield None  # also for a topic without partitions
         for each in topic.partitions:
             asked[topic.name, each.partition_index] += 1
             yield None
     topics = []
     for topic in request.topics:
+        yield None
         answers = []
         for each in topic.partitions:
             times = asked.pop((topic.name, each.partition_index), 0)

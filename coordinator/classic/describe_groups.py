@@ -7,6 +7,9 @@ A group that is named twice is described twice, as by Kafka, as long as the answ
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import cast
+
 from kohort.coordinator.api import GroupApi, SeveralGroups, Steps, all_steps, in_slices
 from kohort.coordinator.classic.group import find_classic
 from kohort.coordinator.classic.state import STABLE
@@ -19,12 +22,32 @@ from kohort.protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
+from kohort.protocol.wire import Message
 
 NOT_ASKED = -2147483648
 READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS = 3, 6, 8, 10, 11  # Kafka's codes of operations
 ALL_OPERATIONS = 1 << READ | 1 << DELETE | 1 << DESCRIBE | 1 << DESCRIBE_CONFIGS | 1 << ALTER_CONFIGS
 FIRST_VERSION_WITH_NOT_FOUND = 6
 MEMBER_BYTES = 150  # of memory for a member, without its ids, metadata and assignment
+
+
+class UnknownGroup(Message):
+    """As much of a DescribedGroup as is encoded, in a fifth of the memory: a request may name 100,000 such groups."""
+
+    __slots__ = ("authorized_operations", "error_code", "group_id")
+
+    group_state = "Dead"
+    protocol_type = protocol_data = ""
+    members: Sequence[DescribedGroupMember] = ()
+
+    def __init__(self, group_id: str, error_code: int) -> None:
+        self.group_id = group_id
+        self.error_code = error_code
+        self.authorized_operations = NOT_ASKED
+
+    @property
+    def error_message(self) -> str | None:
+        return f"Group {self.group_id} not found." if self.error_code else None
 
 
 def describe_groups(shard: ShardState, request: DescribeGroupsRequest, call: Call) -> DescribeGroupsResponse:
@@ -45,10 +68,8 @@ def row(
 def describe_group(shard: ShardState, group_id: str, version: int) -> Steps[DescribedGroup]:
     group = find_classic(shard, group_id)
     if group is None:
-        error, text = 0, None
-        if version >= FIRST_VERSION_WITH_NOT_FOUND:
-            error, text = ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found."
-        return DescribedGroup(error, text, group_id, "Dead", "", "", (), NOT_ASKED)
+        error = ErrorCode.GROUP_ID_NOT_FOUND if version >= FIRST_VERSION_WITH_NOT_FOUND else 0
+        return cast("DescribedGroup", UnknownGroup(group_id, error))
     # Until a protocol is chosen, the metadata of members belongs to none.
     is_stable = group.state is STABLE
     protocol = group.protocol_name if is_stable else None
