@@ -11,10 +11,12 @@ import json
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 
 from kohort.audit import pipeline
 from kohort.audit.checks import ALL, Settings
@@ -87,7 +89,8 @@ class Follower:
 
     def close(self) -> None:
         if self._query is not None:
-            self._query.stop()  # before the folder with its checkpoints is removed
+            with suppress(Py4JError):  # the JVM may have ended first: a signal goes to the whole process group
+                self._query.stop()  # before the folder with its checkpoints is removed
         self._scratch.cleanup()
 
     def _take(self, batches: DataFrame, number: int) -> None:  # noqa: ARG002 - Spark's signature

@@ -68,7 +68,9 @@ def test_what_came_in_clean_goes_out_and_comes_in_the_same(kind: Kind, seed: int
                 message = decode(bytes(data))
             except MalformedMessage:
                 continue
-            assert decode(encode(message)) == message, (seed, kind.name, version, data.hex())
+            again = decode(encode(message))
+            same = again == message or encode(again) == encode(message)  # a number that is none equals nothing
+            assert same, (seed, kind.name, version, data.hex())
 
 
 def test_a_tag_that_says_all_defaults_says_nothing() -> None:
