@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kohort.broker.compaction import Cleaner
@@ -110,7 +111,7 @@ class Housekeeping:
                     "%s: retention removed %d segments; it starts at %d now", log.folder, removed, log.log_start_offset
                 )
             if paths := log.take_deleted(self._now()):
-                self._worker.run(lambda paths=paths: self._unlink(paths), lambda: None)  # type: ignore[misc]
+                self._worker.run(partial(self._unlink, paths), lambda: None)
             yield
 
     def _expire_oldest(self, log: PartitionLog) -> bool:

@@ -29,6 +29,7 @@ import logging
 import sys
 from collections import deque
 from collections.abc import Callable, Generator
+from functools import partial
 from time import monotonic_ns
 from typing import Generic, TypeVar
 
@@ -244,7 +245,7 @@ class LongRequests:
                 result = work()
                 outcome.append(lambda: finished(result))
             except Exception as problem:
-                outcome.append(lambda problem=problem: failed(problem))  # type: ignore[misc]
+                outcome.append(partial(failed, problem))
             finally:
                 sys.setswitchinterval(usual)
 
