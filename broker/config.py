@@ -15,6 +15,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import NamedTuple, TypeVar
 
+from kohort.broker.consumer_settings import (
+    contradictions_in,
+    parse_assignors,
+    parse_migration_policy,
+    parse_protocols,
+    warn_of_protocols,
+)
 from kohort.broker.properties import parse_properties
 
 logger = logging.getLogger(__name__)
@@ -116,6 +123,33 @@ class Config:
     group_max_session_timeout_ms: int = setting(1_800_000, "group.max.session.timeout.ms", None, INT32_MAX)
     group_initial_rebalance_delay_ms: int = setting(3_000, "group.initial.rebalance.delay.ms", 0, INT32_MAX)
     group_max_size: int = setting(INT32_MAX, "group.max.size", 1, INT32_MAX)
+    group_coordinator_rebalance_protocols: str = setting(
+        "classic,consumer,streams", "group.coordinator.rebalance.protocols"
+    )
+    group_consumer_session_timeout_ms: int = setting(45_000, "group.consumer.session.timeout.ms", 1, INT32_MAX)
+    group_consumer_min_session_timeout_ms: int = setting(45_000, "group.consumer.min.session.timeout.ms", 1, INT32_MAX)
+    group_consumer_max_session_timeout_ms: int = setting(60_000, "group.consumer.max.session.timeout.ms", 1, INT32_MAX)
+    group_consumer_heartbeat_interval_ms: int = setting(5_000, "group.consumer.heartbeat.interval.ms", 1, INT32_MAX)
+    group_consumer_min_heartbeat_interval_ms: int = setting(
+        5_000, "group.consumer.min.heartbeat.interval.ms", 1, INT32_MAX
+    )
+    group_consumer_max_heartbeat_interval_ms: int = setting(
+        15_000, "group.consumer.max.heartbeat.interval.ms", 1, INT32_MAX
+    )
+    group_consumer_assignment_interval_ms: int = setting(1_000, "group.consumer.assignment.interval.ms", 0, INT32_MAX)
+    group_consumer_min_assignment_interval_ms: int = setting(
+        0, "group.consumer.min.assignment.interval.ms", 0, INT32_MAX
+    )
+    group_consumer_max_assignment_interval_ms: int = setting(
+        15_000, "group.consumer.max.assignment.interval.ms", 0, INT32_MAX
+    )
+    group_consumer_max_size: int = setting(INT32_MAX, "group.consumer.max.size", 1, INT32_MAX)
+    group_consumer_assignors: str = setting("uniform,range", "group.consumer.assignors")
+    group_consumer_migration_policy: str = setting("bidirectional", "group.consumer.migration.policy")
+    # Kafka has this setting for tests, and does not show it.
+    group_consumer_regex_refresh_interval_ms: int = setting(
+        600_000, "group.consumer.regex.refresh.interval.ms", 10_000, INT32_MAX
+    )
     offset_metadata_max_bytes: int = setting(4_096, "offset.metadata.max.bytes", 0, INT32_MAX)
     offsets_retention_minutes: int = setting(10_080, "offsets.retention.minutes", 1, INT32_MAX)
     offsets_retention_check_interval_ms: int = setting(600_000, "offsets.retention.check.interval.ms", 1, INT64_MAX)
@@ -184,8 +218,13 @@ def load_config(
         if problem := _apply(config, name, given):
             problems.append(problem)
             wrong_overrides = wrong_overrides or given.where == OVERRIDE
+    if not problems and (contradictions := list(contradictions_in(config))):
+        problems = [str(contradiction) for contradiction in contradictions]
+        typed_names = {given.name for given in typed}
+        wrong_overrides = any(typed_names & {less, more} for less, more, _ in contradictions)
     if problems:
         raise ConfigError(problems, in_command_line=wrong_overrides)
+    warn_of_protocols(config)
     if "," in config.log_dirs:
         logger.warning("log.dirs names several folders; Kohort uses the first, %s", config.data_folder)
     return config
@@ -374,4 +413,7 @@ _CHECKS: dict[str, Callable[[str], object]] = {
     "advertised.listeners": _check_advertised,
     "log.dirs": _check_folders,
     "log.cleanup.policy": _check_policies,
+    "group.coordinator.rebalance.protocols": parse_protocols,
+    "group.consumer.assignors": parse_assignors,
+    "group.consumer.migration.policy": parse_migration_policy,
 }

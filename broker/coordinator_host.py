@@ -16,6 +16,12 @@ from secrets import randbits
 from typing import TYPE_CHECKING
 
 from kohort.broker.clock import CLOCK, Clock
+from kohort.broker.consumer_settings import (
+    parse_assignors,
+    parse_migration_policy,
+    parse_protocols,
+    settings_of_all,
+)
 from kohort.broker.group_loading import GroupLoader
 from kohort.broker.group_log import GroupLog, LocalGroupLog
 from kohort.broker.rebalances import Rebalances
@@ -56,9 +62,15 @@ class CoordinatorHost:
             retention_check_interval_ms=config.offsets_retention_check_interval_ms,
             audit_headers=config.kohort_audit_headers,
             max_message_bytes=self.log.max_batch_bytes,
+            consumer=settings_of_all(config),
+            consumer_enabled="consumer" in parse_protocols(config.group_coordinator_rebalance_protocols),
+            consumer_max_size=config.group_consumer_max_size,
+            consumer_assignors=tuple(parse_assignors(config.group_consumer_assignors)),
+            consumer_migration_policy=parse_migration_policy(config.group_consumer_migration_policy),
+            consumer_regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
         )
         self.runtime = Runtime(settings, broker.catalog, Random(randbits(128)), self.log.partition_count)
-        broker.catalog.on_new_settings = lambda: self.runtime.limit_batches(self.log.max_batch_bytes)
+        broker.catalog.on_new_settings = self._take_new_settings
         self.rebalances = Rebalances()
         self._loader = GroupLoader(broker, clock, self.log, self.runtime, self._after)
         self._turn_is_due = False
@@ -79,6 +91,11 @@ class CoordinatorHost:
         self._loader.load(self.runtime.shards, may_wait=True)
         self._broker.call_later(self.runtime.config.retention_check_interval_ms / 1000, self._check_retention)
         self._after()
+
+    def _take_new_settings(self) -> None:
+        """Settings of topics, groups or the broker were changed: those that the coordinator has hold from now on."""
+        self.runtime.limit_batches(self.log.max_batch_bytes)
+        self.runtime.consumer.change(settings_of_all(self._broker.config), {})
 
     # --- requests
 

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 MAX_REMEMBERED_ID = 255  # characters: caches are bounded by their entries, and an id can be 32 kB
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000  # a constant in Kafka too
+
+
+@dataclass(slots=True, frozen=True)
+class ConsumerGroupSettings:
+    """What holds for one consumer group: its own settings, and the broker's where it has none."""
+
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 5_000
+    assignment_interval_ms: int = 1_000  # a new target is computed at most this often; 0: at once
 
 
 @dataclass(slots=True, frozen=True)
@@ -19,3 +28,26 @@ class GroupConfig:
     retention_check_interval_ms: int = 600_000
     audit_headers: bool = True
     max_message_bytes: int = 1_048_588  # of the log: a larger batch cannot be kept
+    consumer: ConsumerGroupSettings = field(default_factory=ConsumerGroupSettings)  # at the start of the broker
+    consumer_enabled: bool = True  # group.coordinator.rebalance.protocols names "consumer"
+    consumer_max_size: int = 2_147_483_647
+    consumer_assignors: tuple[str, ...] = ("uniform", "range")  # the first is the default
+    consumer_migration_policy: str = "bidirectional"  # or upgrade, downgrade, disabled
+    consumer_regex_refresh_interval_ms: int = 600_000
+
+
+class ConsumerSettings:
+    """The settings of consumer groups as they are now. All shards share this object, so a change holds at once."""
+
+    __slots__ = ("of_broker", "own", "version")
+
+    def __init__(self, of_broker: ConsumerGroupSettings) -> None:
+        self.of_broker = of_broker
+        self.own: dict[str, ConsumerGroupSettings] = {}  # of groups that have settings of their own
+        self.version = 0  # rises with every change: whoever remembers settings can see that they are old
+
+    def change(self, of_broker: ConsumerGroupSettings, own: dict[str, ConsumerGroupSettings]) -> None:
+        if (of_broker, own) != (self.of_broker, self.own):
+            self.of_broker = of_broker
+            self.own = own
+            self.version += 1

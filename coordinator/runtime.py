@@ -20,7 +20,7 @@ from random import Random
 from typing import Any, Generic, cast
 
 from kohort.coordinator.api import Answer, Asked, EveryShard, GroupApi, Request, Response, Row, SeveralGroups, Steps
-from kohort.coordinator.config import MAX_REMEMBERED_ID, GroupConfig
+from kohort.coordinator.config import MAX_REMEMBERED_ID, ConsumerSettings, GroupConfig
 from kohort.coordinator.events import Event
 from kohort.coordinator.group import Pulse
 from kohort.coordinator.offsets.expiration import expire_offsets, forget_topics
@@ -51,6 +51,7 @@ MAX_ANSWER_BYTES = 16_000_000  # about several groups; the first of them is told
 class Runtime:
     def __init__(self, config: GroupConfig, topics: Topics, random: Random, partition_count: int) -> None:
         self.config = config
+        self.consumer = ConsumerSettings(config.consumer)
         self._topics = topics
         self._random = random
         self.shards = [Shard(self._new_state(partition)) for partition in range(partition_count)]
@@ -64,7 +65,7 @@ class Runtime:
         self.known_shards: dict[str, Shard] = {}  # by group: Java's hash costs more than a heartbeat
 
     def _new_state(self, partition: int) -> ShardState:
-        return ShardState(partition, self.config, self._topics, self._random)
+        return ShardState(partition, self.config, self.consumer, self._topics, self._random)
 
     def shard_of(self, group_id: str) -> Shard:
         shard = self.known_shards.get(group_id)

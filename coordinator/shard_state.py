@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Protocol
 
-from kohort.coordinator.config import GroupConfig
+from kohort.coordinator.config import ConsumerGroupSettings, ConsumerSettings, GroupConfig
 from kohort.coordinator.group import Group
 from kohort.coordinator.offset_store import ByPartition, OffsetStore
 from kohort.coordinator.outcome import Outcome
@@ -31,11 +31,14 @@ class Topics(Protocol):
 
 
 class ShardState:
-    __slots__ = ("clock", "config", "groups", "offsets", "partition", "purgatory", "random", "topics")
+    __slots__ = ("clock", "config", "consumer", "groups", "offsets", "partition", "purgatory", "random", "topics")
 
-    def __init__(self, partition: int, config: GroupConfig, topics: Topics, random: Random) -> None:
+    def __init__(
+        self, partition: int, config: GroupConfig, consumer: ConsumerSettings, topics: Topics, random: Random
+    ) -> None:
         self.partition = partition
         self.config = config
+        self.consumer = consumer
         self.topics = topics
         self.random = random
         self.clock = ShardClock()
@@ -59,6 +62,11 @@ class ShardState:
     def offsets_of(self, group_id: str) -> dict[str, ByPartition]:
         """By topic. A log can hold offsets of a group that it says is gone; Kafka does not show them."""
         return self.offsets.topics(group_id) if group_id in self.groups else {}
+
+    def consumer_settings(self, group_id: str) -> ConsumerGroupSettings:
+        """What holds for this consumer group now."""
+        consumer = self.consumer
+        return consumer.own.get(group_id, consumer.of_broker)
 
     def new_member_id(self, prefix: str) -> str:
         """The client's or the instance's id, a dash, and a random UUID."""

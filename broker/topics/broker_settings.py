@@ -13,11 +13,19 @@ from functools import cache
 from kohort.broker.config import INT32_MAX, Allowed, Config
 from kohort.broker.topics.topic_config import BOOLEAN, DOUBLE, INT, LIST, LONG, STRING, Setting
 
-_LISTS = ("advertised.listeners", "listeners", "log.cleanup.policy", "log.dirs")
+_LISTS = (
+    "advertised.listeners",
+    "group.consumer.assignors",
+    "group.coordinator.rebalance.protocols",
+    "listeners",
+    "log.cleanup.policy",
+    "log.dirs",
+)
 _TYPES = {bool: BOOLEAN, str: STRING, int: LONG, float: DOUBLE}
 _CHOICES = {"log.cleanup.policy": ("compact", "delete")}
 
 CHANGEABLE = (
+    "group.consumer.assignment.interval.ms",
     "log.cleaner.backoff.ms",
     "log.cleaner.delete.retention.ms",
     "log.cleaner.io.max.bytes.per.second",
@@ -54,7 +62,6 @@ _IGNORED_ROWS = (
     Setting("compression.zstd.level", INT, "3", low=-131072, high=22),
     Setting("follower.fetch.last.tiered.offset.enable", BOOLEAN, "false"),
     Setting("follower.replication.throttled.rate", LONG, "", low=0),
-    Setting("group.consumer.assignment.interval.ms", INT, "1000", low=0),
     Setting("group.coordinator.cached.buffer.max.bytes", INT, "1048588", low=524_288),
     Setting("group.share.assignment.interval.ms", INT, "1000", low=0),
     Setting("group.streams.assignment.interval.ms", INT, "1000", low=0),

@@ -1,0 +1,106 @@
+"""The broker's settings for consumer groups (group.consumer.*): what they can be, and how the coordinator gets them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from kohort.coordinator.config import ConsumerGroupSettings
+
+if TYPE_CHECKING:
+    from kohort.broker.config import Config
+
+logger = logging.getLogger(__name__)
+
+ASSIGNOR_CLASSES = {
+    "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
+    "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
+}
+
+
+def settings_of_all(config: Config) -> ConsumerGroupSettings:
+    """What holds for groups without settings of their own."""
+    low, high = config.group_consumer_min_assignment_interval_ms, config.group_consumer_max_assignment_interval_ms
+    return ConsumerGroupSettings(
+        session_timeout_ms=config.group_consumer_session_timeout_ms,
+        heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+        # It was checked, but it can be changed while the broker runs, and the next start can have other limits.
+        assignment_interval_ms=min(max(config.group_consumer_assignment_interval_ms, low), high),
+    )
+
+
+def parse_protocols(text: str) -> list[str]:
+    """The protocols that group.coordinator.rebalance.protocols names."""
+    protocols = _words(text)
+    if not set(protocols) <= {"classic", "consumer", "share", "streams"}:
+        raise ValueError("must be a list of classic, consumer, share and streams")
+    if "classic" not in protocols:
+        raise ValueError("must name classic, which cannot be turned off")
+    return protocols
+
+
+def parse_assignors(text: str) -> list[str]:
+    """The assignors that group.consumer.assignors names, by their names or by the names of their classes in Kafka."""
+    names = [ASSIGNOR_CLASSES.get(word, word) for word in _words(text)]
+    if not set(names) <= set(ASSIGNOR_CLASSES.values()):
+        raise ValueError("must be uniform, range or both; Kohort cannot load assignors of your own")
+    if len(set(names)) < len(names):
+        raise ValueError("must name each assignor once")
+    return names
+
+
+def parse_migration_policy(text: str) -> str:
+    if text.lower() not in ("bidirectional", "upgrade", "downgrade", "disabled"):
+        raise ValueError("must be bidirectional, upgrade, downgrade or disabled")
+    return text.lower()
+
+
+def _words(text: str) -> list[str]:
+    """The words of a list that must not be empty. ValueError for a word that is there twice."""
+    words = [word.strip() for word in text.split(",")]
+    if not all(words):
+        raise ValueError("must be a list of words with commas between them")
+    if len(set(words)) < len(words):
+        raise ValueError("must name each word once")
+    return words
+
+
+class Contradiction(NamedTuple):
+    """Two settings, the first of which must not be more than the second; or must be less, if `strictly`."""
+
+    less: str
+    more: str
+    strictly: bool = False
+
+    def holds(self, config: Config) -> bool:
+        less, more = (getattr(config, name.replace(".", "_")) for name in (self.less, self.more))
+        return bool(less > more or (self.strictly and less == more))
+
+    def __str__(self) -> str:
+        return f"{self.less} must be less than {'' if self.strictly else 'or equal to '}{self.more}"
+
+
+def contradictions_in(config: Config) -> Iterator[Contradiction]:
+    """Settings of consumer groups that cannot be together, as Kafka checks them at its start."""
+    for value in ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms"):
+        own, low, high = (f"group.consumer.{word}{value}" for word in ("", "min.", "max."))
+        for each in (Contradiction(low, high), Contradiction(low, own), Contradiction(own, high)):
+            if each.holds(config):
+                yield each
+    heartbeats = Contradiction(
+        "group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms", strictly=True
+    )
+    if heartbeats.holds(config):
+        yield heartbeats
+
+
+def warn_of_protocols(config: Config) -> None:
+    protocols = parse_protocols(config.group_coordinator_rebalance_protocols)
+    if "consumer" not in protocols:
+        logger.warning(
+            "group.coordinator.rebalance.protocols does not name consumer: consumers with group.protocol=consumer "
+            "are refused. Kafka 5.0 will not have this setting"
+        )
+    if "share" in protocols:
+        logger.warning("group.coordinator.rebalance.protocols names share, but Kohort has no share groups")
