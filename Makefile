@@ -79,8 +79,9 @@ rewrite: install  ## play the scenes in tests/transcripts and write down what is
 clean:  ## remove the environment and caches
 	rm -rf .venv .mypy_cache .ruff_cache .hypothesis .import_linter_cache kohort-audit
 
-vectors: install  ## make tests/data/message_vectors.xz anew (needs Java and Maven)
+vectors: install  ## make the files of a real Kafka in tests/data anew (needs Java and Maven)
 	$(BIN)/python -m tests.kafka.make_message_vectors
+	$(BIN)/python -m tests.kafka.make_consumer_groups
 
 PEER ?= --kafka
 

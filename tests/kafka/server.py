@@ -104,7 +104,7 @@ class KafkaServer:
         Kafka is to believe that it crashed: then it checks every batch and builds the indexes anew.
         """
         assert list(folders.glob("__consumer_offsets-*/*.log")), f"no logs in {folders}"
-        self._make_offsets_topic()
+        self.make_offsets_topic()
         self.stop()
         for own in self.data.glob("__consumer_offsets-*"):
             for file in own.glob("[0-9]*"):
@@ -115,7 +115,7 @@ class KafkaServer:
         self.process = self._start()
         self._wait_until_it_answers()
 
-    def _make_offsets_topic(self) -> None:
+    def make_offsets_topic(self) -> None:
         """Asking for a coordinator makes it; its folders appear a little later."""
         deadline = time.monotonic() + START_TIMEOUT_S
         while len(list(self.data.glob("__consumer_offsets-*/*.log"))) < OFFSETS_PARTITIONS:
