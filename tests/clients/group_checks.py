@@ -8,6 +8,7 @@ to own what the broker says. At the end every record must have been consumed at 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import queue
 import subprocess
@@ -21,8 +22,9 @@ from typing import Any
 from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from tests.clients.group_broker import GroupBroker
+from tests.clients.group_broker import AnyBroker
 from tests.clients.group_member import CLOSE_DEADLINE_S
+from tests.clients.ownership import Ownership
 
 TOPIC = "numbers"
 PARTITIONS = 12
@@ -90,6 +92,7 @@ class MemberProcess:
                 if "name" in event:
                     (group,) = self.groups
                     event = translated(event, group)
+                event.setdefault("at", time.monotonic())
                 self._said.put((self, event))
 
     def ask_to_close(self) -> None:
@@ -190,11 +193,12 @@ class NumberProducer:
 class Scenario:
     """One broker, one topic, some groups and their members."""
 
-    def __init__(self, broker: GroupBroker, groups: Iterable[str], folder: Path) -> None:
+    def __init__(self, broker: AnyBroker, groups: Iterable[str], folder: Path) -> None:
         self.broker = broker
         self._folder = folder
         self.groups = list(groups)
         self.ledgers = {group: Ledger() for group in self.groups}
+        self.ownership = {group: Ownership() for group in self.groups}
         self.members: list[MemberProcess] = []
         self.problems: list[str] = []
         self._said: queue.Queue[tuple[MemberProcess, dict[str, Any]]] = queue.Queue()
@@ -213,7 +217,7 @@ class Scenario:
     def kill(self, *members: MemberProcess) -> None:
         for member in members:
             member.kill()
-            self.members.remove(member)
+            self._gone(member)
 
     def close(self, *members: MemberProcess) -> None:
         """Ask them to leave, and wait until they are gone."""
@@ -221,7 +225,15 @@ class Scenario:
             member.ask_to_close()
         for member in members:
             member.wait_until_closed()
-            self.members.remove(member)
+            self._gone(member)
+
+    def _gone(self, member: MemberProcess) -> None:
+        """Its process has ended, and everything that it said waits to be read."""
+        at = time.monotonic()
+        self._drain()
+        for group in member.groups:
+            self.ownership[group].ended(member.name, at)
+        self.members.remove(member)
 
     def settle(self, what: str) -> None:
         """Wait until all groups have settled and go on consuming and committing; nothing acknowledged is lost."""
@@ -263,17 +275,18 @@ class Scenario:
 
     def _listen(self) -> None:
         """Take in the events of the members, for a moment."""
-        try:
-            member, event = self._said.get(timeout=0.1)
-            while True:
-                self._take(member, event)
-                member, event = self._said.get_nowait()
-        except queue.Empty:
-            pass
+        with contextlib.suppress(queue.Empty):
+            self._take(*self._said.get(timeout=0.1))
+        self._drain()
         assert self.problems == []
         self.producer.check()
         for each in self.members:
             assert each.process.poll() is None, f"{each.name} ended: {each.errors.read_text()[-2000:]}"
+
+    def _drain(self) -> None:
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._take(*self._said.get_nowait())
 
     def _take(self, member: MemberProcess, event: dict[str, Any]) -> None:
         group = event["group"]
@@ -281,8 +294,10 @@ class Scenario:
         match event["event"]:
             case "assigned":
                 member.owned[group] |= frozenset(event["partitions"])
-            case "revoked":
+                self.ownership[group].gained(member.name, event["partitions"], event["at"])
+            case "revoked" | "lost":
                 member.owned[group] -= frozenset(event["partitions"])
+                self.ownership[group].gave_up(member.name, event["partitions"], event["at"])
             case "owns":
                 member.owned[group] = frozenset(event["partitions"])
             case "consumed":

@@ -2,10 +2,16 @@
 
     python -m tests.clients.group_member_CLIENT BOOTSTRAP TOPIC SESSION_MS GROUP=ASSIGNOR[=INSTANCE] ...
 
-One process is a member of each group named. It says one JSON object per line on standard output: `assigned` and
-`revoked` with partitions, `consumed` with [partition, first, last] offsets, `committed` with the offsets that the
-broker acknowledged, `commit_failed`, `problem`, and `closed`. It leaves its groups when standard input says `close` or
-ends. The programs in Java, Go and JavaScript take and say the same.
+One process is a member of each group named. It says one JSON object per line on standard output: `assigned`,
+`revoked` and `lost` with partitions, `consumed` with [partition, first, last] offsets, `committed` with the offsets
+that the broker acknowledged, `commit_failed`, `problem`, and `closed`. `at` is the time in seconds on the machine's
+monotonic clock, which is the same for all processes. A member leaves its groups when standard input says `close` or
+ends. The programs in Java, Go and JavaScript take and say the same; a line without `at` gets the time at which the
+test reads it.
+
+Three assignors mean the protocol of KIP-848, in which the broker assigns: `consumer` (the broker's default assignor),
+`consumer-range` (its range assignor) and `consumer-regex` (a regular expression, which the broker resolves, instead of
+the topic's name). All others are assignors of the client in the classic protocol.
 
 Members are processes, and not threads of the test, because confluent-kafka can hang for ever in close (docs/clients.md,
 known client problems) while it holds the GIL: nothing but SIGKILL from outside ends that.
@@ -17,6 +23,7 @@ import faulthandler
 import json
 import sys
 import threading
+import time
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -26,6 +33,7 @@ HEARTBEAT_INTERVAL_MS = 500
 POLL_MS = 100
 CLOSE_DEADLINE_S = 30.0  # a member that has not closed by then is killed; mostly it takes less than a second
 STACKS_AFTER_S = 20.0
+SERVER_SIDE = ("consumer", "consumer-range", "consumer-regex")
 
 
 class Membership(NamedTuple):
@@ -34,7 +42,7 @@ class Membership(NamedTuple):
     instance: str | None
 
     def say(self, event: str, **more: Any) -> None:
-        line = json.dumps({"group": self.group, "event": event, **more})
+        line = json.dumps({"group": self.group, "event": event, "at": time.monotonic(), **more})
         with _output:
             print(line, flush=True)
 
@@ -59,6 +67,11 @@ class Arguments(NamedTuple):
     topic: str
     session_ms: int
     memberships: list[Membership]
+
+
+def pattern_of(topic: str) -> str:
+    """A regular expression in RE2's syntax that matches the topic's name."""
+    return f"{topic[:-1]}[a-z]"
 
 
 def arguments() -> Arguments:

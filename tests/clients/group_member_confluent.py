@@ -7,7 +7,16 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from tests.clients.group_member import HEARTBEAT_INTERVAL_MS, POLL_MS, Arguments, Membership, arguments, wait_for_close
+from tests.clients.group_member import (
+    HEARTBEAT_INTERVAL_MS,
+    POLL_MS,
+    SERVER_SIDE,
+    Arguments,
+    Membership,
+    arguments,
+    pattern_of,
+    wait_for_close,
+)
 
 MAX_RECORDS = 500
 
@@ -17,15 +26,20 @@ def consumer_of(told: Arguments, membership: Membership) -> Any:
         "bootstrap.servers": told.bootstrap,
         "client.id": "confluent",
         "group.id": membership.group,
-        "partition.assignment.strategy": membership.assignor,
-        "session.timeout.ms": told.session_ms,
-        "heartbeat.interval.ms": HEARTBEAT_INTERVAL_MS,
         "enable.auto.commit": False,
         "auto.offset.reset": "earliest",
         "reconnect.backoff.max.ms": 500,
         "fetch.wait.max.ms": 200,
         "log_level": 0,
     }
+    if membership.assignor in SERVER_SIDE:  # then librdkafka refuses the other settings: the broker decides about them
+        settings["group.protocol"] = "consumer"
+        if membership.assignor == "consumer-range":
+            settings["group.remote.assignor"] = "range"
+    else:
+        settings["partition.assignment.strategy"] = membership.assignor
+        settings["session.timeout.ms"] = told.session_ms
+        settings["heartbeat.interval.ms"] = HEARTBEAT_INTERVAL_MS
     if membership.instance is not None:
         settings["group.instance.id"] = membership.instance
     return Consumer(settings)
@@ -44,33 +58,59 @@ def poll(consumer: Any) -> list[Any]:
     return messages
 
 
+class Member:
+    """One consumer, polled by one thread."""
+
+    def __init__(self, told: Arguments, membership: Membership) -> None:
+        self._membership = membership
+        self._topic = told.topic
+        self._consumer = consumer_of(told, membership)
+        self._to_commit: dict[int, int] = {}
+        subscribed = f"^{pattern_of(told.topic)}" if membership.assignor == "consumer-regex" else told.topic
+        self._consumer.subscribe([subscribed], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
+
+    def run(self, closing: threading.Event) -> None:
+        while not closing.is_set():
+            messages = poll(self._consumer)
+            self._to_commit |= self._membership.consumed((m.partition(), m.offset(), m.value()) for m in messages)
+            self._commit(dict(self._to_commit))
+        self._consumer.close()
+        self._membership.say("closed")
+
+    def _commit(self, offsets: dict[int, int]) -> None:
+        if not offsets:
+            return
+        places = [TopicPartition(self._topic, partition, offset) for partition, offset in offsets.items()]
+        try:
+            self._consumer.commit(offsets=places, asynchronous=False)
+        except KafkaException as problem:
+            self._membership.say("commit_failed", text=str(problem))
+            return
+        self._membership.say("committed", offsets=offsets)
+        for partition in offsets:
+            self._to_commit.pop(partition, None)
+
+    def _assigned(self, _: Any, partitions: list[Any]) -> None:
+        self._membership.say("assigned", partitions=[each.partition for each in partitions])
+
+    def _revoked(self, _: Any, partitions: list[Any]) -> None:
+        """The next owner begins where this one has committed: commit what an earlier try could not."""
+        given_up = [each.partition for each in partitions]
+        self._commit({partition: self._to_commit[partition] for partition in given_up if partition in self._to_commit})
+        self._forget(given_up)
+        self._membership.say("revoked", partitions=given_up)
+
+    def _lost(self, _: Any, partitions: list[Any]) -> None:
+        self._forget([each.partition for each in partitions])
+        self._membership.say("lost", partitions=[each.partition for each in partitions])
+
+    def _forget(self, partitions: list[int]) -> None:
+        for partition in partitions:
+            self._to_commit.pop(partition, None)
+
+
 def run(told: Arguments, membership: Membership, closing: threading.Event) -> None:
-    consumer = consumer_of(told, membership)
-    to_commit: dict[int, int] = {}
-
-    def assigned(_consumer: Any, partitions: list[Any]) -> None:
-        membership.say("assigned", partitions=[each.partition for each in partitions])
-
-    def revoked(_consumer: Any, partitions: list[Any]) -> None:
-        for each in partitions:
-            to_commit.pop(each.partition, None)
-        membership.say("revoked", partitions=[each.partition for each in partitions])
-
-    consumer.subscribe([told.topic], on_assign=assigned, on_revoke=revoked, on_lost=revoked)
-    while not closing.is_set():
-        messages = poll(consumer)
-        to_commit |= membership.consumed((m.partition(), m.offset(), m.value()) for m in messages)
-        if to_commit:
-            offsets = [TopicPartition(told.topic, partition, offset) for partition, offset in to_commit.items()]
-            try:
-                consumer.commit(offsets=offsets, asynchronous=False)
-            except KafkaException as problem:
-                membership.say("commit_failed", text=str(problem))
-            else:
-                membership.say("committed", offsets=to_commit)
-                to_commit.clear()
-    consumer.close()
-    membership.say("closed")
+    Member(told, membership).run(closing)
 
 
 def main() -> None:

@@ -60,7 +60,7 @@ def franz_go(bootstrap: str, memberships: Sequence[str], session_ms: int = SESSI
         done = subprocess.run(command, cwd=sources, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr
 
-    files = [sources / "go.mod", sources / "go.sum", sources / "group" / "main.go"]
+    files = [sources / "go.mod", sources / "go.sum", *sorted((sources / "group").iterdir())]
     program = made_from("franz-go-group-member", files, build) / "member"
     return [str(program), bootstrap, TOPIC, str(session_ms), *memberships]
 

@@ -112,8 +112,7 @@ class KafkaServer:
             for log in (folders / own.name).glob("*.log"):
                 shutil.copy(log, own)
         (self.data / ".kafka_cleanshutdown").unlink()
-        self.process = self._start()
-        self._wait_until_it_answers()
+        self.start_again()
 
     def make_offsets_topic(self) -> None:
         """Asking for a coordinator makes it; its folders appear a little later."""
@@ -123,6 +122,11 @@ class KafkaServer:
             with Client(self.address) as client:
                 client.send(ApiKey.FIND_COORDINATOR, FindCoordinatorRequest("", 0, ["any"]), 4)
             time.sleep(POLL_S)
+
+    def start_again(self) -> None:
+        """After a stop, or after somebody has killed the process."""
+        self.process = self._start()
+        self._wait_until_it_answers()
 
     def stop(self) -> None:
         self.process.terminate()

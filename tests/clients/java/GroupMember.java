@@ -15,6 +15,7 @@ import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
@@ -34,18 +35,28 @@ public class GroupMember implements Runnable, ConsumerRebalanceListener {
 
     final String topic;
     final String group;
+    final boolean byPattern;
     final Properties settings = new Properties();
     final Map<Integer, Long> toCommit = new HashMap<>();
+    KafkaConsumer<String, String> consumer;
 
     GroupMember(String bootstrap, String topic, String sessionMs, String[] spec) {
         this.topic = topic;
         this.group = spec[0];
+        this.byPattern = spec[1].equals("consumer-regex");
         settings.put("bootstrap.servers", bootstrap);
         settings.put("client.id", "java");
         settings.put("group.id", group);
-        settings.put("partition.assignment.strategy", "org.apache.kafka.clients.consumer." + ASSIGNORS.get(spec[1]));
-        settings.put("session.timeout.ms", sessionMs);
-        settings.put("heartbeat.interval.ms", "500");
+        if (ASSIGNORS.containsKey(spec[1])) {
+            settings.put("partition.assignment.strategy", "org.apache.kafka.clients.consumer." + ASSIGNORS.get(spec[1]));
+            settings.put("session.timeout.ms", sessionMs);
+            settings.put("heartbeat.interval.ms", "500");
+        } else { // then the client refuses these settings: the broker decides
+            settings.put("group.protocol", "consumer");
+            if (spec[1].equals("consumer-range")) {
+                settings.put("group.remote.assignor", "range");
+            }
+        }
         settings.put("enable.auto.commit", "false");
         settings.put("auto.offset.reset", "earliest");
         settings.put("reconnect.backoff.max.ms", "500");
@@ -86,15 +97,20 @@ public class GroupMember implements Runnable, ConsumerRebalanceListener {
     @Override
     public void run() {
         try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(settings)) {
-            consumer.subscribe(List.of(topic), this);
+            if (byPattern) {
+                consumer.subscribe(new SubscriptionPattern(topic.substring(0, topic.length() - 1) + "[a-z]"), this);
+            } else {
+                consumer.subscribe(List.of(topic), this);
+            }
+            this.consumer = consumer;
             while (!closing) {
                 POLLING.readLock().lock();
                 try {
-                    consume(consumer);
+                    consume();
                 } finally {
                     POLLING.readLock().unlock();
                 }
-                commit(consumer);
+                commit(new TreeMap<>(toCommit));
             }
         } catch (Exception problem) {
             say("problem", "\"text\": \"" + problem.toString().replace('"', '\'').replace('\n', ' ') + "\"");
@@ -102,7 +118,7 @@ public class GroupMember implements Runnable, ConsumerRebalanceListener {
         say("closed", "\"partitions\": []");
     }
 
-    void consume(KafkaConsumer<String, String> consumer) {
+    void consume() {
         List<long[]> ranges = new ArrayList<>();
         long[] range = null;
         for (ConsumerRecord<String, String> record : consumer.poll(Duration.ofMillis(100))) {
@@ -122,21 +138,21 @@ public class GroupMember implements Runnable, ConsumerRebalanceListener {
         }
     }
 
-    void commit(KafkaConsumer<String, String> consumer) {
-        if (toCommit.isEmpty()) {
+    void commit(Map<Integer, Long> offsets) {
+        if (offsets.isEmpty()) {
             return;
         }
-        Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
-        toCommit.forEach((partition, offset) -> offsets.put(new TopicPartition(topic, partition), new OffsetAndMetadata(offset)));
+        Map<TopicPartition, OffsetAndMetadata> places = new HashMap<>();
+        offsets.forEach((partition, offset) -> places.put(new TopicPartition(topic, partition), new OffsetAndMetadata(offset)));
         try {
-            consumer.commitSync(offsets);
+            consumer.commitSync(places);
         } catch (KafkaException problem) { // somebody joins or the broker is away: the next round commits it
             say("commit_failed", "\"text\": \"" + problem.getClass().getSimpleName() + "\"");
             return;
         }
-        say("committed", "\"offsets\": {" + new TreeMap<>(toCommit).entrySet().stream()
+        say("committed", "\"offsets\": {" + offsets.entrySet().stream()
                 .map(e -> "\"" + e.getKey() + "\": " + e.getValue()).collect(Collectors.joining(", ")) + "}");
-        toCommit.clear();
+        toCommit.keySet().removeAll(offsets.keySet());
     }
 
     @Override
@@ -144,15 +160,29 @@ public class GroupMember implements Runnable, ConsumerRebalanceListener {
         say("assigned", "\"partitions\": " + partitions.stream().map(TopicPartition::partition).toList());
     }
 
+    /** The next owner begins where this one has committed: commit what an earlier try could not. */
     @Override
     public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+        Map<Integer, Long> left = new TreeMap<>(toCommit);
+        left.keySet().retainAll(partitions.stream().map(TopicPartition::partition).toList());
+        commit(left);
+        forget("revoked", partitions);
+    }
+
+    @Override
+    public void onPartitionsLost(Collection<TopicPartition> partitions) {
+        forget("lost", partitions);
+    }
+
+    void forget(String event, Collection<TopicPartition> partitions) {
         partitions.forEach(each -> toCommit.remove(each.partition()));
-        say("revoked", "\"partitions\": " + partitions.stream().map(TopicPartition::partition).toList());
+        say(event, "\"partitions\": " + partitions.stream().map(TopicPartition::partition).toList());
     }
 
     void say(String event, String rest) {
         synchronized (System.out) {
-            System.out.println("{\"group\": \"" + group + "\", \"event\": \"" + event + "\", " + rest + "}");
+            System.out.println("{\"group\": \"" + group + "\", \"event\": \"" + event + "\", \"at\": "
+                    + System.nanoTime() / 1e9 + ", " + rest + "}");
         }
     }
 }

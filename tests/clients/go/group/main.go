@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	_ "unsafe" // for go:linkname
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -20,9 +21,17 @@ var balancers = map[string]kgo.GroupBalancer{
 	"roundrobin":         kgo.RoundRobinBalancer(),
 	"sticky":             kgo.StickyBalancer(),
 	"cooperative-sticky": kgo.CooperativeStickyBalancer(),
+	"consumer":           kgo.StickyBalancer(), // with ServerSideBalancer: the broker's uniform assignor
+	"consumer-range":     kgo.RangeBalancer(),
+	"consumer-regex":     kgo.StickyBalancer(),
 }
 
 var output sync.Mutex
+
+// nanotime reads the monotonic clock that other processes read, too; package time shows only differences of it.
+//
+//go:linkname nanotime runtime.nanotime
+func nanotime() int64
 
 type member struct {
 	group  string
@@ -30,7 +39,7 @@ type member struct {
 }
 
 func (m *member) say(event string, more map[string]any) {
-	line := map[string]any{"group": m.group, "event": event}
+	line := map[string]any{"group": m.group, "event": event, "at": float64(nanotime()) / 1e9}
 	for name, value := range more {
 		line[name] = value
 	}
@@ -74,7 +83,6 @@ func newMember(bootstrap, topic string, session time.Duration, spec []string) *m
 		kgo.ClientID("franz-go"),
 		kgo.WithLogger(kgo.BasicLogger(os.Stderr, kgo.LogLevelInfo, nil)),
 		kgo.ConsumerGroup(m.group),
-		kgo.ConsumeTopics(topic),
 		kgo.Balancers(balancers[spec[1]]),
 		kgo.SessionTimeout(session),
 		kgo.HeartbeatInterval(500 * time.Millisecond),
@@ -84,7 +92,15 @@ func newMember(bootstrap, topic string, session time.Duration, spec []string) *m
 		kgo.BlockRebalanceOnPoll(),
 		kgo.OnPartitionsAssigned(tell("assigned")),
 		kgo.OnPartitionsRevoked(tell("revoked")),
-		kgo.OnPartitionsLost(tell("revoked")),
+		kgo.OnPartitionsLost(tell("lost")),
+	}
+	if strings.HasPrefix(spec[1], "consumer") {
+		options = append(options, kgo.ServerSideBalancer())
+	}
+	if spec[1] == "consumer-regex" {
+		options = append(options, kgo.ConsumeRegex(), kgo.ConsumeTopics("^"+topic[:len(topic)-1]+"[a-z]$"))
+	} else {
+		options = append(options, kgo.ConsumeTopics(topic))
 	}
 	if len(spec) > 2 {
 		options = append(options, kgo.InstanceID(spec[2]))
