@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import select
+import selectors
 import socket
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from threading import Thread
 from typing import NamedTuple
 
@@ -30,6 +31,7 @@ class Attack(NamedTuple):
     prepare: Callable[[str], object] | None = None  # makes the state at this address; not measured
     hang_up: bool = False  # do not wait for answers: a connection for each request, closed when it is sent
     at_once: bool = False  # send all requests before reading the first answer
+    clients: int = 1  # so many send all of these requests, at the same time and before reading; only with `at_once`
     side_by_side: bool = False  # as many clients as requests, all at the same time
     only_long: bool = False  # not in `make test`
 
@@ -58,6 +60,8 @@ def attack(target: Target, bystander: Bystander, each: Attack, topic_id: bytes) 
     started = time.monotonic()
     if each.hang_up:
         result, answer_bytes = _hang_up(target, frames)
+    elif each.clients > 1:
+        result, answer_bytes = _flood_by_many(target, b"".join(frames), each.clients, len(frames))
     elif each.at_once:
         result, answer_bytes = _flood(target, frames)
     elif each.side_by_side:
@@ -74,7 +78,7 @@ def attack(target: Target, bystander: Bystander, each: Attack, topic_id: bytes) 
         waited_ms = (time.monotonic() - started) * 1000
         result, wait = STUCK, Wait(waited_ms, waited_ms, 0)
     after, peak = target.memory_bytes()
-    size = sum(map(len, frames))
+    size = sum(map(len, frames)) * each.clients
     grown, kept = max(0, peak - before), max(0, after - before)
     return Figure(each.api, each.shape, result, size, answer_bytes, seconds, wait.wall_ms, wait.held_ms, grown, kept)
 
@@ -114,6 +118,67 @@ def _flood(target: Target, frames: Sequence[bytes]) -> tuple[str, int]:
                 connection.shutdown(socket.SHUT_RDWR)
             sender.join()
     return "answered", answer_bytes
+
+
+class _Flood:
+    """One of many connections, all served by one thread: what it has to send, and which answers it waits for."""
+
+    def __init__(self, connection: socket.socket, data: bytes, answers: int) -> None:
+        self.connection = connection
+        self.unsent = memoryview(data)
+        self.answers_left = answers
+        self.answer_bytes = 0
+        self._head = b""
+        self._missing = 0  # bytes of the answer that is being read
+
+    def send(self) -> None:
+        self.unsent = self.unsent[self.connection.send(self.unsent) :]
+
+    def receive(self, buffer: bytearray) -> None:
+        data = _some(self.connection, buffer, len(buffer))
+        self.answer_bytes += len(data)
+        while data:
+            if self._missing:
+                taken = min(self._missing, len(data))
+                self._missing -= taken
+            else:
+                taken = min(4 - len(self._head), len(data))
+                self._head += data[:taken]
+                if len(self._head) == 4:
+                    self._missing, self._head = int.from_bytes(self._head, "big"), b""
+            data = data[taken:]
+            self.answers_left -= not (self._missing or self._head)
+
+
+def _flood_by_many(target: Target, data: bytes, clients: int, answers: int) -> tuple[str, int]:
+    """Send all requests of all clients, and read the answers as they come."""
+    buffer = bytearray(1 << 16)
+    with ExitStack() as stack, selectors.DefaultSelector() as selector:
+        floods = [_Flood(stack.enter_context(_connect(target)), data, answers) for _ in range(clients)]
+        for each in floods:
+            each.connection.setblocking(False)
+            selector.register(each.connection, selectors.EVENT_READ | selectors.EVENT_WRITE, each)
+        while selector.get_map():
+            ready = selector.select(ANSWER_TIMEOUT_S)
+            if not ready:
+                return NO_ANSWER, sum(each.answer_bytes for each in floods)
+            for key, events in ready:
+                try:
+                    _go_on(selector, key.data, events, buffer)
+                except ConnectionError:
+                    return "closed", sum(each.answer_bytes for each in floods)
+        return "answered", sum(each.answer_bytes for each in floods)
+
+
+def _go_on(selector: selectors.BaseSelector, flood: _Flood, events: int, buffer: bytearray) -> None:
+    if events & selectors.EVENT_WRITE:
+        flood.send()
+        if not flood.unsent:
+            selector.modify(flood.connection, selectors.EVENT_READ, flood)
+    if events & selectors.EVENT_READ:
+        flood.receive(buffer)
+        if not flood.answers_left:
+            selector.unregister(flood.connection)
 
 
 def _send_all(connection: socket.socket, data: bytes) -> None:

@@ -319,8 +319,44 @@ def _of_many_requests() -> Iterator[Attack]:
         [AlterConfigsResource(TOPIC_RESOURCE, TOPIC, [AlterableConfig("retention.ms", "1000000")])]
     )
     yield _one(ApiKey.ALTER_CONFIGS, 1, "2,000 times at once", lambda: alter, 2_000, at_once=True)
+    yield from _of_many_clients(configs)
+
+
+def _of_many_clients(configs: DescribeConfigsRequest) -> Iterator[Attack]:
     unknown = [ListOffsetsTopic(name, [ListOffsetsPartition(0, -1, -1)]) for name in _names(40_000, "unknown")]
     yield _one(
         ApiKey.LIST_OFFSETS, 6, "40,000 topics, 10 clients at once", lambda: ListOffsetsRequest(-1, 0, unknown), 10,
-        side_by_side=True, only_long=True,
+        side_by_side=True,
     )  # fmt: skip
+    many = [f"group-{number}" for number in range(20_000)]
+    yield _one(
+        ApiKey.DESCRIBE_GROUPS, 5, "20,000 unknown groups, 100 clients at once",
+        lambda: DescribeGroupsRequest(many), at_once=True, clients=100, only_long=True,
+    )  # fmt: skip
+    yield _one(
+        ApiKey.API_VERSIONS, 0, "1,000 times at once by each of 200 clients", lambda: ApiVersionsRequest(), 1_000,
+        at_once=True, clients=200,
+    )  # fmt: skip
+    yield _one(
+        ApiKey.METADATA, 12, "200 times at once by each of 200 clients", lambda: MetadataRequest(None), 200,
+        at_once=True, clients=200,
+    )  # fmt: skip
+    yield _one(
+        ApiKey.DESCRIBE_CONFIGS, 4, "10 times at once by each of 200 clients, all settings of the broker",
+        lambda: configs, 10, at_once=True, clients=200, only_long=True,
+    )  # fmt: skip
+    wide = [CreatableTopic(name, 1_000, 1) for name in _names(9, "wide")]
+    yield _one(
+        ApiKey.METADATA, 12, "everything, by each of 100 clients at once, with 9 topics of 1,000 partitions",
+        lambda: MetadataRequest(None), at_once=True, clients=100, prepare=partial(_create, topics=wide),
+        only_long=True,
+    )  # fmt: skip
+    yield _one(
+        ApiKey.OFFSET_COMMIT, 8, "100 times at once by each of 200 clients", _commit_of_one, 100,
+        at_once=True, clients=200,
+    )  # fmt: skip
+
+
+def _commit_of_one() -> OffsetCommitRequest:
+    partition = OffsetCommitRequestPartition(0, 1, -1, "")
+    return OffsetCommitRequest(GROUP, topics=[OffsetCommitRequestTopic(TOPIC, partitions=[partition])])
