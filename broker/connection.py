@@ -22,7 +22,7 @@ from kohort.broker.call import NO_ANSWER, PARKED, Call, NoAnswer, Parked, holds_
 from kohort.broker.recurring import MAX_BYTES as MAX_RECURRING_BYTES
 from kohort.broker.recurring import Recurring, RecurringHeartbeats, remember
 from kohort.broker.sending import MIN_BYTES, CutShort, FileSender, Part, close_parts, join_small, read_parts
-from kohort.broker.steps import ELEMENTS_AT_ONCE, FIRST_SLICE_NS, Answer, Done, LongRequest, WaitingSteps, take_steps
+from kohort.broker.steps import ELEMENTS_AT_ONCE, Answer, Done, LongRequest, Pause, WaitingSteps, take_steps
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.errors import MalformedMessage, TooManyElements
 from kohort.protocol.frames import FrameSplitter
@@ -37,7 +37,7 @@ from kohort.protocol.headers import (
     read_kind,
     read_tail,
 )
-from kohort.protocol.wire import SMALL_FRAME_BYTES, decode_at_most
+from kohort.protocol.wire import MAX_ELEMENTS_PER_REQUEST, SMALL_FRAME_BYTES, decode_at_most
 
 if TYPE_CHECKING:
     from kohort.broker.server import Server
@@ -51,6 +51,9 @@ READ_AHEAD_BYTES = 65_536
 MAX_OTHER_REQUEST_BYTES = 16_777_216
 MAX_GATHERED_BYTES = 65_536
 SLOW_STEP_NS = 100_000_000
+# Their requests are parked until other clients do something. Fetches, members and their subscriptions have limits of
+# their own. All other requests that are parked wait for the disk.
+WAIT_FOR_CLIENTS = (ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
 MAX_RECURRING_KINDS = 4  # of an API in one version; a real client has three: Heartbeat, OffsetCommit, OffsetFetch
 
 LENGTH_BYTES = 4  # the length of a frame, which stands before its header
@@ -79,6 +82,8 @@ class Connection(asyncio.Protocol):
         "_server",
         "_splitter",
         "_transport",
+        "_unread_bytes",
+        "elements",
         "is_closed",
         "kept",
         "last_active",
@@ -104,6 +109,8 @@ class Connection(asyncio.Protocol):
         self._raw_client_id = b""
         self._peer: tuple[str, int] | None = None
         self._frame_started = 0.0
+        self._unread_bytes = 0  # of a long request that waits for the thread which reads it
+        self.elements = 0  # of a long request: see LongRequests
         self.listener_index = listener_index
         self.last_active = server.time()
         self.is_closed = False
@@ -123,8 +130,9 @@ class Connection(asyncio.Protocol):
 
     @property
     def held_bytes(self) -> int:
-        """How much memory the client takes for half of a large request, and for answers that it does not read."""
-        held = self._splitter.large_bytes
+        """How much memory the client takes for half of a large request, or one that waits to be read, and for answers
+        that it does not read."""
+        held = self._splitter.large_bytes + self._unread_bytes
         if self._choked:
             held += self._transport.get_write_buffer_size()
         if self._sending and self._sender is not None:
@@ -146,6 +154,7 @@ class Connection(asyncio.Protocol):
         self._beat = None
         self._recurring.clear()  # calls refer to this connection; clearing them avoids a reference cycle
         self._server.disconnected(self)
+        self._server.long_requests.leave(self)
         for drop in list(self.kept.values()):
             drop()
         self.kept.clear()
@@ -298,7 +307,7 @@ class Connection(asyncio.Protocol):
         else:
             bug = "%s v%d of %s failed; this is a bug"
             logger.error(bug, route.name, route.version, self, exc_info=problem)
-        self._parked = None
+        self._end_request()
         self._recurring.clear()  # the handler may have kept a call, so that no call can be used again
         if not self.is_closed:
             self._answer_failure(call, route)
@@ -335,30 +344,37 @@ class Connection(asyncio.Protocol):
 
     def _take_first_steps(self, call: Call, steps: WaitingSteps[Answer]) -> Answer:
         left_ns = self._server.turns.ends_ns() - monotonic_ns()
-        taken = take_steps(steps, left_ns if left_ns < FIRST_SLICE_NS else FIRST_SLICE_NS)
+        taken = take_steps(steps, min(left_ns, self._server.long_requests.first_slice_ns))
         if isinstance(taken, Done):
-            if not call.is_long or isinstance(taken.response, Parked):
+            if not call.is_long:
                 return taken.response
-            self.answer_long(call, taken.response)
-        elif taken is None:
-            self.answer_in_steps(call, steps)
-        else:
+            self._finish(call, taken.response)
+        elif isinstance(taken, Pause):
             taken.then(lambda: self.answer_in_steps(call, steps))
+        else:
+            self.answer_in_steps(call, steps)
         return PARKED
 
     def _read_in_thread(self, route: Route, frame: bytes, pos: int, kind: int, correlation_id: int) -> None:
         """Decode a request with many elements. Meanwhile the connection waits, as for a parked request."""
         call = self._parked = Call(self, route, self._client_id)
+        self._unread_bytes = len(frame)
 
         def finished(request: Message) -> None:
+            self._unread_bytes = 0
             if not self.is_closed:
                 self._handle(frame, pos, kind, correlation_id, request)
                 if self._parked is None:
+                    self._server.long_requests.leave(self)
                     self._go_on()
 
         body_at = read_tail(frame, pos, route.flexible)[1]
-        self._server.long_requests.in_thread(
-            lambda: route.decode(frame, body_at), finished, lambda problem: self._fail_long(call, problem)
+        self._server.long_requests.read(
+            self,
+            min(len(frame), MAX_ELEMENTS_PER_REQUEST),  # an element has a byte or more
+            lambda: route.decode(frame, body_at),
+            finished,
+            lambda problem: self._fail_long(call, problem),
         )
 
     def answer_in_steps(self, call: Call, steps: WaitingSteps[Answer]) -> None:
@@ -366,9 +382,10 @@ class Connection(asyncio.Protocol):
         call.is_long = True
         self._server.long_requests.add(
             LongRequest(
+                self,
                 call,
                 steps,
-                finished=lambda response: None if response is PARKED else self.answer_long(call, response),
+                finished=lambda response: self._finish(call, response),
                 failed=lambda problem: self._fail_long(call, problem),
             )
         )
@@ -380,10 +397,15 @@ class Connection(asyncio.Protocol):
         else:
             logger.error("%s of %s was answered, and then failed", call.route.name, self, exc_info=problem)
 
-    def answer_long(self, call: Call, response: Answer) -> None:
-        """Answer a parked request. Encoding the response may take long, so a thread does it."""
+    def _finish(self, call: Call, response: Answer) -> None:
+        """A long request has taken its last step."""
         if isinstance(response, Parked):
-            return
+            self._stays_parked(call)
+        else:
+            self.answer_long(call, response)
+
+    def answer_long(self, call: Call, response: Message | NoAnswer) -> None:
+        """Answer a parked request. Encoding the response may take long, so a thread does it."""
         if isinstance(response, NoAnswer) or response.encoded is not None:
             self.answer_parked(call, response)
             return
@@ -395,7 +417,7 @@ class Connection(asyncio.Protocol):
 
         def finished(encoded: tuple[bytes | list[Part], bool]) -> None:
             began = monotonic_ns()
-            self._parked = None
+            self._end_request()
             body, failed = encoded
             if self.is_closed:
                 close_parts(body)
@@ -409,11 +431,22 @@ class Connection(asyncio.Protocol):
         self._server.long_requests.in_thread(encode, finished, lambda problem: self._fail_long(call, problem))
 
     def _fail_long(self, call: Call, problem: Exception) -> None:
+        self._unread_bytes = 0
         if isinstance(problem, MalformedMessage):
             self._refuse(problem)
         else:
             self._fail(call, problem)
             self._go_on()
+
+    def _stays_parked(self, call: Call) -> None:
+        """The handler keeps the call of a long request, unless it is answered already."""
+        if self._parked is call and call.route.api_key in WAIT_FOR_CLIENTS:
+            self._server.long_requests.leave(self)
+
+    def _end_request(self) -> None:
+        self._parked = None
+        if self.elements:
+            self._server.long_requests.leave(self)
 
     def _go_on(self) -> None:
         """Handle what came while a request was parked."""
@@ -426,6 +459,8 @@ class Connection(asyncio.Protocol):
         if self._parked is not call:
             raise RuntimeError(f"{call.route.name} was answered twice")
         self._parked = None
+        if self.elements:
+            self._server.long_requests.leave(self)
         if not self.is_closed:
             try:
                 self._answer(call, call.route, response)

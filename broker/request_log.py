@@ -17,9 +17,8 @@ from collections.abc import Sequence
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from kohort.broker.call import NO_ANSWER, Call
+from kohort.broker.call import NO_ANSWER, Call, NoAnswer
 from kohort.broker.connection import Connection
-from kohort.broker.steps import Answer
 from kohort.protocol.api_keys import APIS, ApiKey
 from kohort.protocol.codec import response_decoder
 from kohort.protocol.error_codes import ErrorCode
@@ -58,7 +57,7 @@ class LoggedConnection(Connection):
         self._log(route.name, route.version, call.correlation_id, error_of(route, response))
         super()._answer(call, route, response)
 
-    def answer_long(self, call: Call, response: Answer) -> None:
+    def answer_long(self, call: Call, response: Message | NoAnswer) -> None:
         """Encode on the event loop: `_answer` logs the errors in the response."""
         self.answer_parked(call, response)
 

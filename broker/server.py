@@ -227,13 +227,13 @@ class Server:
         self._sweeper = self.loop.call_later(SWEEP_INTERVAL_S, self._sweep)
 
     def _close_largest(self, holding: list[tuple[int, Connection]]) -> None:
-        """Half requests and unread answers may take MAX_HELD_BYTES together. Close those with the most beyond that."""
+        """Unread requests and answers may take MAX_HELD_BYTES together. Close the connections with the most beyond."""
         total = sum(size for size, _ in holding)
         for size, connection in sorted(holding, key=lambda each: each[0], reverse=True):
             if total <= MAX_HELD_BYTES:
                 return
             total -= size
-            what = "half a request, or answers that it does not read"
+            what = "a request that is not read yet, or answers that it does not read"
             connection.close(f"{size:,} bytes of memory for {what}; others take {total:,} more, which is too much")
 
     # --- stop

@@ -21,17 +21,22 @@ done by whoever ends the pause.
 
 Reading a request with many elements, and encoding an answer with many, cannot be done in steps. A thread does it. So
 that the event loop gets the interpreter back soon, the thread shortens the switch interval for that time.
+
+The long requests of all clients together must fit into memory. So their elements are counted, from the moment when a
+request is read until its answer is sent. While MAX_READ_ELEMENTS are in memory, no other long request is read: it
+waits as the bytes that came. While MAX_ELEMENTS are in memory, the first request in the line gets all slices until it
+is done.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Generator
 from functools import partial
 from time import monotonic_ns
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from kohort.broker.call import Call, NoAnswer, Parked
 from kohort.broker.worker import Post, Work, Worker
@@ -51,6 +56,11 @@ ELEMENTS_AT_ONCE = 2_000  # a request with more is read by a thread
 FIRST_SLICE_NS = 5_000_000
 SLICE_NS = 5_000_000
 TURN_NS = 10_000_000
+TIGHT_FIRST_SLICE_NS = 500_000  # while MAX_ELEMENTS are in memory: enough for every short request
+MAX_READ_ELEMENTS = 500_000
+MAX_ELEMENTS = 1_000_000  # some 500 bytes each
+NS_PER_ELEMENT = 1_000  # of an answer; no handler is quicker
+MAX_ELEMENTS_OF_ONE = 200_000  # with its answer; one that takes longer looks for something and keeps nothing
 MAX_FINISHED_ALONE = 100  # while more requests wait, those without a client are not finished
 SWITCH_INTERVAL_S = 0.0005  # Python's own 5 ms would be the delay of every callback while a thread works
 
@@ -80,13 +90,13 @@ class Pause:
             go_on()
 
 
-def take_steps(steps: WaitingSteps[Response], for_ns: int) -> Done[Response] | Pause | None:
-    """Take steps until that time is over, or until the handler makes a pause. None: there are more."""
+def take_steps(steps: WaitingSteps[Response], for_ns: int) -> Done[Response] | Pause | bool | None:
+    """Take steps until that time is over, or until the handler makes a pause or yields WAIT. None: there are more."""
     until = monotonic_ns() + for_ns
     try:
         while monotonic_ns() < until:
             if (waits_for := next(steps)) is not None:
-                return waits_for if isinstance(waits_for, Pause) else None
+                return waits_for
     except StopIteration as end:
         return Done(end.value)
     return None
@@ -98,7 +108,7 @@ def all_steps(steps: WaitingSteps[Response]) -> Response:
         taken = take_steps(steps, SLICE_NS)
         if isinstance(taken, Done):
             return taken.response
-        assert taken is None or taken.is_over, "nothing ends this pause"
+        assert not isinstance(taken, Pause) or taken.is_over, "nothing ends this pause"
 
 
 class OneAtATime:
@@ -163,18 +173,27 @@ class Turns:
                 self._waiting.popleft()()
 
 
+class Sender(Protocol):
+    """A connection. It handles one request at a time."""
+
+    is_closed: bool
+    elements: int  # of its long request, and of the answer to it, as far as they are in memory
+
+
 class LongRequest:
     """The rest of the steps of one request."""
 
-    __slots__ = ("call", "failed", "finished", "steps")
+    __slots__ = ("call", "failed", "finished", "sender", "steps")
 
     def __init__(
         self,
+        sender: Sender,
         call: Call,
         steps: WaitingSteps[Answer],
         finished: Callable[[Answer], None],
         failed: Callable[[Exception], None],
     ) -> None:
+        self.sender = sender
         self.call = call
         self.steps = steps
         self.finished = finished
@@ -191,6 +210,46 @@ class LongRequests:
         self._waiting: deque[LongRequest] = deque()
         self._is_called = False  # the event loop is going to call `_turn`
         self._worker = Worker("long requests", post)
+        self.elements = 0  # of all senders
+        self._unread: OrderedDict[Sender, tuple[int, Work]] = OrderedDict()  # elements at most, what reads the request
+
+    @property
+    def first_slice_ns(self) -> int:
+        """How long a request may take before it becomes a long one."""
+        return FIRST_SLICE_NS if self.elements < MAX_ELEMENTS else TIGHT_FIRST_SLICE_NS
+
+    def read(
+        self,
+        sender: Sender,
+        at_most: int,
+        decode: Callable[[], Result],
+        finished: Callable[[Result], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        """Decode a request of `at_most` so many elements in the thread, as soon as there is room for them."""
+        self._unread[sender] = at_most, lambda: self.in_thread(decode, finished, failed)
+        self._read_next()
+
+    def _read_next(self) -> None:
+        while self._unread:
+            sender, (at_most, begin) = next(iter(self._unread.items()))
+            if self.elements and self.elements + at_most > MAX_READ_ELEMENTS:
+                return
+            del self._unread[sender]
+            self._grow(sender, at_most)
+            begin()
+
+    def _grow(self, sender: Sender, count: int) -> None:
+        count = min(count, MAX_ELEMENTS_OF_ONE - sender.elements)
+        sender.elements += count
+        self.elements += count
+
+    def leave(self, sender: Sender) -> None:
+        """Its request is answered, or waits for other clients and is counted elsewhere, or the connection is closed."""
+        self._unread.pop(sender, None)
+        self.elements -= sender.elements
+        sender.elements = 0
+        self._read_next()
 
     def add(self, request: LongRequest) -> None:
         self._waiting.append(request)
@@ -220,13 +279,22 @@ class LongRequests:
                 taken = take_steps(request.steps, for_ns)
                 if isinstance(taken, Done):
                     request.finished(taken.response)
-                elif taken is None:
-                    self._waiting.append(request)
                 else:
-                    taken.then(lambda: self.add(request))
+                    if not request.sender.is_closed:  # a closed one has left
+                        self._grow(request.sender, (monotonic_ns() - began) // NS_PER_ELEMENT)
+                    self._line_up(request, taken)
         except Exception as problem:
             request.failed(problem)
         self._measure(request.call, monotonic_ns() - began)
+
+    def _line_up(self, request: LongRequest, waits_for: Pause | bool | None) -> None:
+        """There are more steps to take."""
+        if isinstance(waits_for, Pause):
+            waits_for.then(lambda: self.add(request))
+        elif self.elements < MAX_ELEMENTS or waits_for is WAIT:  # what it waits for may be behind it in the line
+            self._waiting.append(request)
+        else:
+            self._waiting.appendleft(request)
 
     def _may_drop(self, request: LongRequest) -> bool:
         """Whether to stop here, as nobody waits for the answer. A producer with acks=0 hangs up and means it."""
@@ -252,5 +320,6 @@ class LongRequests:
         self._worker.run(run, lambda: outcome[0]())
 
     def stop(self) -> None:
+        self._unread.clear()
         self._waiting.clear()
         self._worker.stop()

@@ -15,7 +15,7 @@ import pytest
 from kohort.broker.call import Call
 from kohort.broker.config import Listener
 from kohort.broker.coordinator_host import CoordinatorHost
-from kohort.broker.steps import Done, take_steps
+from kohort.broker.steps import Done, Pause, take_steps
 from kohort.broker.topics import catalog_file, create_partitions, create_topics
 from kohort.broker.topics.catalog import Topic
 from kohort.protocol.api_keys import ApiKey
@@ -187,7 +187,7 @@ class Request:
         if isinstance(taken, Done):
             self.answer = taken.response
         else:
-            assert taken is not None
+            assert isinstance(taken, Pause)
             taken.then(self.go_on)
 
     def hang_up(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import partial
 from gc import collect
 from pathlib import Path
 from queue import SimpleQueue
@@ -23,6 +24,8 @@ from kohort.broker.config import load_config
 from kohort.broker.server import Server
 from kohort.broker.steps import (
     ELEMENTS_AT_ONCE,
+    MAX_READ_ELEMENTS,
+    SLICE_NS,
     TURN_NS,
     Done,
     LongRequest,
@@ -351,6 +354,85 @@ def test_steps_are_taken_until_the_time_is_over() -> None:
     assert all_steps(counting(100_000)) == 100_000
 
 
+class FakeSender:
+    def __init__(self) -> None:
+        self.is_closed = False
+        self.elements = 0
+
+
+@pytest.fixture
+def reading(monkeypatch: pytest.MonkeyPatch) -> tuple[LongRequests, list[int]]:
+    """Long requests, and which of them were given to the thread that reads them."""
+    made = LongRequests(lambda work: None, lambda work: None, lambda call, took: None)
+    begun: list[int] = []
+    monkeypatch.setattr(made, "in_thread", lambda decode, finished, failed: begun.append(decode()))
+    return made, begun
+
+
+def read_all(long_requests: LongRequests, senders: list[FakeSender]) -> None:
+    for number, sender in enumerate(senders):
+        long_requests.read(sender, 100_000, partial(int, number), lambda request: None, lambda problem: None)
+
+
+def test_long_requests_are_read_while_there_is_room_for_their_elements(reading: tuple[LongRequests, list[int]]) -> None:
+    long_requests, begun = reading
+    senders = [FakeSender() for _ in range(7)]
+    read_all(long_requests, senders)
+    assert long_requests.elements == MAX_READ_ELEMENTS == 500_000
+    assert begun == [0, 1, 2, 3, 4]
+    long_requests.leave(senders[2])
+    assert begun == [0, 1, 2, 3, 4, 5]
+    for sender in senders:
+        long_requests.leave(sender)
+    assert begun == [0, 1, 2, 3, 4, 5, 6]
+    assert long_requests.elements == 0
+
+
+def test_the_request_of_a_client_that_hung_up_is_not_read(reading: tuple[LongRequests, list[int]]) -> None:
+    long_requests, begun = reading
+    senders = [FakeSender() for _ in range(7)]
+    read_all(long_requests, senders)
+    long_requests.leave(senders[5])
+    long_requests.leave(senders[0])
+    assert begun == [0, 1, 2, 3, 4, 6]
+
+
+def test_while_memory_is_short_a_long_request_is_finished_before_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0]
+    monkeypatch.setattr("kohort.broker.steps.monotonic_ns", lambda: now[0])
+    monkeypatch.setattr("kohort.broker.steps.MAX_ELEMENTS", 15_000)
+    called: list[Callable[[], object]] = []
+    long_requests = LongRequests(called.append, called.append, lambda call, took: None)
+    taken: list[str] = []
+
+    def slices(name: str) -> Steps[str]:
+        for _ in range(3):
+            taken.append(name)
+            now[0] += SLICE_NS
+            yield
+        return name
+
+    for name in "abcd":
+        sender = FakeSender()
+        done: Callable[[object], None] = partial(lambda sender, _: long_requests.leave(sender), sender)
+        long_requests.add(LongRequest(sender, Here(), slices(name), done, done))  # type: ignore[arg-type]
+    while called:
+        called.pop()()
+    assert "".join(taken) == "abc" + "cc" + "ddd" + "aa" + "bb"
+
+
+@pytest.mark.asyncio
+async def test_nothing_is_counted_when_all_long_requests_are_answered(server: Server, connect: Connect) -> None:
+    peers = [await connect() for _ in range(8)]
+    for peer in peers:
+        peer.send(ApiKey.DELETE_GROUPS, 2, 1, names(20_000))
+    await peers[7].hang_up()
+    for peer in peers[:7]:
+        assert (await peer.answer())[0] == 1
+    while server.long_requests.elements:  # the server may not know yet that the last client hung up
+        await one_more_turn(connect)
+
+
 def test_a_request_whose_failure_fails_does_not_stop_the_others() -> None:
     called: list[Callable[[], object]] = []
     long_requests = LongRequests(called.append, called.append, lambda call, took: None)
@@ -363,9 +445,10 @@ def test_a_request_whose_failure_fails_does_not_stop_the_others() -> None:
     def answer_failure(problem: Exception) -> None:
         raise RuntimeError("the answer") from problem
 
-    call = Gone()
-    long_requests.add(LongRequest(call, fails(), answers.append, answer_failure))  # type: ignore[arg-type]
-    long_requests.add(LongRequest(call, counting(3), answers.append, answers.append))  # type: ignore[arg-type]
+    call = Here()
+    sender = FakeSender()
+    long_requests.add(LongRequest(sender, call, fails(), answers.append, answer_failure))  # type: ignore[arg-type]
+    long_requests.add(LongRequest(sender, call, counting(3), answers.append, answers.append))  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match="the answer"):
         called.pop()()
     called.pop()()
@@ -415,7 +498,7 @@ async def test_many_connections_that_send_many_requests_do_not_take_the_whole_tu
         assert [(await peer.answer())[0] for _ in range(300)] == list(range(300))
 
 
-class Gone:
+class Here:
     """As much of a call as a turn looks at."""
 
     is_gone = False

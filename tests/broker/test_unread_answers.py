@@ -82,7 +82,7 @@ async def test_those_who_leave_too_many_answers_unread_are_closed(
     monkeypatch.setattr(server_module, "MAX_HELD_BYTES", 2 * max(each.held_bytes for _, each in made))
     server._sweep()
     assert sum(connection.is_closed for _, connection in made) == 2
-    assert caplog.text.count("bytes of memory for half a request") == 2
+    assert caplog.text.count("bytes of memory for a request that is not read yet") == 2
     for client, _ in made:
         client.close()
 
