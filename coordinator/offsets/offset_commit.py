@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from kohort.coordinator.api import GroupApi, Steps, in_slices
 from kohort.coordinator.config import MAX_REMEMBERED_ID
-from kohort.coordinator.offsets.answers import merged
+from kohort.coordinator.offsets.answers import add, merged
 from kohort.coordinator.outcome import Call, CommitRecords, Outcome
 from kohort.coordinator.record_codec import NO_HEADERS
 from kohort.coordinator.shard_state import ShardState
@@ -206,16 +206,15 @@ def _look_up_topic(shard: ShardState, topic: OffsetCommitRequestTopic, version: 
     count = shard.topics.partition_count(name) if name is not None and is_known else 0
     key = topic.topic_id if by_id else topic.name
     rows = [row for row in topic.partitions if 0 <= row.partition_index < count]
-    if (
-        len(rows) < len(topic.partitions) or not count
-    ):  # an unknown topic is in the answer even without partitions, as in Kafka
+    # As in Kafka, an unknown topic is in the answer even without partitions.
+    if len(rows) < len(topic.partitions) or not count:
         unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id and name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        empty = OffsetCommitResponseTopic(topic.name, topic.topic_id, [])
-        found.refused.setdefault(key, empty).partitions.extend(  # type: ignore[attr-defined]
+        partitions = [
             OffsetCommitResponsePartition(row.partition_index, unknown)
             for row in topic.partitions
             if not 0 <= row.partition_index < count
-        )
+        ]
+        add(found.refused, key, OffsetCommitResponseTopic(topic.name, topic.topic_id, partitions))
     if rows:
         assert name is not None
         assert topic_id is not None

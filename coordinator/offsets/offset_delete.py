@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kohort.coordinator.api import GroupApi, Steps, all_steps, in_slices
-from kohort.coordinator.offsets.answers import merged
+from kohort.coordinator.offsets.answers import add, merged
 from kohort.coordinator.outcome import Call, OffsetTombstones, Outcome
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.commit_record import MIN_KEY_BYTES
@@ -77,10 +77,10 @@ def _decide(shard: ShardState, request: OffsetDeleteRequest, in_use: set[str]) -
         for partitions in in_slices(topic.partitions):
             missing, known = _split(shard, topic.name, partitions)
             if missing:
-                empty = OffsetDeleteResponseTopic(topic.name, [])
-                decided.unknown.setdefault(topic.name, empty).partitions.extend(  # type: ignore[attr-defined]
+                unknown = [
                     OffsetDeleteResponsePartition(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for index in missing
-                )
+                ]
+                add(decided.unknown, topic.name, OffsetDeleteResponseTopic(topic.name, unknown))
             answers += _delete(shard, request.group_id, topic.name, known, topic.name in in_use, decided)
             yield
         if answers:
