@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from contextlib import closing
 from typing import TYPE_CHECKING
 
 from kohort.broker.topics.catalog import LEADER_EPOCH
 from kohort.broker.topics.fetch import epoch_error
+from kohort.broker.topics.while_there import TopicDeleted, while_there
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.errors import MalformedMessage
 from kohort.protocol.messages.list_offsets import (
@@ -28,7 +28,7 @@ from kohort.storage.errors import StorageError
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call
-    from kohort.broker.steps import Steps, WaitingSteps
+    from kohort.broker.steps import WaitingSteps
     from kohort.broker.topics.catalog import Partition
     from kohort.storage.partition_log import PartitionLog
 
@@ -44,10 +44,6 @@ EARLIEST_PENDING_UPLOAD = -6
 Found = tuple[int, int, int]  # timestamp, offset, leader epoch
 
 FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
-
-
-class TopicDeleted(Exception):
-    """By another request, between two steps of this one."""
 
 
 def list_offsets(broker: Broker, request: ListOffsetsRequest, call: Call) -> WaitingSteps[ListOffsetsResponse]:
@@ -106,23 +102,10 @@ def _offset_at(broker: Broker, partition: Partition, timestamp: int) -> WaitingS
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return -1, log.log_start_offset, epoch_of(log, log.log_start_offset)
     if timestamp == MAX_TIMESTAMP:
-        return (yield from broker.inflating.take(_while_there(broker, partition, log.latest_timestamp())))
+        return (yield from broker.inflating.take(while_there(broker, partition, log.latest_timestamp())))
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return -1, -1, -1
-    return (yield from broker.inflating.take(_while_there(broker, partition, log.offset_for_timestamp(timestamp))))
-
-
-def _while_there(broker: Broker, partition: Partition, steps: Steps[Found | None]) -> Steps[Found | None]:
-    """Stop when the topic is deleted between two steps: its files are gone, or are those of a new topic of its name."""
-    with closing(steps):
-        while broker.catalog.by_id(partition.topic.id) is not None:
-            try:
-                next(steps)
-            except StopIteration as end:
-                found: Found | None = end.value
-                return found
-            yield
-    raise TopicDeleted
+    return (yield from broker.inflating.take(while_there(broker, partition, log.offset_for_timestamp(timestamp))))
 
 
 def epoch_of(log: PartitionLog, offset: int) -> int:

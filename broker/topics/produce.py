@@ -18,6 +18,7 @@ from kohort.broker.topics.append_checks import Refusal, check_batch, check_frame
 from kohort.broker.topics.catalog import LEADER_EPOCH
 from kohort.broker.topics.delayed_fetch import WATCHERS, appended
 from kohort.broker.topics.producer_state import PRODUCERS, recover_producers, save_snapshot
+from kohort.broker.topics.while_there import TopicDeleted, while_there
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.produce import (
     PartitionProduceResponse,
@@ -25,7 +26,7 @@ from kohort.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from kohort.protocol.record_batch import TRANSACTIONAL
+from kohort.protocol.record_batch import TRANSACTIONAL, CorruptBatch
 from kohort.storage.errors import LogFailed, StorageError
 
 if TYPE_CHECKING:
@@ -166,8 +167,12 @@ class Progress:
         checked = check if isinstance(check, tuple) else (yield from self._broker.inflating.take(check))
         if not isinstance(checked, Refusal) and _must_recover(partition, checked):
             try:
-                yield from recover_producers(self._broker, partition, self._call.now)
-            except (StorageError, OSError) as problem:
+                yield from while_there(
+                    self._broker, partition, recover_producers(self._broker, partition, self._call.now)
+                )
+            except TopicDeleted:
+                return self._refuse(partition.index, UNKNOWN_TOPIC_OR_PARTITION)
+            except (StorageError, OSError, CorruptBatch) as problem:
                 return self._refuse(partition.index, Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(problem)))
         if self._broker.catalog.by_id(partition.topic.id) is None:  # the topic was deleted between two steps
             return self._refuse(partition.index, UNKNOWN_TOPIC_OR_PARTITION)

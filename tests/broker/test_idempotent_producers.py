@@ -250,6 +250,57 @@ def test_producers_are_recovered_in_steps_while_others_append(tmp_path: Path) ->
     again.close()
 
 
+@pytest.mark.parametrize("is_new", [False, True])
+def test_a_topic_that_is_deleted_while_its_producers_are_recovered_is_unknown(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, is_new: bool
+) -> None:
+    """A new topic of the same name has files of the same names, with other batches in other places."""
+    box = BrokerBox(tmp_path)
+    box.topic("t", segment_bytes="20000")
+    for number in range(1_000):
+        assert box.produce(numbered(number)).error_code == 0
+    box.crash()
+    forget_snapshots(tmp_path)
+    again = BrokerBox(tmp_path)
+    steps = produce_in_steps(again, numbered(1_000))
+    next(steps)
+    catalog = again.broker.catalog
+    topic = catalog.get("t")
+    assert topic is not None
+    assert len(topic.partitions[0].log.segments) > 1
+    catalog.make(catalog.deletion_of([topic]))
+    if is_new:
+        again.topic("t")
+        again.append(b"new")
+    (answer,) = all_steps(steps).responses[0].partition_responses
+    assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert not [record for record in caplog.records if record.levelname != "INFO"]
+    again.close()
+
+
+def test_producers_that_cannot_be_recovered_from_a_damaged_log_are_an_error_of_their_partition(tmp_path: Path) -> None:
+    box = BrokerBox(tmp_path)
+    box.topic("t", 2)
+    for number in range(1_000):
+        assert box.produce(numbered(number)).error_code == 0
+    box.close()
+    forget_snapshots(tmp_path)
+    again = BrokerBox(tmp_path)
+    path = tmp_path / "t-0" / "00000000000000000000.log"
+    damaged = bytearray(path.read_bytes())
+    damaged[8:12] = b"\xff" * 4  # the length of the first batch
+    path.write_bytes(damaged)
+    assert again.produce(numbered(1_000)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert again.produce(numbered(0), partition=1).error_code == 0
+    again.close()
+
+
+def forget_snapshots(folder: Path) -> None:
+    """So that all segments have to be read."""
+    for snapshot in folder.glob("t-0/*.snapshot"):
+        snapshot.unlink()
+
+
 def numbered(sequence: int) -> bytes:
     return build_batch([(b"k", b"v")], timestamp=START_MS, producer_id=7, producer_epoch=0, base_sequence=sequence)
 
