@@ -19,15 +19,29 @@ ASSIGNOR_CLASSES = {
 }
 
 
+_FIELDS = {  # of ConsumerGroupSettings, by the name that a group's setting has behind "consumer."
+    "session.timeout.ms": "session_timeout_ms",
+    "heartbeat.interval.ms": "heartbeat_interval_ms",
+    "assignment.interval.ms": "assignment_interval_ms",
+}
+
+
 def settings_of_all(config: Config) -> ConsumerGroupSettings:
     """What holds for groups without settings of their own."""
-    low, high = config.group_consumer_min_assignment_interval_ms, config.group_consumer_max_assignment_interval_ms
-    return ConsumerGroupSettings(
-        session_timeout_ms=config.group_consumer_session_timeout_ms,
-        heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
-        # It was checked, but it can be changed while the broker runs, and the next start can have other limits.
-        assignment_interval_ms=min(max(config.group_consumer_assignment_interval_ms, low), high),
-    )
+    return settings_of_group(config, {})
+
+
+def settings_of_group(config: Config, configs: dict[str, str]) -> ConsumerGroupSettings:
+    """What holds for a group that has these settings of its own.
+
+    Every value was within the broker's limits when it was set. A later start can have other limits: they win.
+    """
+    values = {}
+    for name, field in _FIELDS.items():
+        value = int(configs.get(f"consumer.{name}", getattr(config, f"group_consumer_{field}")))
+        low, high = (getattr(config, f"group_consumer_{limit}_{field}") for limit in ("min", "max"))
+        values[field] = min(max(value, low), high)
+    return ConsumerGroupSettings(**values)
 
 
 def parse_protocols(text: str) -> list[str]:

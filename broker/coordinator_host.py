@@ -9,7 +9,7 @@ With kohort.offsets.sync.before.reply=false a reply waits for the page cache onl
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from random import Random
 from secrets import randbits
@@ -21,6 +21,7 @@ from kohort.broker.consumer_settings import (
     parse_migration_policy,
     parse_protocols,
     settings_of_all,
+    settings_of_group,
 )
 from kohort.broker.group_loading import GroupLoader
 from kohort.broker.group_log import GroupLog, LocalGroupLog
@@ -71,6 +72,8 @@ class CoordinatorHost:
         )
         self.runtime = Runtime(settings, broker.catalog, Random(randbits(128)), self.log.partition_count)
         broker.catalog.on_new_settings = self._take_new_settings
+        broker.catalog.on_group_configs = self._take_group_configs
+        self._take_group_configs(broker.catalog.group_configs)
         self.rebalances = Rebalances()
         self._loader = GroupLoader(broker, clock, self.log, self.runtime, self._after)
         self._turn_is_due = False
@@ -93,9 +96,19 @@ class CoordinatorHost:
         self._after()
 
     def _take_new_settings(self) -> None:
-        """Settings of topics, groups or the broker were changed: those that the coordinator has hold from now on."""
+        """Settings of topics or of the broker were changed: those that the coordinator has hold from now on."""
         self.runtime.limit_batches(self.log.max_batch_bytes)
-        self.runtime.consumer.change(settings_of_all(self._broker.config), {})
+        of_broker = settings_of_all(self._broker.config)
+        if of_broker != self.runtime.consumer.of_broker:
+            self.runtime.consumer.change_broker(of_broker)
+            self._take_group_configs(self._broker.catalog.group_configs)  # they inherit what they do not have
+
+    def _take_group_configs(self, group_ids: Iterable[str]) -> None:
+        """The settings of these groups were read or changed."""
+        known = self._broker.catalog.group_configs
+        for group_id in group_ids:
+            own = settings_of_group(self._broker.config, known[group_id]) if group_id in known else None
+            self.runtime.consumer.change_group(group_id, own)
 
     # --- requests
 

@@ -46,8 +46,14 @@ class ConsumerSettings:
         self.own: dict[str, ConsumerGroupSettings] = {}  # of groups that have settings of their own
         self.version = 0  # rises with every change: whoever remembers settings can see that they are old
 
-    def change(self, of_broker: ConsumerGroupSettings, own: dict[str, ConsumerGroupSettings]) -> None:
-        if (of_broker, own) != (self.of_broker, self.own):
-            self.of_broker = of_broker
-            self.own = own
-            self.version += 1
+    def change_broker(self, of_broker: ConsumerGroupSettings) -> None:
+        self.of_broker = of_broker
+        self.version += 1
+
+    def change_group(self, group_id: str, settings: ConsumerGroupSettings | None) -> None:
+        """None: the group has no settings of its own any more."""
+        if settings is None:
+            self.own.pop(group_id, None)
+        else:
+            self.own[group_id] = settings
+        self.version += 1

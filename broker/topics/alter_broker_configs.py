@@ -13,6 +13,7 @@ from kohort.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
+    from kohort.broker.config import Config
     from kohort.broker.steps import WaitingSteps
 
 MAX_CONFIGS = 1_000  # names that nobody knows are kept, so there has to be a limit
@@ -46,13 +47,13 @@ def replace_configs(
     if fixed:
         raise Refused(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
     for name, value in configs.items():
-        _check(name, value.strip())
+        _check(broker.config, name, value.strip())
     if validate_only or configs == current_configs(broker, level):
         return None
     return dynamic_configs(broker).change(broker, level, configs)
 
 
-def _check(name: str, text: str) -> None:
+def _check(config: Config, name: str, text: str) -> None:
     known = changeable_setting(name)
     if known is None:
         return  # Kafka takes a name that it does not know for the setting of a plug-in
@@ -62,3 +63,7 @@ def _check(name: str, text: str) -> None:
         raise Refused(ErrorCode.INVALID_REQUEST, str(problem)) from None
     if name == "log.retention.ms" and value == 0:
         raise Refused(ErrorCode.INVALID_REQUEST, f"{name} must be unlimited (-1) or, greater than or equal to 1")
+    if name == "group.consumer.assignment.interval.ms":
+        low, high = config.group_consumer_min_assignment_interval_ms, config.group_consumer_max_assignment_interval_ms
+        if not low <= int(text) <= high:
+            raise Refused(ErrorCode.INVALID_REQUEST, f"{name} must be between {low} and {high}, the broker's limits")

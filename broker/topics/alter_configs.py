@@ -1,4 +1,4 @@
-"""AlterConfigs (33), v0-2: replaces all settings of a topic or of the broker. v2 is flexible.
+"""AlterConfigs (33), v0-2: replaces all settings of a topic, of a group or of the broker. v2 is flexible.
 
 Old tools use it; newer ones use IncrementalAlterConfigs.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kohort.broker.topics.alter_broker_configs import level_of, replace_configs
+from kohort.broker.topics.alter_group_configs import check_group_id, replace_group_configs
 from kohort.broker.topics.alter_resources import (
     NewConfigs,
     alter_all,
@@ -15,7 +16,7 @@ from kohort.broker.topics.alter_resources import (
     refuse_doubles,
     refuse_nulls,
 )
-from kohort.broker.topics.describe_configs import BROKER
+from kohort.broker.topics.describe_configs import BROKER, GROUP
 from kohort.broker.topics.topic_config import check_together, check_topic_config
 from kohort.protocol.messages.alter_configs import (
     AlterConfigsRequest,
@@ -51,6 +52,10 @@ def _replace(
     if resource.resource_type == BROKER:
         values = {config.name: config.value or "" for config in wanted}
         return replace_configs(broker, level_of(broker, resource.resource_name), values, validate_only=validate_only)
+    if resource.resource_type == GROUP:
+        values = {config.name: config.value or "" for config in wanted}
+        group_id = check_group_id(resource.resource_name)
+        return replace_group_configs(broker, group_id, values, validate_only=validate_only)
     topic = named_topic(broker, resource.resource_type, resource.resource_name)
     configs = {config.name: check_topic_config(config.name, config.value) for config in wanted}
     check_together(configs)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from kohort.broker.topics.alter_broker_configs import MAX_CONFIGS
 from kohort.broker.topics.create_topics import TOPICS_PER_SAVE, Refused, saving
-from kohort.broker.topics.describe_configs import BROKER, NOT_HERE, TOPIC
+from kohort.broker.topics.describe_configs import BROKER, GROUP, NOT_HERE, TOPIC
 from kohort.broker.topics.dynamic_configs import dynamic_configs
 from kohort.broker.topics.topic_config import InvalidConfig
 from kohort.broker.topics.topic_names import name_problem
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Resource(Protocol):
-    """Something that has settings: a topic, this broker, all brokers."""
+    """Something that has settings: a topic, a group, this broker, all brokers."""
 
     @property
     def resource_type(self) -> int: ...
@@ -54,8 +54,8 @@ def alter_all(
     """Change the settings of the resources.
 
     Args:
-        alter: for a topic it answers what to change, for a broker the steps that change it. Refused or InvalidConfig
-            for what cannot be.
+        alter: for a topic it answers what to change, for a group or a broker the steps that change it. Refused or
+            InvalidConfig for what cannot be.
     """
     named: Counter[tuple[int, str]] = Counter()
     for resource in resources:
@@ -71,8 +71,7 @@ def alter_all(
                 raise Refused(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             if len(resource.configs) > MAX_CONFIGS:
                 raise Refused(ErrorCode.INVALID_REQUEST, f"Kohort keeps {MAX_CONFIGS} settings at most.")
-            if resource.resource_type == BROKER:
-                yield from dynamic_configs(broker).unchanging()
+            yield from _unchanging(broker, resource.resource_type)
             change = alter(resource)
             if isinstance(change, tuple):
                 if not validate_only:
@@ -89,6 +88,14 @@ def alter_all(
     for place, why in failed.items():
         answers[place] = answers[place]._replace(error=why.error, message=str(why) or None)
     return answers
+
+
+def _unchanging(broker: Broker, resource_type: int) -> WaitingSteps[None]:
+    """Wait until nobody changes what `alter` looks at, for resources that are changed one by one."""
+    if resource_type == BROKER:
+        yield from dynamic_configs(broker).unchanging()
+    elif resource_type == GROUP:
+        yield from broker.catalog.unchanging()
 
 
 def _key(resource: Resource) -> tuple[int, str]:

@@ -16,8 +16,9 @@ from contextlib import suppress
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
+from kohort.broker.consumer_settings import settings_of_group
 from kohort.broker.steps import Pause, WaitingSteps
-from kohort.broker.topics.catalog_file import CatalogFile, Deleted, Rewrite, Saved
+from kohort.broker.topics.catalog_file import CatalogFile, Deleted, GroupConfigs, Rewrite, Saved
 from kohort.broker.topics.erasures import Erasures
 from kohort.broker.topics.topic_config import TopicConfig, default_topic_config, with_own
 from kohort.broker.topics.topic_names import collision_key
@@ -99,7 +100,7 @@ class Change(Pause):
 
     __slots__ = ("apply", "is_saved", "problem", "rows")
 
-    def __init__(self, rows: Sequence[Saved | Deleted], apply: Callable[[], None]) -> None:
+    def __init__(self, rows: Sequence[Saved | Deleted | GroupConfigs], apply: Callable[[], None]) -> None:
         super().__init__()
         self.rows = rows
         self.apply = apply
@@ -127,7 +128,10 @@ class Catalog:
         self._defaults: TopicConfig | None = None  # None: they have to be looked up again
         self.all_partitions = 0  # how many partitions all topics have together
         self.version = 0  # grows with each change of names, ids, partitions and settings
-        self.on_new_settings: Callable[[], object] = lambda: None  # the coordinator's host wants to know
+        self.group_configs: dict[str, dict[str, str]] = {}  # of groups that have settings of their own
+        # The coordinator's host wants to know of new settings: of topics and the broker, and of these groups.
+        self.on_new_settings: Callable[[], object] = lambda: None
+        self.on_group_configs: Callable[[Iterable[str]], object] = lambda group_ids: None  # noqa: ARG005
         # The broker sets these when it has threads: for what may take long, and for what a client waits for.
         self.in_thread: Callable[[Work, Work], object] = _at_once
         self.save_in_thread: Callable[[Work, Work], object] = _at_once
@@ -193,6 +197,12 @@ class Catalog:
             except (ValueError, TypeError) as problem:
                 raise self._file.damaged(problem) from problem
             self._enter(Topic(row.name, row.id, row.configs, self._parsed))
+        for saved in self._file.groups.values():
+            try:
+                settings_of_group(self._config, saved.configs)
+            except (ValueError, TypeError) as problem:
+                raise self._file.damaged(problem) from problem
+            self.group_configs[saved.group_id] = saved.configs
 
     def attach(self, logs: LogDirectory) -> None:
         """Give the topics their partitions, after the data folder was opened. Unknown folders become topics.
@@ -276,6 +286,18 @@ class Catalog:
             self._tell_settings()
 
         return Change([Saved(t.name, t.id, len(t.partitions), configs) for t, configs in new_configs], apply)
+
+    def alteration_of_group(self, group_id: str, configs: dict[str, str]) -> Change:
+        """Replace the settings that a group has itself by these, which were checked before."""
+
+        def apply() -> None:
+            if configs:
+                self.group_configs[group_id] = configs
+            else:
+                self.group_configs.pop(group_id, None)
+            self.on_group_configs([group_id])
+
+        return Change([GroupConfigs(group_id, configs)], apply)
 
     def deletion_of(self, topics: Sequence[Topic]) -> Change:
         """If the folder of a partition cannot be renamed, the partition is offline, also for a new topic of the same

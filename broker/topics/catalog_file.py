@@ -1,11 +1,15 @@
-"""The file of topics. A change is appended and synced, so saving it costs as much as the change, not as all topics.
+"""The file of topics and of settings of groups.
 
-    kohort-catalog.json    {"version": 2}
+A change is appended and synced, so saving it costs as much as the change, not as all topics.
+
+    kohort-catalog.json    {"version": 3}
                            [{"name": "orders", "id": "0QxWXg...", "partitions": 3, "configs": {}}]
                            [{"deleted": "orders", "id": "0QxWXg..."}]
+                           [{"group": "billing", "configs": {"consumer.session.timeout.ms": "50000"}}]
 
-A line holds everything that one request changed. A later line replaces what earlier ones say about a topic. A crash can
-leave only the last line unfinished; its request was not answered, so that line is ignored. The file is written anew,
+Only a file that names groups has version 3: without them an older Kohort can read it, too. A line holds everything that
+one request changed. A later line replaces what earlier ones say about a topic or a group. A crash can leave only the
+last line unfinished; its request was not answered, so that line is ignored. The file is written anew,
 without what no longer counts, when much of it no longer counts (`begin_rewrite`), after an append has failed, and if
 somebody has removed it.
 """
@@ -27,7 +31,7 @@ from kohort.storage.errors import FileDamaged
 logger = logging.getLogger(__name__)
 
 CATALOG_FILE = "kohort-catalog.json"
-HEADER = b'{"version": 2}\n'
+WITHOUT_GROUPS, WITH_GROUPS = b'{"version": 2}\n', b'{"version": 3}\n'
 FIRST_LINE = re.compile(rb'\{"version": (\d+)\}\n')  # of every format but the first, which is one JSON document
 ROWS_AT_ONCE = 100
 REWRITE_ABOVE_BYTES = 1_000_000  # smaller changes than this, and than the topics themselves, are left in the file
@@ -49,7 +53,14 @@ class Deleted(NamedTuple):
     id: bytes
 
 
-Change: TypeAlias = Saved | Deleted
+class GroupConfigs(NamedTuple):
+    """The settings that a group has itself. Without any, the next file that is written anew does not name it."""
+
+    group_id: str
+    configs: dict[str, str]
+
+
+Change: TypeAlias = Saved | Deleted | GroupConfigs
 
 
 class CatalogFile:
@@ -57,6 +68,8 @@ class CatalogFile:
         self.path = f"{folder}/{CATALOG_FILE}"
         self.topics: dict[str, Saved] = {}  # as they stand in the file
         self.deleted: dict[bytes, Deleted] = {}  # by id; those whose folders may still be there
+        self.groups: dict[str, GroupConfigs] = {}  # those that have settings of their own
+        self._header = WITHOUT_GROUPS
         self._disk = disk
         self._lock = Lock()
         self._is_tidy = False  # what was read can be appended to
@@ -73,13 +86,14 @@ class CatalogFile:
             content = self._disk.read_file(self.path)
         except FileNotFoundError:
             return False
-        if (format_of := FIRST_LINE.match(content)) and not content.startswith(HEADER):
+        if (format_of := FIRST_LINE.match(content)) and not content.startswith((WITHOUT_GROUPS, WITH_GROUPS)):
             version = int(format_of[1])
             raise FileDamaged(
                 f"{self.path} has format {version}, of a newer Kohort: start that one on this data folder"
             )
         try:
-            if content.startswith(HEADER):
+            if format_of is not None:
+                self._header = format_of[0]
                 self._read_lines(content.split(b"\n")[1:])
             else:
                 self._read_version_1(content)
@@ -101,7 +115,7 @@ class CatalogFile:
             changes = [_change(row) for row in json.loads(line)]
             self.take(changes)
             row_count += len(changes)
-        self._is_tidy = not torn and row_count <= 2 * len(self.topics) + 1_000
+        self._is_tidy = not torn and row_count <= 2 * (len(self.topics) + len(self.groups)) + 1_000
 
     def _read_version_1(self, content: bytes) -> None:
         """One JSON document: {"version": 1, "topics": [{"name", "id", "partitions", "configs"}]}."""
@@ -112,9 +126,17 @@ class CatalogFile:
         for change in changes:
             if isinstance(change, Saved):
                 self.topics[change.name] = change
+            elif isinstance(change, GroupConfigs):
+                self._take_group(change)
             else:
                 self.topics.pop(change.name, None)
                 self.deleted[change.id] = change
+
+    def _take_group(self, change: GroupConfigs) -> None:
+        if change.configs:
+            self.groups[change.group_id] = change
+        else:
+            self.groups.pop(change.group_id, None)
 
     # --- writing
 
@@ -124,7 +146,7 @@ class CatalogFile:
             self._open()
             if changes:
                 self.append(changes)
-        elif changes or self.topics:
+        elif changes or self.topics or self.groups:
             self.rewrite(changes)
         self.take(changes)
 
@@ -134,7 +156,8 @@ class CatalogFile:
         Any thread may do this, for one change after the other.
         """
         with self._lock:
-            if self._file is None or self._file.is_removed():
+            names_a_group = any(isinstance(each, GroupConfigs) for each in changes)
+            if self._file is None or self._file.is_removed() or (names_a_group and self._header == WITHOUT_GROUPS):
                 self.rewrite(changes)
                 return
             line = _encode(changes)
@@ -166,12 +189,15 @@ class CatalogFile:
     def rewrite(self, changes: Sequence[Change] = ()) -> None:
         """Replace the file by one that holds what counts, with these changes."""
         self.close()
-        content = HEADER + b"".join([_encode((each,)) for each in self._everything()])
+        everything = self._everything()
+        names_a_group = any(isinstance(each, GroupConfigs) for each in (*everything, *changes))
+        self._header = WITH_GROUPS if names_a_group else WITHOUT_GROUPS
+        content = self._header + b"".join([_encode((each,)) for each in everything])
         self._disk.write_file(self.path, content + _encode(changes) if changes else content)
         self._open()
 
     def _everything(self) -> list[Change]:
-        return [*self.topics.values(), *self.deleted.values()]
+        return [*self.topics.values(), *self.groups.values(), *self.deleted.values()]
 
     def _open(self) -> None:
         self._file = self._disk.open(self.path)
@@ -192,7 +218,7 @@ class CatalogFile:
     def begin_rewrite(self) -> Rewrite:
         """`run` of the answer writes a new file, in any thread; then call `end_rewrite` with it."""
         self._since = []
-        return Rewrite(self._disk, f"{self.path}.new", self._everything(), self._since)
+        return Rewrite(self._disk, f"{self.path}.new", self._header, self._everything(), self._since)
 
     def end_rewrite(self, done: Rewrite) -> None:
         """Put the new file into force, with what was changed meanwhile. If that fails, the old file stays in force.
@@ -217,10 +243,11 @@ class CatalogFile:
 class Rewrite:
     """A new file, which a thread writes."""
 
-    def __init__(self, disk: Disk, path: str, everything: list[Change], since: list[bytes]) -> None:
+    def __init__(self, disk: Disk, path: str, header: bytes, everything: list[Change], since: list[bytes]) -> None:
         self.path = path
         self.since = since
         self._disk = disk
+        self._header = header
         self._everything = everything
         self._problem: OSError | None = None
 
@@ -231,7 +258,7 @@ class Rewrite:
             self._problem = problem
 
     def _encoded(self) -> bytes:
-        rows = [HEADER]
+        rows = [self._header]
         for number, change in enumerate(self._everything):
             rows.append(_encode((change,)))
             if number % ROWS_AT_ONCE == 0:
@@ -259,6 +286,8 @@ def _encode(changes: Iterable[Change]) -> bytes:
 
 
 def _row(change: Change) -> dict[str, Any]:
+    if isinstance(change, GroupConfigs):
+        return {"group": change.group_id, "configs": change.configs}
     text = base64.urlsafe_b64encode(change.id).decode().rstrip("=")
     if isinstance(change, Deleted):
         return {"deleted": change.name, "id": text}
@@ -266,6 +295,8 @@ def _row(change: Change) -> dict[str, Any]:
 
 
 def _change(row: dict[str, Any]) -> Change:
+    if "group" in row:
+        return GroupConfigs(row["group"], dict(row["configs"]))
     topic_id = base64.urlsafe_b64decode(row["id"] + "==")
     if "deleted" in row:
         return Deleted(row["deleted"], topic_id)

@@ -1,4 +1,4 @@
-"""Settings of topics and of the broker as DescribeConfigs and CreateTopics show them.
+"""Settings of topics, of groups and of the broker as DescribeConfigs and CreateTopics show them.
 
 Each entry says its value, where that comes from, and its synonyms: the values that would hold without it, in order.
 """
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from kohort.broker.topics.broker_settings import CHANGEABLE, IGNORED, own_settings, value_of
 from kohort.broker.topics.dynamic_configs import BROKER_LEVEL, CLUSTER_LEVEL, dynamic_configs
+from kohort.broker.topics.group_configs import GROUP_SETTINGS
 from kohort.broker.topics.topic_config import TOPIC_SETTINGS, Setting
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 # Where a value comes from, as Kafka numbers it.
 DYNAMIC_TOPIC, DYNAMIC_BROKER, DYNAMIC_CLUSTER, STATIC_BROKER, DEFAULT = 1, 2, 3, 4, 5
+DYNAMIC_GROUP = 8
 UNKNOWN_TYPE = 0
 
 # Kafka has the defaults of these under other names, and shows them only beside a value that was set.
@@ -25,6 +27,8 @@ _DEFAULT_IN_HOURS = {
     "log.retention.ms": ("log.retention.hours", "168", DEFAULT),
     "log.roll.ms": ("log.roll.hours", "168", DEFAULT),
 }
+
+_NOT_SHOWN = "group.consumer.regex.refresh.interval.ms"  # Kafka has it for tests
 
 Synonym = tuple[str, str | None, int]  # name, value, source
 
@@ -77,8 +81,25 @@ def _topic_entry(dynamic: DynamicConfigs, own: str | None, known: Setting) -> Co
     return ConfigEntry(known.name, known.default, DEFAULT, known.type, synonyms)
 
 
+def group_entries(broker: Broker, own: dict[str, str]) -> list[ConfigEntry]:
+    """Every setting of a group that has these settings itself."""
+    dynamic = dynamic_configs(broker)
+    entries = []
+    for known in GROUP_SETTINGS.values():
+        synonyms: list[Synonym] = []
+        if known.name in own:
+            synonyms.append((known.name, own[known.name], DYNAMIC_GROUP))
+        if known.broker_setting is not None:
+            synonyms += _inherited(dynamic, known.broker_setting, known.default)
+        else:
+            synonyms.append((known.name, known.default, DEFAULT))
+        _, value, source = synonyms[0]
+        entries.append(ConfigEntry(known.name, value, source, known.type, synonyms))
+    return entries
+
+
 def _inherited(dynamic: DynamicConfigs, name: str, default: str) -> list[Synonym]:
-    """What a topic gets from the broker's setting `name`. Settings that Kohort ignores are not passed on."""
+    """What a topic or a group gets from the broker's setting `name`. Settings that Kohort ignores are not passed on."""
     found: list[Synonym] = []
     if name in own_settings():
         found += _changed(dynamic, name)
@@ -103,6 +124,8 @@ def broker_entries(broker: Broker) -> list[ConfigEntry]:
     dynamic = dynamic_configs(broker)
     entries = []
     for known in own_settings().values():
+        if known.name == _NOT_SHOWN:
+            continue
         synonyms = _changed(dynamic, known.name)
         static = value_of(dynamic.static, known.name)
         if static != known.default:

@@ -1,7 +1,7 @@
-"""DescribeConfigs (32), v1-4: the settings of topics and of this broker.
+"""DescribeConfigs (32), v1-4: the settings of topics, of groups and of this broker.
 
 v1 adds where a value comes from and its synonyms (KIP-226); v3 types and documentation (KIP-569); v4 is flexible.
-Settings of loggers, client metrics and groups are gaps, see docs/protocol-support.md.
+Settings of loggers and client metrics are gaps, see docs/protocol-support.md.
 """
 
 from __future__ import annotations
@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 
 from kohort.broker.cluster.find_coordinator import INVALID_REQUEST_TEXT
 from kohort.broker.steps import ELEMENTS_AT_ONCE, Steps
-from kohort.broker.topics.config_entries import ConfigEntry, TopicEntries, broker_entries, cluster_entries
+from kohort.broker.topics.config_entries import (
+    ConfigEntry,
+    TopicEntries,
+    broker_entries,
+    cluster_entries,
+    group_entries,
+)
 from kohort.broker.topics.topic_names import name_problem
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.describe_configs import (
@@ -33,7 +39,6 @@ _INTEGER = re.compile("-?[0-9]{1,100}")
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 NOT_HERE = {
     CLIENT_METRICS: "Kohort has no client metrics, and no settings of them.",
-    GROUP: "Kohort has no settings of single groups.",
 }
 
 
@@ -81,6 +86,13 @@ class Shown:
             self._known["cluster"] = [self._entry(entry) for entry in cluster_entries(self._broker)]
         return self._chosen(self._known["cluster"], wanted)
 
+    def of_group(self, configs: dict[str, str], wanted: frozenset[str]) -> list[DescribeConfigsResourceResult]:
+        if configs:
+            return self._chosen([self._entry(entry) for entry in group_entries(self._broker, configs)], wanted)
+        if "group" not in self._known:  # most groups have no settings of their own
+            self._known["group"] = [self._entry(entry) for entry in group_entries(self._broker, {})]
+        return self._chosen(self._known["group"], wanted)
+
     def _chosen(
         self, known: list[DescribeConfigsResourceResult], wanted: frozenset[str]
     ) -> list[DescribeConfigsResourceResult]:
@@ -106,6 +118,10 @@ def _describe(
         if problem := name_problem(name):
             return _refusal(resource, ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
         return _refusal(resource, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+    if resource.resource_type == GROUP:
+        if not name:
+            return _refusal(resource, ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+        return _result(resource, shown.of_group(broker.catalog.group_configs.get(name, {}), wanted))
     if resource.resource_type == BROKER_LOGGER and name == str(broker.config.node_id):
         return _result(resource, [])  # Kohort has no loggers that can be set
     if resource.resource_type == BROKER:

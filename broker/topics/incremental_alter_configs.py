@@ -1,6 +1,6 @@
 """IncrementalAlterConfigs (44), v0-1: set, remove, append to and subtract from single settings (KIP-339).
 
-v1 is flexible. Settings are those of topics, of this broker, and of all brokers of the cluster.
+v1 is flexible. Settings are those of topics, of groups (KIP-848), of this broker, and of all brokers.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kohort.broker.topics.alter_broker_configs import current_configs, default_of, level_of, replace_configs
+from kohort.broker.topics.alter_group_configs import check_group_id, replace_group_configs
 from kohort.broker.topics.alter_resources import (
     NewConfigs,
     alter_all,
@@ -18,7 +19,8 @@ from kohort.broker.topics.alter_resources import (
 from kohort.broker.topics.broker_settings import changeable_setting
 from kohort.broker.topics.config_entries import entries_of
 from kohort.broker.topics.create_topics import Refused
-from kohort.broker.topics.describe_configs import BROKER
+from kohort.broker.topics.describe_configs import BROKER, GROUP
+from kohort.broker.topics.group_configs import GROUP_SETTINGS
 from kohort.broker.topics.topic_config import (
     LIST,
     TOPIC_SETTINGS,
@@ -67,6 +69,8 @@ def _alter(
     refuse_nulls(config.name for config in wanted if config.value is None and config.config_operation != REMOVE)
     if resource.resource_type == BROKER:
         return _alter_broker(broker, resource.resource_name, wanted, validate_only)
+    if resource.resource_type == GROUP:
+        return _alter_group(broker, resource.resource_name, wanted, validate_only)
     topic = named_topic(broker, resource.resource_type, resource.resource_name)
     configs = dict(topic.configs)
     inherited: dict[str, str] = {}
@@ -95,6 +99,23 @@ def _alter_broker(
         else:
             raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown operations type {operation}")
     return replace_configs(broker, level, configs, validate_only=validate_only)
+
+
+def _alter_group(
+    broker: Broker, name: str, wanted: list[AlterableConfig], validate_only: bool
+) -> WaitingSteps[None] | None:
+    group_id = check_group_id(name)
+    configs = dict(broker.catalog.group_configs.get(group_id, {}))
+    for config in wanted:
+        if config.config_operation == REMOVE:
+            configs.pop(config.name, None)
+        elif config.config_operation == SET:
+            configs[config.name] = config.value or ""
+        elif config.config_operation in (APPEND, SUBTRACT):
+            configs[config.name] = _changed_list(GROUP_SETTINGS.get(config.name), "", config)  # none of them is a list
+        else:
+            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, "")
+    return replace_group_configs(broker, group_id, configs, validate_only=validate_only)
 
 
 def _apply(configs: dict[str, str], inherited: dict[str, str], config: AlterableConfig) -> None:

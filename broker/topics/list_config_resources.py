@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kohort.broker.topics.describe_configs import BROKER, TOPIC
+from kohort.broker.topics.describe_configs import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.list_config_resources import (
     ConfigResource,
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from kohort.broker.call import Call
     from kohort.broker.steps import Steps
 
-BROKER_LOGGER, CLIENT_METRICS, GROUP = 8, 16, 32
 KNOWN_TYPES = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
 
 
@@ -33,6 +32,10 @@ def list_config_resources(
     if not types <= set(KNOWN_TYPES):
         return ListConfigResourcesResponse(0, ErrorCode.UNSUPPORTED_VERSION, ())
     resources = []
+    if GROUP in types:  # those that have settings of their own
+        for group_id in list(broker.catalog.group_configs):
+            resources.append(ConfigResource(group_id, GROUP))
+            yield
     if BROKER in types:
         resources.append(ConfigResource(str(broker.config.node_id), BROKER))
     if TOPIC in types:

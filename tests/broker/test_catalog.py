@@ -424,8 +424,8 @@ def test_the_file_of_a_newer_kohort_is_not_called_damaged(tmp_path: Path) -> Non
     box.topic("t")
     box.crash()
     path = tmp_path / FILE
-    path.write_bytes(path.read_bytes().replace(b'{"version": 2}', b'{"version": 3}'))
-    with pytest.raises(FileDamaged, match=f"^{path} has format 3, of a newer Kohort: start that one"):
+    path.write_bytes(path.read_bytes().replace(b'{"version": 2}', b'{"version": 4}'))
+    with pytest.raises(FileDamaged, match=f"^{path} has format 4, of a newer Kohort: start that one"):
         BrokerBox(tmp_path)
 
 

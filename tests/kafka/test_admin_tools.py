@@ -32,6 +32,8 @@ TOOLS = {
 BROKER_1 = ("--entity-type", "brokers", "--entity-name", "1")
 ALL_BROKERS = ("--entity-type", "brokers", "--entity-default")
 TOPIC = ("--entity-type", "topics", "--entity-name", "moved")
+ALL_GROUPS = ("--entity-type", "groups")
+GROUP = (*ALL_GROUPS, "--entity-name", "billing")
 ADD, DELETE = "--add-config", "--delete-config"
 
 
@@ -79,7 +81,18 @@ def runs(folder: Path) -> list[tuple[str, ...]]:
         ("configs", "--describe", "--entity-type", "users", "--entity-type", "clients"),
         ("configs", "--describe", *quota),
         ("configs", "--describe", "--entity-type", "ips"),
-        ("configs", "--describe", "--entity-type", "groups"),
+        ("configs", "--describe", *ALL_GROUPS),
+        ("configs", "--describe", *GROUP),
+        ("configs", "--describe", "--all", *GROUP),
+        ("configs", "--alter", *GROUP, ADD, "consumer.session.timeout.ms=50000,consumer.heartbeat.interval.ms=6000"),
+        ("configs", "--describe", *GROUP),
+        ("configs", "--describe", *ALL_GROUPS),
+        ("configs", "--describe", "--group", "billing"),
+        ("configs", "--alter", *GROUP, ADD, "consumer.session.timeout.ms=1"),
+        ("configs", "--alter", *GROUP, ADD, "no.such.setting=1"),
+        ("configs", "--alter", *GROUP, DELETE, "consumer.assignment.interval.ms"),
+        ("configs", "--alter", *GROUP, DELETE, "consumer.session.timeout.ms"),
+        ("configs", "--describe", *GROUP),
         ("configs", "--describe", "--entity-type", "client-metrics"),
         ("configs", "--alter", *quota, DELETE, "producer_byte_rate"),
         ("configs", "--alter", *BROKER_1, ADD, "log.retention.ms=3600000,log.cleaner.threads=2,num.io.threads=9"),

@@ -9,7 +9,7 @@ from importlib import import_module
 FILES = (
     *("cluster", "coordinators", "topics", "partitions", "configs", "admin", "produce", "fetch", "offsets", "log_dirs"),
     *("groups_join", "groups_static", "groups_sync", "groups_heartbeat", "groups_leave", "groups_commit"),
-    *("groups_fetch", "groups_offset_delete", "groups_admin", "groups_time"),
+    *("groups_fetch", "groups_offset_delete", "groups_admin", "groups_time", "group_configs"),
 )
 
 
