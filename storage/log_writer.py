@@ -146,6 +146,8 @@ class LogWriter:
         return AppendInfo(headers[0].base_offset, self.log_end_offset - 1, -1)
 
     def _write(self, data: Buffer, headers: list[BatchHeader], now: int) -> None:
+        if now >= self._look_for_files_at_ms:
+            self._fail_without_files(now)
         if self.failed is not None:
             raise LogFailed(self.failed)
         last = headers[-1]
@@ -324,17 +326,21 @@ class LogWriter:
             file.close()
         if ticket.error is not None:
             self._fail(f"sync: {ticket.error}")
-        elif now >= self._look_for_files_at_ms and self._is_removed(now):
-            self._fail("its files were removed while the broker was running: what it holds now will be lost")
-        elif ticket.generation == self._generation:
+            return
+        if now >= self._look_for_files_at_ms and self._fail_without_files(now):
+            return
+        if ticket.generation == self._generation:
             if ticket.end_offset > self.recovery_point:
                 self.recovery_point = ticket.end_offset
             self._flushed_at_ms = now
 
-    def _is_removed(self, now: int) -> bool:
-        """Look once a second: it costs as much as the rest of a flush."""
+    def _fail_without_files(self, now: int) -> bool:
+        """Whether somebody has removed the files. To look costs as much as the rest of a flush: once a second."""
         self._look_for_files_at_ms = now + LOOK_FOR_FILES_MS
-        return bool(self.segments) and self.segments[-1].is_removed
+        is_removed = bool(self.segments) and self.segments[-1].is_removed
+        if is_removed:
+            self._fail("its files were removed while the broker was running: what it holds now will be lost")
+        return is_removed
 
     def flush(self, now: int = 0) -> None:
         """Make everything durable, in this thread. LogFailed if that fails."""

@@ -308,6 +308,17 @@ def test_a_log_whose_files_were_removed_takes_nothing_more(tmp_path: Path, remov
     directory.abandon()
 
 
+def test_an_append_sees_within_a_second_that_the_files_were_removed(tmp_path: Path) -> None:
+    """Nobody may sync the log for a long time."""
+    directory = opened(tmp_path / "data")
+    log = directory.log("t", 0)
+    log.append(a_batch(3), now=START)
+    shutil.rmtree(tmp_path / "data" / "t-0")
+    with pytest.raises(LogFailed, match="its files were removed while the broker was running"):
+        log.append(a_batch(3), now=START + 1000)
+    directory.abandon()
+
+
 def test_segments_that_retention_removes_do_not_fail_the_log(tmp_path: Path) -> None:
     directory = opened(tmp_path, config=LogConfig(segment_bytes=500, file_delete_delay_ms=0))
     log = directory.log("t", 0)
