@@ -37,6 +37,8 @@ HANDLERS: dict[ApiKey, str] = {
     ApiKey.LIST_GROUPS: "kohort.broker.groups:list_groups",
     ApiKey.DESCRIBE_GROUPS: "kohort.broker.groups:describe_groups",
     ApiKey.DELETE_GROUPS: "kohort.broker.groups:delete_groups",
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: "kohort.broker.groups:consumer_group_heartbeat",
+    ApiKey.CONSUMER_GROUP_DESCRIBE: "kohort.broker.groups:consumer_group_describe",
     ApiKey.DESCRIBE_CLUSTER: "kohort.broker.cluster.describe_cluster",
     ApiKey.DESCRIBE_ACLS: "kohort.broker.cluster.acls:describe_acls",
     ApiKey.CREATE_ACLS: "kohort.broker.cluster.acls:create_acls",

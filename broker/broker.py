@@ -43,7 +43,7 @@ class Broker:
         self.config = config
         self.disk = disk
         self.apis = ApiTable()
-        self.features: dict[str, tuple[int, int]] = {}  # name: lowest and highest level
+        self.features = {"group.version": (0, 1)}  # name: lowest and highest level; the highest is in force
         self.cluster_id = ""
         self.advertised: list[Listener] = []  # by the index of the listener that a client came through
         self.catalog = Catalog(config, disk, config.data_folder)

@@ -63,6 +63,7 @@ class CoordinatorHost:
             retention_check_interval_ms=config.offsets_retention_check_interval_ms,
             audit_headers=config.kohort_audit_headers,
             max_message_bytes=self.log.max_batch_bytes,
+            rack=config.broker_rack or "",
             consumer=settings_of_all(config),
             consumer_enabled="consumer" in parse_protocols(config.group_coordinator_rebalance_protocols),
             consumer_max_size=config.group_consumer_max_size,

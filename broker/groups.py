@@ -11,12 +11,21 @@ from kohort.coordinator.admin.delete_groups import DELETE_GROUPS
 from kohort.coordinator.admin.list_groups import LIST_GROUPS
 from kohort.coordinator.classic.describe_groups import DESCRIBE_GROUPS
 from kohort.coordinator.classic.heartbeat import GO_ON
-from kohort.coordinator.membership import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
+from kohort.coordinator.consumer.consumer_group_describe import CONSUMER_GROUP_DESCRIBE
+from kohort.coordinator.membership import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from kohort.coordinator.offsets.offset_commit import OFFSET_COMMIT_API
 from kohort.coordinator.offsets.offset_delete import OFFSET_DELETE
 from kohort.coordinator.offsets.offset_fetch import FIRST_VERSION_WITH_SEVERAL_GROUPS, OFFSET_FETCH
 from kohort.coordinator.offsets.recurring_commit import RECURRING_COMMIT, RecurringCommit
 from kohort.coordinator.outcome import Parked
+from kohort.protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from kohort.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from kohort.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from kohort.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -122,3 +131,15 @@ def describe_groups(
 
 def delete_groups(broker: Broker, request: DeleteGroupsRequest, call: Call) -> Steps[DeleteGroupsResponse | Parked]:
     return broker.coordinator.submit_several(DELETE_GROUPS, request, call)
+
+
+def consumer_group_heartbeat(
+    broker: Broker, request: ConsumerGroupHeartbeatRequest, call: Call
+) -> ConsumerGroupHeartbeatResponse | Parked:
+    return broker.coordinator.submit(request.group_id, CONSUMER_GROUP_HEARTBEAT, request, call)
+
+
+def consumer_group_describe(
+    broker: Broker, request: ConsumerGroupDescribeRequest, call: Call
+) -> Steps[ConsumerGroupDescribeResponse | Parked]:
+    return broker.coordinator.submit_several(CONSUMER_GROUP_DESCRIBE, request, call)

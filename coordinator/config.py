@@ -28,6 +28,7 @@ class GroupConfig:
     retention_check_interval_ms: int = 600_000
     audit_headers: bool = True
     max_message_bytes: int = 1_048_588  # of the log: a larger batch cannot be kept
+    rack: str = ""  # of the broker, and so of each replica
     consumer: ConsumerGroupSettings = field(default_factory=ConsumerGroupSettings)  # at the start of the broker
     consumer_enabled: bool = True  # group.coordinator.rebalance.protocols names "consumer"
     consumer_max_size: int = 2_147_483_647

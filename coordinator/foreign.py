@@ -1,9 +1,7 @@
-"""Groups that a log holds and Kohort does not coordinate: Kafka's KIP-848 consumer groups, share and streams groups.
+"""Groups that a log holds and Kohort does not coordinate: Kafka's share and streams groups.
 
 Nothing of them may be lost or overwritten. They are listed with their type and the state that Kafka would show, their
-offsets can be read, and nothing of theirs expires. What needs no coordination works as in Kafka: an empty consumer
-group can be deleted, takes offsets from administrators, and makes room for a classic group of its name when somebody
-joins with JoinGroup. Everything else is refused.
+offsets can be read, and nothing of theirs expires. Everything else is refused.
 
 Kafka keeps such a group in many records. The keys of those in force are all that is needed to remove it: a tombstone
 each, members first and the group last, because Kafka's loader accepts no other order.
@@ -13,15 +11,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from kohort.coordinator.group import CONSUMER, SHARE, STREAMS, Group
+from kohort.coordinator.group import SHARE, STREAMS, Group
 from kohort.coordinator.outcome import Outcome, Record
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.log_records import (
-    CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT,
-    CONSUMER_GROUP_MEMBER_METADATA,
-    CONSUMER_GROUP_METADATA,
-    CONSUMER_GROUP_RECORDS,
-    CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA,
     SHARE_GROUP_MEMBER_METADATA,
     SHARE_GROUP_METADATA,
     SHARE_GROUP_RECORDS,
@@ -35,10 +28,9 @@ if TYPE_CHECKING:
     from kohort.protocol.messages.offset_commit import OffsetCommitRequest
     from kohort.protocol.wire import Message
 
-GROUP_EPOCHS = frozenset((CONSUMER_GROUP_METADATA, SHARE_GROUP_METADATA, STREAMS_GROUP_METADATA))
-MEMBERS = frozenset((CONSUMER_GROUP_MEMBER_METADATA, SHARE_GROUP_MEMBER_METADATA, STREAMS_GROUP_MEMBER_METADATA))
-FOREIGN_TYPES = CONSUMER_GROUP_RECORDS | SHARE_GROUP_RECORDS | STREAMS_GROUP_RECORDS
-STABLE_MEMBER = 0  # of the states of a KIP-848 member
+GROUP_EPOCHS = frozenset((SHARE_GROUP_METADATA, STREAMS_GROUP_METADATA))
+MEMBERS = frozenset((SHARE_GROUP_MEMBER_METADATA, STREAMS_GROUP_MEMBER_METADATA))
+FOREIGN_TYPES = SHARE_GROUP_RECORDS | STREAMS_GROUP_RECORDS
 
 
 class ForeignKey(Protocol):
@@ -98,35 +90,18 @@ class ForeignGroup(Group):
         """The state that Kafka would show after loading the same records."""
         if not self.has_members:
             return "Empty"
-        if self.type == SHARE:
-            return "Stable"
-        if self.type == STREAMS:
-            return "Unknown"  # the records of streams groups are kept unread
-        group, target = self._value(CONSUMER_GROUP_METADATA), self._value(CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA)
-        assigned = target.assignment_epoch if target is not None else 0
-        if group is not None and group.epoch > assigned:
-            return "Assigning"
-        members = [place[2] for place in self._in_force if place[0] == CONSUMER_GROUP_MEMBER_METADATA]
-        current = [self._value(CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT, member_id) for member_id in members]
-        settled = all(c is not None and c.state == STABLE_MEMBER and c.member_epoch == assigned for c in current)
-        return "Stable" if settled else "Reconciling"
-
-    def _value(self, record_type: int, *member: str) -> Any:
-        found = self._in_force.get((record_type, self.group_id, *member))
-        return None if found is None else found[1]
+        return "Stable" if self.type == SHARE else "Unknown"  # the records of streams groups are kept unread
 
     # --- as every group (see coordinator/group.py)
 
-    def check_commit(self, shard: ShardState, request: OffsetCommitRequest) -> ErrorCode | None:
+    def check_commit(self, shard: ShardState, request: OffsetCommitRequest, version: int) -> ErrorCode | None:
         if self.type == SHARE:
             return ErrorCode.GROUP_ID_NOT_FOUND
         is_allowed = request.generation_id_or_member_epoch < 0 and not self.has_members
         return None if is_allowed else ErrorCode.UNKNOWN_MEMBER_ID
 
     def check_delete(self) -> ErrorCode | None:
-        if self.has_members:
-            return ErrorCode.NON_EMPTY_GROUP
-        return None if self.can_be_replaced else ErrorCode.UNSUPPORTED_VERSION
+        return ErrorCode.NON_EMPTY_GROUP if self.has_members else ErrorCode.UNSUPPORTED_VERSION
 
     def check_offset_delete(self) -> ErrorCode | None:
         return ErrorCode.GROUP_ID_NOT_FOUND if self.type == SHARE else None
@@ -134,7 +109,7 @@ class ForeignGroup(Group):
     @property
     def can_be_replaced(self) -> bool:
         """Share and streams groups have more state elsewhere, which only their own coordinators may remove."""
-        return self.type == CONSUMER and not self.has_members
+        return False
 
     def is_subscribed_to(self, topic: str) -> bool:  # what its members consume is not read
         return self.has_members
@@ -181,6 +156,4 @@ def replay(shard: ShardState, record_type: int, key: ForeignKey, value: Message 
 
 
 def _type_of(record_type: int) -> str:
-    if record_type in CONSUMER_GROUP_RECORDS:
-        return CONSUMER
     return SHARE if record_type in SHARE_GROUP_RECORDS else STREAMS

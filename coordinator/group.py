@@ -16,8 +16,14 @@ if TYPE_CHECKING:
     from kohort.coordinator.outcome import Outcome, Record
     from kohort.coordinator.shard_state import ShardState
     from kohort.protocol.messages.offset_commit import OffsetCommitRequest
+    from kohort.protocol.messages.offset_fetch import OffsetFetchRequestGroup
 
 CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"  # Kafka's names of the types
+
+# What a client may do with a group, as the APIs that describe groups say it.
+NOT_ASKED = -2147483648
+READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS = 3, 6, 8, 10, 11  # Kafka's codes of operations
+ALL_OPERATIONS = 1 << READ | 1 << DELETE | 1 << DESCRIBE | 1 << DESCRIBE_CONFIGS | 1 << ALTER_CONFIGS
 
 
 class Pulse(Protocol):
@@ -58,8 +64,16 @@ class Group(ABC):
     # --- what is allowed now: an error code, or None
 
     @abstractmethod
-    def check_commit(self, shard: ShardState, request: OffsetCommitRequest) -> ErrorCode | None:
-        """An error if the sender may not commit now. If it may, the commit counts as a sign of life of the member."""
+    def check_commit(self, shard: ShardState, request: OffsetCommitRequest, version: int) -> ErrorCode | None:
+        """An error if the sender may not commit now. In a classic group a commit is a sign of life of its member."""
+
+    def check_commit_to(self, request: OffsetCommitRequest, topic_id: bytes, partition: int) -> ErrorCode | None:
+        """An error if the sender, who may commit, may not commit this partition."""
+        return None
+
+    def check_fetch(self, request: OffsetFetchRequestGroup) -> ErrorCode | None:
+        """An error if the sender is not the member that it claims to be."""
+        return None
 
     @abstractmethod
     def check_delete(self) -> ErrorCode | None: ...
@@ -111,3 +125,9 @@ class Group(ABC):
     ) -> Pulse | None:
         """The fast path for the heartbeats of this member. None: the normal handler must answer them for now."""
         return None
+
+    def commit_pulse(
+        self, shard: ShardState, member_id: str, instance_id: str | None, generation_or_epoch: int
+    ) -> Pulse | None:
+        """The fast path for the commits of this member. None: the normal handler must answer them for now."""
+        return self.pulse(shard, member_id, instance_id, generation_or_epoch)

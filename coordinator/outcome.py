@@ -121,7 +121,7 @@ Reply: TypeAlias = tuple[Call, Message]  # a plain tuple: every answer that wait
 class Outcome:
     """Records, and the replies that leave when they are durable (at once if there are none)."""
 
-    __slots__ = ("at_once", "events", "records", "replies")
+    __slots__ = ("at_once", "events", "jobs", "records", "replies")
 
     def __init__(self, records: list[LogEntry] | None = None, replies: list[Reply] | None = None) -> None:
         """The lists are taken over, not copied."""
@@ -129,6 +129,7 @@ class Outcome:
         self.replies = [] if replies is None else replies
         self.at_once: list[Reply] = []  # replies that do not rest on the records
         self.events: list[Event] = []  # to tell when the records are durable
+        self.jobs: Sequence[Iterator[Outcome]] = ()  # to do in pieces, once the records are replayed
 
     def reply(self, call: Call, response: Message) -> None:
         self.replies.append((call, response))

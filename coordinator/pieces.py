@@ -1,14 +1,17 @@
-"""Tombstones in pieces: a group can have a million offsets.
+"""What is done in pieces: mostly tombstones, because a group can have a million offsets.
 
 Whoever takes a piece applies it before the next one is asked for; requests may come in between.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from typing import TypeVar
 
 from kohort.coordinator.group import Group
 from kohort.coordinator.outcome import OffsetTombstones, Outcome
+
+Result = TypeVar("Result")
 
 PIECE = 2_000  # offsets, groups and topics that are looked at between two requests
 
@@ -52,3 +55,17 @@ class Pieces:
 
 def slices(indexes: Sequence[int]) -> Iterator[Sequence[int]]:
     return (indexes[start : start + PIECE] for start in range(0, len(indexes), PIECE))
+
+
+def in_pieces(steps: Generator[None, None, Result], steps_in_piece: int) -> Generator[Outcome, None, Result]:
+    """Take the steps of a long computation, so many at a time. A piece of it has nothing to write."""
+    taken = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+        taken += 1
+        if taken % steps_in_piece == 0:
+            yield Outcome()

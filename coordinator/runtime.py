@@ -252,6 +252,8 @@ class Runtime:
             self.events += out.events
         if shard.state.purgatory.changed:
             self.changed[shard.partition] = shard
+        for job in out.jobs:
+            self._begin(shard, InPieces(job), at_once=False)
 
     # --- what is done in pieces
 

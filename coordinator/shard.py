@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from kohort.coordinator import foreign
 from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.consumer import group as consumer
 from kohort.coordinator.events import Event
 from kohort.coordinator.offsets.bulk_replay import BulkReplay
 from kohort.coordinator.outcome import (
@@ -25,6 +26,8 @@ from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.errors import MalformedMessage
 from kohort.protocol.log_records import (
+    CONSUMER_GROUP_METADATA,
+    CONSUMER_GROUP_RECORDS,
     GROUP_METADATA,
     OFFSET_COMMIT,
     STREAMS_GROUP_RECORDS,
@@ -183,6 +186,9 @@ class Shard:
         value = None if raw_value is None else decode_value(record_type, raw_value)
         if record_type == GROUP_METADATA and value is not None:
             self.state.replace(ClassicGroup.restored(key.group, value))
+        elif record_type in CONSUMER_GROUP_RECORDS:
+            self._make_room(key.group_id, value is None and record_type == CONSUMER_GROUP_METADATA)
+            consumer.replay(self.state, key, value)
         elif record_type in foreign.FOREIGN_TYPES:
             self._load_foreign(record_type, key, value)
         else:
@@ -201,6 +207,8 @@ class Shard:
                 self._replay_offset(*newer, log_offset, producer_id)
             case GroupMetadataKey():
                 self._replay_group(key.group, _value(GroupMetadataValue, value))
+            case _ if record_type in CONSUMER_GROUP_RECORDS:
+                consumer.replay(self.state, key, value)
             case _:
                 foreign.replay(self.state, record_type, foreign.key_of(key), value)
 
@@ -223,16 +231,14 @@ class Shard:
             state.replace(ClassicGroup.restored(group_id, value))
 
     def _load_foreign(self, record_type: int, key: foreign.ForeignKey, value: Message | bytes | None) -> None:
-        """A record of a newer protocol. The group's offsets, if they came first, have made a simple group of it."""
-        group = self.state.groups.get(key.group_id)
-        if (
-            value is None
-            and record_type in foreign.GROUP_EPOCHS
-            and isinstance(group, ClassicGroup)
-            and group.is_simple
-        ):
-            self.state.end(key.group_id)
+        self._make_room(key.group_id, value is None and record_type in foreign.GROUP_EPOCHS)
         foreign.replay(self.state, record_type, key, value)
+
+    def _make_room(self, group_id: str, is_gone: bool) -> None:
+        """A group of a newer protocol. Its offsets, if they came first, have made a simple group of it."""
+        group = self.state.groups.get(group_id)
+        if is_gone and isinstance(group, ClassicGroup) and group.is_simple:
+            self.state.end(group_id)
 
     def _group_of_offsets(self, group_id: str) -> None:
         """An offset of a group that nobody knows makes a simple group."""

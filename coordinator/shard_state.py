@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64encode
+from collections.abc import Iterable
 from random import Random
 from typing import Protocol
 
@@ -15,9 +17,12 @@ from kohort.protocol.error_codes import ErrorCode
 
 
 class Topics(Protocol):
-    """The topics of this broker, as far as offsets need them."""
+    """The topics of this broker, as far as groups need them."""
 
     version: int  # rises with every change of topics
+    created_version: int  # the version when a topic was last created
+
+    def names(self) -> Iterable[str]: ...
 
     def topic_id(self, name: str) -> bytes | None:
         """None: there is no such topic."""
@@ -73,3 +78,9 @@ class ShardState:
         bits = self.random.getrandbits(128) & ~(0xF << 76) & ~(0x3 << 62) | 0x4 << 76 | 0x2 << 62
         h = f"{bits:032x}"
         return f"{prefix}-{h[:8]}-{h[8:12]}-{h[12:16]}-{h[16:20]}-{h[20:]}"
+
+    def new_uuid(self) -> str:
+        """An id as Kafka makes them: 16 random bytes in base64, never with a dash in front."""
+        while (made := urlsafe_b64encode(self.random.randbytes(16)).decode().rstrip("=")).startswith("-"):
+            pass
+        return made

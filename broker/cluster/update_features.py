@@ -1,7 +1,7 @@
 """UpdateFeatures (57), v0-2 (KIP-584): raise or lower the level of a feature of the cluster.
 
 v1 adds dry runs and kinds of downgrades (KIP-778); v2 answers with one error for all features.
-Kohort announces no features (`kafka-features describe` shows none), so no update can be made.
+The levels that Kohort announces are those it works with: they are fixed, and an update can only confirm them.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 
 
 def update_features(broker: Broker, request: UpdateFeaturesRequest, call: Call) -> UpdateFeaturesResponse:  # noqa: ARG001
-    if not request.feature_updates:
+    in_force = {name: highest for name, (_, highest) in broker.features.items()}
+    changes = (each for each in request.feature_updates if in_force.get(each.feature) != each.max_version_level)
+    wanted = next(changes, None)
+    if wanted is None:
         return UpdateFeaturesResponse(0, 0, None, ())
-    wanted = request.feature_updates[0]
     text = (
         "The update failed for all features since the following feature had an error: Invalid update version "
         f"{wanted.max_version_level} for feature {wanted.feature}. Local controller {broker.config.node_id} does not "

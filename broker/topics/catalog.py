@@ -132,6 +132,7 @@ class Catalog:
         # The coordinator's host wants to know of new settings: of topics and the broker, and of these groups.
         self.on_new_settings: Callable[[], object] = lambda: None
         self.on_group_configs: Callable[[Iterable[str]], object] = lambda group_ids: None  # noqa: ARG005
+        self.created_version = 0  # the version when a topic was last created
         # The broker sets these when it has threads: for what may take long, and for what a client waits for.
         self.in_thread: Callable[[Work, Work], object] = _at_once
         self.save_in_thread: Callable[[Work, Work], object] = _at_once
@@ -415,6 +416,7 @@ class Catalog:
             self._by_collision_key.setdefault(key, {})[topic.name] = None
         self.all_partitions += len(topic.partitions)
         self.version += 1
+        self.created_version = self.version
         return topic
 
     def _leave(self, topic: Topic) -> None:

@@ -103,6 +103,14 @@ class JavaMap(Generic[K, V]):
         return [(key, entries[key]) for key in self.keys()]
 
 
+def set_order(texts: Sequence[str]) -> list[str]:
+    """The texts, each of which is there once, in the order of a HashSet that was made from them."""
+    found: JavaMap[str, None] = JavaMap(hash_of_text, capacity_of_copy(len(texts)))
+    for text in texts:
+        found.put(text, None)
+    return found.keys()
+
+
 class JavaNumbers:
     """A HashSet of numbers that are not negative. Nearly always it is just sorted."""
 
@@ -139,12 +147,15 @@ class JavaNumbers:
         return (number ^ number >> 16) & (self._capacity - 1)
 
 
-def timeline_order(keys: Iterable[str], capacity: int) -> list[str]:
-    """The keys of a TimelineHashMap, which were put into it in this order. `capacity`: see `timeline_capacity`."""
+def timeline_order(keys: Iterable[str], capacity: int, hash_of: Callable[[str], int] = java_hash) -> list[str]:
+    """The keys of a TimelineHashMap, which were put into it in this order. `capacity`: see `timeline_capacity`.
+
+    `hash_of`: as `java_hash`, for callers who know the hashes already.
+    """
     shift = 65 - capacity.bit_length()
 
     def slot(key: str) -> int:
-        hashed = java_hash(key)  # Java multiplies signed numbers of 64 bits, and drops what is above
+        hashed = hash_of(key)  # Java multiplies signed numbers of 64 bits, and drops what is above
         return (hashed * _FIBONACCI & _UINT64) >> shift
 
     backwards = list(keys)[::-1]

@@ -13,6 +13,7 @@ from typing import cast
 from kohort.coordinator.api import GroupApi, SeveralGroups, Steps, all_steps, in_slices
 from kohort.coordinator.classic.group import find_classic
 from kohort.coordinator.classic.state import STABLE
+from kohort.coordinator.group import ALL_OPERATIONS, NOT_ASKED
 from kohort.coordinator.outcome import Call
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode
@@ -24,9 +25,6 @@ from kohort.protocol.messages.describe_groups import (
 )
 from kohort.protocol.wire import Message
 
-NOT_ASKED = -2147483648
-READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS = 3, 6, 8, 10, 11  # Kafka's codes of operations
-ALL_OPERATIONS = 1 << READ | 1 << DELETE | 1 << DESCRIBE | 1 << DESCRIBE_CONFIGS | 1 << ALTER_CONFIGS
 FIRST_VERSION_WITH_NOT_FOUND = 6
 MEMBER_BYTES = 150  # of memory for a member, without its ids, metadata and assignment
 

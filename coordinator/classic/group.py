@@ -228,7 +228,7 @@ class ClassicGroup(Group):
 
     # --- as every group (see coordinator/group.py)
 
-    def check_commit(self, shard: ShardState, request: OffsetCommitRequest) -> ErrorCode | None:
+    def check_commit(self, shard: ShardState, request: OffsetCommitRequest, version: int) -> ErrorCode | None:
         generation = request.generation_id_or_member_epoch
         if generation < 0 and self.state is EMPTY:
             return None

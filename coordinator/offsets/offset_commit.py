@@ -15,6 +15,7 @@ from functools import lru_cache
 
 from kohort.coordinator.api import GroupApi, Steps, in_slices
 from kohort.coordinator.config import MAX_REMEMBERED_ID
+from kohort.coordinator.group import CLASSIC
 from kohort.coordinator.offsets.answers import add, merged
 from kohort.coordinator.outcome import Call, CommitRecords, Outcome
 from kohort.coordinator.record_codec import NO_HEADERS
@@ -67,7 +68,7 @@ def offset_commit(shard: ShardState, request: OffsetCommitRequest, call: Call) -
     found = look_up(shard, request, call.version)
     if not found.asked:
         return respond(found, 0)
-    if error := check_commit(shard, request, call.version):
+    if error := check_commit(shard, request, call.version) or check_rows(shard, request, found):
         return respond(found, error)
     headers: bytes | None = headers_of(shard, request)
     if (
@@ -91,7 +92,7 @@ def in_steps(
         if shard.topics.version == topics_version:
             break
     if error is None and found.asked:
-        error = check_commit(shard, request, call.version)
+        error = check_commit(shard, request, call.version) or check_rows(shard, request, found)
     if error is not None or not found.asked:
         return (yield from _respond_in_steps(found, error or 0))
     headers = _headers_that_fit(shard, request, found)
@@ -253,12 +254,24 @@ def check_commit(shard: ShardState, request: OffsetCommitRequest, version: int) 
     """Whether the group takes the commit: one verdict for all partitions."""
     group = shard.groups.get(request.group_id)
     if group is not None:
-        return group.check_commit(shard, request)
+        return group.check_commit(shard, request, version)
     if request.generation_id_or_member_epoch < 0:
         return None  # its first offset makes a simple group
     if version >= FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND:
         return ErrorCode.GROUP_ID_NOT_FOUND
     return ErrorCode.ILLEGAL_GENERATION
+
+
+def check_rows(shard: ShardState, request: OffsetCommitRequest, found: LookedUp) -> ErrorCode | None:
+    """Whether the sender may commit each of these partitions. If it may not commit one of them, it commits none."""
+    group = shard.groups.get(request.group_id)
+    if group is None or group.type == CLASSIC:
+        return None
+    for asked in found.asked:
+        for row in asked.rows:
+            if error := group.check_commit_to(request, asked.topic_id, row.partition_index):
+                return error
+    return None
 
 
 def metadata_length(metadata: str | None) -> int:

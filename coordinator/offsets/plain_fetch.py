@@ -42,7 +42,7 @@ def plain_answer(
     shard: ShardState, group: OffsetFetchRequestGroup, require_stable: bool, version: int
 ) -> Encoded | None:
     """For v8 and later; None if anything is special."""
-    if group.topics is None or (require_stable and shard.offsets.has_open_transactions):
+    if group.topics is None or group.member_id is not None or (require_stable and shard.offsets.has_open_transactions):
         return None
     by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
     offsets = shard.offsets_of(group.group_id)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from kohort.coordinator.api import GroupApi
 from kohort.coordinator.commit_template import CommitTemplate
-from kohort.coordinator.group import Pulse
+from kohort.coordinator.group import CLASSIC, Pulse
 from kohort.coordinator.offsets.offset_commit import (
     NO_RETENTION,
     Asked,
     check_commit,
+    check_rows,
     failed,
     headers_of,
     look_up,
@@ -96,8 +97,10 @@ def _is_allowed(shard: ShardState, request: RecurringCommit, version: int) -> bo
         return False
     group = shard.groups.get(request.group_id)
     generation = request.generation_id_or_member_epoch
+    if group is not None and group.type != CLASSIC and check_rows(shard, request, look_up(shard, request, version)):
+        return False
     if group is not None:
-        request.pulse = group.pulse(shard, request.member_id, request.group_instance_id, generation)
+        request.pulse = group.commit_pulse(shard, request.member_id, request.group_instance_id, generation)
     return True
 
 

@@ -61,6 +61,8 @@ SERVED = {
     ApiKey.DESCRIBE_GROUPS: groups.describe_groups,
     ApiKey.LIST_GROUPS: groups.list_groups,
     ApiKey.DELETE_GROUPS: groups.delete_groups,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: groups.consumer_group_heartbeat,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: groups.consumer_group_describe,
 }
 ROUTES = ApiTable()
 KEY_OF_NAME = {api.name: api.key for api in APIS.values()}
@@ -112,7 +114,7 @@ class FakeTopics:
         self._ids: dict[str, bytes] = {}
         self._counts: dict[str, int] = {}
         self._made = 0
-        self.version = 0
+        self.version = self.created_version = 0
         for name, count in partition_counts.items():
             self.create(name, count)
 
@@ -121,7 +123,15 @@ class FakeTopics:
         self.version += 1
         self._ids[name] = self._made.to_bytes(16, "big")
         self._counts[name] = count
+        self.created_version = self.version
         return self._ids[name]
+
+    def grow(self, name: str, count: int) -> None:
+        self.version += 1
+        self._counts[name] = count
+
+    def names(self) -> list[str]:
+        return list(self._ids)
 
     def delete(self, name: str) -> bytes:
         del self._counts[name]

@@ -43,7 +43,7 @@ def test_filters_find_them_by_type_and_state(host: Host) -> None:
 
 
 def test_nothing_of_them_expires_and_no_record_is_written_about_them(host: Host) -> None:
-    before = {group: fetch(host, group) for group in shown(host, types=["consumer", "share"])}
+    before = {group: fetch(host, group) for group in shown(host, types=["share"])}
     records = {group: len(host.log_of(group)) for group in before}
     host.advance(A_YEAR_MS)
     host.expire_offsets()

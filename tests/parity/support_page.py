@@ -95,7 +95,6 @@ KAFKA_APIS = {
 WHY_NOT = {
     "security (SASL, delegation tokens, SCRAM) is not there": (17, 36, 38, 39, 40, 41, 51),
     "transactions are not there": (24, 25, 26, 27, 28, 61, 65, 66),
-    "the consumer group protocol of KIP-848 is not there": (68, 69),
     "share groups are not there": (76, 77, 78, 79, 83, 84, 85, 86, 87, 90, 91, 92),
     "streams groups are not there": (88, 89),
     "there is one broker with one log folder and no quorum of controllers": (34, 55, 64, 80, 81),

@@ -1,0 +1,18 @@
+"""Consumer groups of KIP-848: the coordinator assigns partitions, and members reconcile one by one.
+
+Read in this order:
+
+    member.py                     a member as the log describes it; it is never changed, only replaced
+    subscriptions.py              which topics the members want; regex.py: those that match a regular expression
+    group.py                      a group: what its records say, and its sessions
+    consumer_group_heartbeat.py   the API: joins, heartbeats and leaves
+    target.py                     who shall have which partitions: the target assignment of an epoch
+    reconcile.py                  how far one member has come on the way to its target
+    removal.py, timers.py         members that leave, or are silent for too long
+    consumer_group_describe.py    the other API
+
+Epochs. A change of members, subscriptions or topics bumps the *group epoch*. The target assignment is computed for a
+group epoch, which is then its *assignment epoch*. A member that has given up what it must, and may therefore have what
+its target says, is at the assignment epoch too: that is its *member epoch*. A group whose members are all there is
+Stable. No partition is given to a member before the member that had it has said that it has given it up.
+"""

@@ -1,0 +1,508 @@
+"""ConsumerGroupHeartbeat (68), v0-1: a member joins, is alive, reports what it has, and leaves (KIP-848).
+
+v1 adds subscriptions by regular expression, and wants members to choose their own ids (KIP-1082).
+
+A field that is null, or -1, is as it was in the member's last heartbeat. A heartbeat goes through these steps:
+
+1. find the group and the member, and compare epochs;
+2. take over what the member says about itself; if that changes what the group wants, bump the group epoch;
+3. compute a target for the new epoch, unless the last one is too young;
+4. reconcile the member with its target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from kohort.coordinator.api import all_steps
+from kohort.coordinator.assignors.server_side import Target
+from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.consumer.member import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    NOTHING,
+    STATIC_LEAVE_EPOCH,
+    UNREVOKED,
+    ConsumerMember,
+    Partitions,
+    sorted_names,
+)
+from kohort.coordinator.consumer.rebalance import begin_rebalance, end_rebalance
+from kohort.coordinator.consumer.reconcile import Owned, Reconciliation
+from kohort.coordinator.consumer.records import (
+    current_assignment_record,
+    group_epoch_record,
+    member_record,
+    member_tombstones,
+    partition_metadata_tombstone,
+    regex_tombstone,
+    target_record,
+)
+from kohort.coordinator.consumer.regex import InvalidRegularExpression, compile_pattern
+from kohort.coordinator.consumer.removal import remove_members
+from kohort.coordinator.consumer.resolve import refresh_is_due, resolve_in_pieces
+from kohort.coordinator.consumer.subscriptions import Subscriptions
+from kohort.coordinator.consumer.target import (
+    SMALL_GROUP,
+    Plan,
+    assign_in_pieces,
+    changed_targets,
+    moved_partitions,
+    preferred_assignor,
+    target_records,
+)
+from kohort.coordinator.outcome import AtomicRecords, Call, LogEntry, Outcome, Record
+from kohort.coordinator.shard_state import ShardState
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+FIRST_VERSION_WITH_OWN_ID = 1
+MAX_ATOMIC_RECORDS = 2_000  # they must fit into one batch; those of a larger target may stand in several
+
+Answer = ConsumerGroupHeartbeatResponse | Outcome
+
+
+class Refusal(NamedTuple):
+    error: ErrorCode
+    message: str
+
+    def response(self) -> ConsumerGroupHeartbeatResponse:
+        return ConsumerGroupHeartbeatResponse(0, self.error, self.message)
+
+
+def consumer_group_heartbeat(
+    shard: ShardState, group: ConsumerGroup | None, request: ConsumerGroupHeartbeatRequest, call: Call
+) -> Answer:
+    """`group`: the consumer group, if it exists. A member that joins one that does not makes a new one."""
+    if request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
+        return leave(shard, group, request, call)
+    if group is None:
+        if request.member_epoch != JOIN_EPOCH:
+            return group_not_found(request.group_id).response()
+        group = ConsumerGroup(request.group_id)
+    return Heartbeat(shard, group, request, call, []).answer()
+
+
+def group_not_found(group_id: str) -> Refusal:
+    return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
+
+
+def refused(shard: ShardState, request: ConsumerGroupHeartbeatRequest, call: Call) -> Refusal | None:
+    """Errors of the request itself: they do not depend on the group, nor on whether its shard is loaded."""
+    if not shard.config.consumer_enabled:
+        return Refusal(ErrorCode.UNSUPPORTED_VERSION, "The consumer group protocol is switched off.")
+    epoch = request.member_epoch
+    if problem := _blank(request, call.version) or _problem_of_epoch(request, epoch):
+        return Refusal(ErrorCode.INVALID_REQUEST, problem)
+    assignors = shard.config.consumer_assignors
+    if request.server_assignor is not None and request.server_assignor not in assignors:
+        known = ", ".join(assignors)
+        message = f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {known}."
+        return Refusal(ErrorCode.UNSUPPORTED_ASSIGNOR, message)
+    return None
+
+
+def _blank(request: ConsumerGroupHeartbeatRequest, version: int) -> str | None:
+    epoch = request.member_epoch
+    needs_id = version >= FIRST_VERSION_WITH_OWN_ID or epoch > 0 or epoch == LEAVE_EPOCH
+    for name, value, may_be_blank in (
+        ("MemberId", request.member_id, not needs_id),
+        ("GroupId", request.group_id, False),
+        ("InstanceId", request.instance_id, False),
+        ("RackId", request.rack_id, False),
+    ):
+        if not may_be_blank and value is not None and not value.strip():
+            return f"{name} can't be empty."
+    return None
+
+
+def _problem_of_epoch(request: ConsumerGroupHeartbeatRequest, epoch: int) -> str | None:
+    if epoch == JOIN_EPOCH:
+        if request.rebalance_timeout_ms == -1:
+            return "RebalanceTimeoutMs must be provided in first request."
+        if request.topic_partitions is None or len(request.topic_partitions):
+            return "TopicPartitions must be empty when (re-)joining."
+        if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+            return "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
+    if epoch == STATIC_LEAVE_EPOCH and request.instance_id is None:
+        return "InstanceId can't be null."
+    return "MemberEpoch is invalid." if epoch < STATIC_LEAVE_EPOCH else None
+
+
+# --- leaving
+
+
+def leave(shard: ShardState, group: ConsumerGroup | None, request: ConsumerGroupHeartbeatRequest, call: Call) -> Answer:
+    if group is None:
+        return group_not_found(request.group_id).response()
+    member, refusal = _known_member(group, request)
+    if member is None:
+        assert refusal is not None
+        return refusal.response()
+    out = Outcome()
+    if request.instance_id is not None and request.member_epoch == STATIC_LEAVE_EPOCH:
+        # The member keeps its partitions: it comes back, or its session ends.
+        leaving = replace(
+            member, epoch=STATIC_LEAVE_EPOCH, pending_revocation=NOTHING, assigned=_since_epoch_0(member.assigned)
+        )
+        out.records.append(current_assignment_record(group.group_id, leaving))
+        epoch = STATIC_LEAVE_EPOCH
+    else:
+        remove_members(shard, group, [member.member_id], "member left", out)
+        epoch = request.member_epoch
+    out.reply(call, ConsumerGroupHeartbeatResponse(0, 0, None, member.member_id, epoch, 0))
+    return out
+
+
+def _since_epoch_0(partitions: Partitions) -> Partitions:
+    return {topic_id: dict.fromkeys(owned, 0) for topic_id, owned in partitions.items()}
+
+
+def _known_member(
+    group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest
+) -> tuple[ConsumerMember | None, Refusal | None]:
+    """The member that sent the request, or why it is none."""
+    if request.instance_id is None:
+        member = group.members.get(request.member_id)
+        if member is None:
+            message = f"Member {request.member_id} is not a member of group {group.group_id}."
+            return None, Refusal(ErrorCode.UNKNOWN_MEMBER_ID, message)
+        return member, None
+    member = group.static_member(request.instance_id)
+    if member is None:
+        return None, Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {request.instance_id} is unknown.")
+    if member.member_id != request.member_id:
+        message = f"Static member {request.member_id} with instance id {request.instance_id} was fenced by member "
+        return None, Refusal(ErrorCode.FENCED_INSTANCE_ID, f"{message}{member.member_id}.")
+    return member, None
+
+
+# --- joining and heartbeats
+
+
+class Heartbeat:
+    """One heartbeat on its way. `records` are those that must come first: of a group that was just converted."""
+
+    def __init__(
+        self,
+        shard: ShardState,
+        group: ConsumerGroup,
+        request: ConsumerGroupHeartbeatRequest,
+        call: Call,
+        records: list[Record],
+    ) -> None:
+        self._shard = shard
+        self._group = group
+        self._request = request
+        self._call = call
+        self._records = records
+        self._before: ConsumerMember  # the member as it was; one that nobody knows has epoch 0
+        self._replaced: ConsumerMember | None = None  # the static member whose place this one takes
+        self._subscriptions: Subscriptions | None = None  # as they will be, if they change
+        self._epoch = group.epoch
+        self._assignment_epoch = group.assignment_epoch
+        self._target: Target = {}
+        self._jobs: list[Iterator[Outcome]] = []
+
+    def answer(self) -> Answer:
+        group = self._group
+        if refusal := self._find_member():
+            return refusal.response()
+        member = self._as_it_says()
+        if refusal := self._check_regex(member):
+            return refusal.response()
+        names_changed = member.topic_names != self._before.topic_names
+        regex_changed = member.topic_regex != self._before.topic_regex
+        if member != self._before:
+            self._records.append(member_record(group.group_id, member))
+        self._forget_regex(member)
+        self._bump_epoch(member, names_changed, regex_changed)
+        self._find_target(member)
+        reconciled = self._reconcile(member, names_changed or regex_changed)
+        if reconciled is None:
+            message = "The member must abandon all its partitions and rejoin."
+            return Refusal(ErrorCode.FENCED_MEMBER_EPOCH, message).response()
+        return self._finish(reconciled)
+
+    # --- 1. the member
+
+    def _find_member(self) -> Refusal | None:
+        group, request, config = self._group, self._request, self._shard.config
+        if len(group.members) >= config.consumer_max_size and request.member_id not in group.members:
+            message = f"The consumer group has reached its maximum capacity of {config.consumer_max_size} members."
+            return Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
+        if request.member_epoch == JOIN_EPOCH:
+            return self._join()
+        member, refusal = _known_member(group, request)
+        if member is None:
+            return refusal
+        self._before = member
+        return _check_epoch(member, request.member_epoch, request.topic_partitions)
+
+    def _join(self) -> Refusal | None:
+        group, request = self._group, self._request
+        member_id = request.member_id or self._shard.new_uuid()
+        known = group.static_member(request.instance_id)
+        if known is None:
+            self._before = group.members.get(member_id) or ConsumerMember(member_id)
+            return None
+        if known.classic is None and known.epoch != STATIC_LEAVE_EPOCH:
+            message = f"Static member {member_id} with instance id {request.instance_id} cannot join the group "
+            owner = f"because the instance id is owned by {known.member_id} member."
+            return Refusal(ErrorCode.UNRELEASED_INSTANCE_ID, message + owner)
+        self._before = replace(known, member_id=member_id, epoch=0, previous_epoch=0)
+        self._replace(known, self._before)
+        return None
+
+    def _replace(self, old: ConsumerMember, new: ConsumerMember) -> None:
+        """A static member has come back, with a new member id: it goes on with what it had."""
+        self._replaced = old
+        group_id = self._group.group_id
+        self._records += member_tombstones(group_id, old.member_id)
+        self._records.append(member_record(group_id, new))
+        self._records.append(target_record(group_id, new.member_id, self._group.target_of(old.member_id)))
+        self._records.append(current_assignment_record(group_id, new))
+
+    # --- 2. what it says
+
+    def _as_it_says(self) -> ConsumerMember:
+        request, before = self._request, self._before
+        names = request.subscribed_topic_names
+        return replace(
+            before,
+            instance_id=before.instance_id if request.instance_id is None else request.instance_id,
+            rack_id=before.rack_id if request.rack_id is None else request.rack_id,
+            rebalance_timeout_ms=(
+                before.rebalance_timeout_ms if request.rebalance_timeout_ms == -1 else request.rebalance_timeout_ms
+            ),
+            server_assignor=before.server_assignor if request.server_assignor is None else request.server_assignor,
+            topic_names=before.topic_names if names is None else sorted_names(names),
+            topic_regex=(
+                before.topic_regex if request.subscribed_topic_regex is None else request.subscribed_topic_regex
+            ),
+            client_id=self._call.client_id,
+            client_host=self._call.client_host,
+            classic=None,
+        )
+
+    def _check_regex(self, member: ConsumerMember) -> Refusal | None:
+        """A regular expression that nobody in the group has used before is compiled."""
+        regex = member.topic_regex
+        if not regex or regex == self._before.topic_regex or regex in self._group.subscriptions.regexes:
+            return None
+        try:
+            compile_pattern(regex)
+        except InvalidRegularExpression as problem:
+            message = f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {problem}."
+            return Refusal(ErrorCode.INVALID_REGULAR_EXPRESSION, message)
+        return None
+
+    def _forget_regex(self, member: ConsumerMember) -> None:
+        """The member was the last one to use its regular expression, and uses another one now."""
+        old = self._before.topic_regex
+        if old and old != member.topic_regex and self._group.subscriptions.regexes.get(old) == 1:
+            self._records.append(regex_tombstone(self._group.group_id, old))
+
+    def _bump_epoch(self, member: ConsumerMember, names_changed: bool, regex_changed: bool) -> None:
+        """Bump the group epoch if the group wants other topics than before, or the topics have changed."""
+        shard, group = self._shard, self._group
+        must_bump = names_changed or (regex_changed and self._is_resolved(member.topic_regex))
+        if not must_bump and group.topics_version == shard.topics.version:
+            return
+        self._subscriptions = after = self._subscriptions_with(member)
+        metadata_hash = after.metadata_hash(shard)
+        group.topics_version = shard.topics.version
+        if must_bump or metadata_hash != group.metadata_hash:
+            self._epoch += 1
+            headers = begin_rebalance(shard, group, self._cause(must_bump), member.member_id)
+            self._records.append(group_epoch_record(group.group_id, self._epoch, metadata_hash, headers))
+        if group.has_old_metadata_record:
+            self._records.append(partition_metadata_tombstone(group.group_id))
+
+    def _is_resolved(self, regex: str | None) -> bool:
+        """No regular expression at all, and one that is resolved: both can be assigned at once."""
+        return not regex or regex in self._group.subscriptions.resolved
+
+    def _cause(self, wants_other_topics: bool) -> str:
+        if not wants_other_topics:
+            return "topics changed"
+        is_known = self._before.member_id in self._group.members or self._replaced is not None
+        return "subscription changed" if is_known else "member joined"
+
+    def _subscriptions_with(self, member: ConsumerMember) -> Subscriptions:
+        after = self._group.subscriptions.copy()
+        known = self._replaced or self._group.members.get(member.member_id)
+        after.change(known, member)
+        after.forget_unused()
+        return after
+
+    # --- 3. the target
+
+    def _find_target(self, member: ConsumerMember) -> None:
+        shard, group = self._shard, self._group
+        self._target = group.target_of(self._replaced.member_id if self._replaced else member.member_id)
+        if self._epoch <= group.assignment_epoch or not self._may_assign():
+            return
+        plan = self._plan(member)
+        if plan.size > SMALL_GROUP:
+            group.is_assigning = True
+            self._jobs.append(assign_in_pieces(shard, group, plan))
+            return
+        targets = all_steps(plan.compute())
+        changed = changed_targets(group.targets, targets)
+        if group.rebalance is not None:
+            group.rebalance.moved += moved_partitions(group.targets, changed)
+        self._records += target_records(group.group_id, changed, self._epoch, shard.clock.wall)
+        self._target = targets[member.member_id]
+        self._assignment_epoch = self._epoch
+
+    def _may_assign(self) -> bool:
+        """A new target comes at most once in an interval, so that members who come together get one target."""
+        group, clock = self._group, self._shard.clock
+        if group.is_assigning:
+            return False
+        interval_ms = self._shard.consumer_settings(group.group_id).assignment_interval_ms
+        is_known = group.assignment_timestamp != 0
+        return not is_known or not interval_ms or clock.wall >= group.assignment_timestamp + interval_ms
+
+    def _plan(self, member: ConsumerMember) -> Plan:
+        shard, group = self._shard, self._group
+        subscriptions = self._subscriptions or self._subscriptions_with(member)
+        is_new = self._replaced is None and member.member_id not in group.members
+        return Plan(
+            self._epoch,
+            dict(group.members),
+            group.capacity,
+            dict(group.targets),
+            subscriptions,
+            subscriptions.are_equal(len(group.members) + is_new),
+            preferred_assignor(group, self._before, member, shard.config.consumer_assignors[0]),
+            shard.topics,
+            member,
+            self._replaced,
+        )
+
+    # --- 4. the way to the target
+
+    def _reconcile(self, member: ConsumerMember, subscription_changed: bool) -> ConsumerMember | None:
+        group, request = self._group, self._request
+        if not subscription_changed and member.is_reconciled_to(self._assignment_epoch):
+            return member
+        subscriptions = self._subscriptions or self._subscriptions_with(member)
+        topics = self._shard.topics
+        wants = {found for name in subscriptions.topics_of(member) if (found := topics.topic_id(name)) is not None}
+        reconciliation = Reconciliation(
+            member, self._assignment_epoch, self._target, wants, group.is_held, request.topic_partitions
+        )
+        reconciled = reconciliation.next(subscription_changed=subscription_changed)
+        if reconciled is not None and reconciled != member:
+            self._records.append(current_assignment_record(group.group_id, reconciled))
+        return reconciled
+
+    # --- the end
+
+    def _finish(self, member: ConsumerMember) -> Answer:
+        shard, group = self._shard, self._group
+        if shard.groups.get(group.group_id) is not group:
+            shard.replace(group)
+        if self._replaced is not None:
+            group.forget(self._replaced.member_id)
+        self._watch(member)
+        if refresh_is_due(shard, group, member, self._before):
+            group.is_resolving = True
+            self._jobs.append(resolve_in_pieces(shard, group, member.member_id))
+        response = self._response(member)
+        if not self._records and not self._jobs:
+            return response
+        out = Outcome(_entries(self._records))
+        out.jobs = self._jobs
+        known = self._replaced or group.members.get(member.member_id)
+        is_stable = self._epoch == self._assignment_epoch and group.will_be_stable(known, member, self._epoch)
+        if is_stable and (event := end_rebalance(shard, group, self._epoch, self._count(), member.member_id)):
+            out.events.append(event)
+        out.reply(self._call, response)
+        return out
+
+    def _count(self) -> int:
+        is_new = self._replaced is None and self._before.member_id not in self._group.members
+        return len(self._group.members) + is_new
+
+    def _watch(self, member: ConsumerMember) -> None:
+        """Its session begins anew; if it has just been told to give up partitions, the time for that begins."""
+        group, before = self._group, self._before
+        group.heard_from(self._shard, member)
+        if member.state != UNREVOKED:
+            group.expect_no_revocation(member.member_id)
+        elif before.state != UNREVOKED or (before.epoch, before.pending_revocation, before.assigned) != (
+            member.epoch, member.pending_revocation, member.assigned
+        ):  # fmt: skip
+            group.expect_revocation(self._shard, member)
+
+    def _response(self, member: ConsumerMember) -> ConsumerGroupHeartbeatResponse:
+        """The assignment is told to whoever joins, has lost track and says everything, or gets another one."""
+        request = self._request
+        says_everything = (
+            request.rebalance_timeout_ms != -1
+            and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
+            and request.topic_partitions is not None
+        )
+        is_told = request.member_epoch == JOIN_EPOCH or says_everything or member.assigned != self._before.assigned
+        return ConsumerGroupHeartbeatResponse(
+            0,
+            0,
+            None,
+            member.member_id,
+            member.epoch,
+            self._shard.consumer_settings(self._group.group_id).heartbeat_interval_ms,
+            _assignment(member.assigned) if is_told else None,
+        )
+
+
+def _check_epoch(member: ConsumerMember, epoch: int, owned: Owned) -> Refusal | None:
+    """A member may be one epoch behind: the answer that told it the new epoch may have been lost."""
+    if epoch == member.epoch:
+        return None
+    size = "greater" if epoch > member.epoch else "smaller"
+    if size == "smaller" and epoch == member.previous_epoch and _is_part(owned, member.assigned):
+        return None
+    message = (
+        f"The consumer group member has a {size} member epoch ({epoch}) than the one known by the group coordinator "
+        f"({member.epoch}). The member must abandon all its partitions and rejoin."
+    )
+    return Refusal(ErrorCode.FENCED_MEMBER_EPOCH, message)
+
+
+def _is_part(owned: Owned, assigned: Partitions) -> bool:
+    if owned is None:
+        return False
+    return all(
+        topic.topic_id in assigned and all(each in assigned[topic.topic_id] for each in topic.partitions)
+        for topic in owned
+    )
+
+
+def _assignment(partitions: Partitions) -> Assignment:
+    return Assignment([TopicPartitions(topic_id, sorted(owned)) for topic_id, owned in partitions.items()])
+
+
+def _entries(records: list[Record]) -> list[LogEntry]:
+    """All records of a heartbeat are replayed together or not at all, unless there are very many."""
+    return [AtomicRecords(records)] if 0 < len(records) <= MAX_ATOMIC_RECORDS else [*records]
+
+
+def unavailable(
+    shard: ShardState, request: ConsumerGroupHeartbeatRequest, call: Call, error: ErrorCode
+) -> ConsumerGroupHeartbeatResponse:
+    refusal = refused(shard, request, call)
+    return refusal.response() if refusal is not None else ConsumerGroupHeartbeatResponse(0, error)
+
+
+def failed(response: ConsumerGroupHeartbeatResponse, version: int, error: ErrorCode) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(0, error)

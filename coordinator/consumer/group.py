@@ -1,0 +1,406 @@
+"""A consumer group (KIP-848): what its records say, who is on time, and which rebalance is going on.
+
+Hard state is what `replay` installs: epochs, members, targets, resolved regular expressions. Members are immutable, so
+whoever holds a member object and finds the same object in `members` knows that nothing has happened to it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, TypeVar
+
+from kohort.coordinator.assignors.java_order import timeline_capacity
+from kohort.coordinator.assignors.server_side import NO_PARTITIONS, Target, TopicId
+from kohort.coordinator.consumer.member import (
+    STABLE,
+    UNREVOKED,
+    ConsumerMember,
+    Partitions,
+)
+from kohort.coordinator.consumer.rebalance import Rebalance
+from kohort.coordinator.consumer.records import group_tombstones
+from kohort.coordinator.consumer.subscriptions import ResolvedRegex, Subscriptions
+from kohort.coordinator.consumer.timers import CommitPulse, ConsumerPulse, RebalanceTimeout, Session
+from kohort.coordinator.group import CONSUMER, Group
+from kohort.coordinator.outcome import Outcome, Record
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.log_consumer_group_current_member_assignment import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+)
+from kohort.protocol.messages.log_consumer_group_member_metadata import (
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+)
+from kohort.protocol.messages.log_consumer_group_metadata import ConsumerGroupMetadataKey, ConsumerGroupMetadataValue
+from kohort.protocol.messages.log_consumer_group_partition_metadata import ConsumerGroupPartitionMetadataKey
+from kohort.protocol.messages.log_consumer_group_regular_expression import (
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+)
+from kohort.protocol.messages.log_consumer_group_target_assignment_member import (
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+)
+from kohort.protocol.messages.log_consumer_group_target_assignment_metadata import (
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+)
+from kohort.protocol.wire import Message
+
+if TYPE_CHECKING:
+    from kohort.coordinator.shard_state import ShardState
+    from kohort.protocol.messages.offset_commit import OffsetCommitRequest
+    from kohort.protocol.messages.offset_fetch import OffsetFetchRequestGroup
+
+FIRST_EPOCH = 1  # of a group that was just created, and of its empty target
+NO_ASSIGNMENT = -1  # assignment epoch after the tombstone of a target's epoch
+FIRST_COMMIT_VERSION = 9  # of OffsetCommit that members of such a group must speak
+CAPACITY_AT_FIRST = 2  # of the map in which Kafka keeps members
+
+
+class ConsumerGroup(Group):
+    __slots__ = (
+        "_holders",
+        "_reconciled",
+        "assignment_epoch",
+        "assignment_timestamp",
+        "capacity",
+        "classic_member_count",
+        "classic_protocols",
+        "epoch",
+        "has_old_metadata_record",
+        "is_abandoned",
+        "is_assigning",
+        "is_resolving",
+        "members",
+        "metadata_hash",
+        "rebalance",
+        "rebalance_timeouts",
+        "regexes_version",
+        "server_assignors",
+        "sessions",
+        "static_members",
+        "subscriptions",
+        "targets",
+        "topics_version",
+    )
+
+    type: str = CONSUMER
+    protocol_type: str | None = "consumer"
+
+    def __init__(self, group_id: str) -> None:
+        super().__init__(group_id)
+        self.epoch = FIRST_EPOCH
+        self.metadata_hash = 0
+        self.assignment_epoch = FIRST_EPOCH
+        self.assignment_timestamp = 0  # wall time; 0: not known
+        self.members: dict[str, ConsumerMember] = {}
+        self.capacity = CAPACITY_AT_FIRST  # decides in which order Kafka goes through members
+        self.static_members: dict[str, str] = {}  # instance id: member id
+        self.targets: dict[str, Target] = {}
+        self.subscriptions = Subscriptions()
+        self.server_assignors: Counter[str] = Counter()  # that members ask for
+        self.classic_member_count = 0
+        self.classic_protocols: Counter[str] = Counter()  # protocol: count of classic members that know it
+        self.has_old_metadata_record = False  # a record of type 4, which Kafka wrote before 4.1
+        self._holders: dict[TopicId, dict[int, int]] = {}  # partition: epoch of the member that holds it
+        self._reconciled: Counter[int] = Counter()  # epoch: count of members that are stable in it
+        # Soft state.
+        self.sessions: dict[str, Session] = {}
+        self.rebalance_timeouts: dict[str, RebalanceTimeout] = {}
+        self.rebalance: Rebalance | None = None  # that is going on
+        self.topics_version = -1  # of the topics for which the hash was last looked at
+        self.regexes_version = -1  # of the topics for which regular expressions were last resolved
+        self.is_resolving = False  # regular expressions are being resolved
+        self.is_assigning = False  # a target assignment is being computed in steps
+        self.is_abandoned = False  # another object is the group now, or none
+
+    # --- state
+
+    @property
+    def state_name(self) -> str:
+        if not self.members:
+            return "Empty"
+        if self.epoch > self.assignment_epoch:
+            return "Assigning"
+        return "Stable" if self.all_reconciled() else "Reconciling"
+
+    def all_reconciled(self) -> bool:
+        return self._reconciled[self.assignment_epoch] == len(self.members)
+
+    def will_be_stable(self, old: ConsumerMember | None, new: ConsumerMember, epoch: int) -> bool:
+        """Whether all members are reconciled to `epoch` once `new` has taken the place of `old`."""
+        reconciled = self._reconciled[epoch] + new.is_reconciled_to(epoch)
+        reconciled -= old is not None and old.is_reconciled_to(epoch)
+        return reconciled == len(self.members) + (old is None)
+
+    @property
+    def member_count(self) -> int:
+        return len(self.members)
+
+    def static_member(self, instance_id: str | None) -> ConsumerMember | None:
+        member_id = self.static_members.get(instance_id) if instance_id is not None else None
+        return self.members.get(member_id) if member_id is not None else None
+
+    def target_of(self, member_id: str) -> Target:
+        return self.targets.get(member_id, NO_PARTITIONS)
+
+    def is_held(self, topic_id: TopicId, partition: int) -> bool:
+        """Whether a member has the partition, or has not said yet that it has given it up."""
+        holders = self._holders.get(topic_id)
+        return holders is not None and partition in holders
+
+    # --- replay: live or at restart, the only writer of hard state
+
+    def replay(self, key: Message, value: Message | None) -> None:
+        match key:
+            case ConsumerGroupMemberMetadataKey():
+                self._replay_member(key.member_id, _value(ConsumerGroupMemberMetadataValue, value))
+            case ConsumerGroupCurrentMemberAssignmentKey():
+                self._replay_current(key.member_id, _value(ConsumerGroupCurrentMemberAssignmentValue, value))
+            case ConsumerGroupTargetAssignmentMemberKey():
+                self._replay_target(key.member_id, _value(ConsumerGroupTargetAssignmentMemberValue, value))
+            case ConsumerGroupTargetAssignmentMetadataKey():
+                self._replay_target_epoch(_value(ConsumerGroupTargetAssignmentMetadataValue, value))
+            case ConsumerGroupRegularExpressionKey():
+                self._replay_regex(key.regular_expression, _value(ConsumerGroupRegularExpressionValue, value))
+            case ConsumerGroupPartitionMetadataKey():
+                self.has_old_metadata_record = value is not None
+            case ConsumerGroupMetadataKey():
+                assert isinstance(value, ConsumerGroupMetadataValue), "its tombstone ends the group: see shard.py"
+                self.epoch, self.metadata_hash = value.epoch, value.metadata_hash
+
+    def _replay_target_epoch(self, value: ConsumerGroupTargetAssignmentMetadataValue | None) -> None:
+        self.assignment_epoch = NO_ASSIGNMENT if value is None else value.assignment_epoch
+        self.assignment_timestamp = 0 if value is None else value.assignment_timestamp
+
+    def _replay_member(self, member_id: str, value: ConsumerGroupMemberMetadataValue | None) -> None:
+        before = self.members.get(member_id)
+        if value is not None:
+            self._install(before, (before or ConsumerMember(member_id)).with_metadata(value))
+        elif before is not None:
+            self._install(before, None)
+
+    def _replay_current(self, member_id: str, value: ConsumerGroupCurrentMemberAssignmentValue | None) -> None:
+        before = self.members.get(member_id)
+        if value is not None:
+            self._install(before, (before or ConsumerMember(member_id)).with_assignment(value))
+        elif before is not None:
+            self._install(before, before.without_assignment())
+
+    def _replay_target(self, member_id: str, value: ConsumerGroupTargetAssignmentMemberValue | None) -> None:
+        if value is None:
+            self.targets.pop(member_id, None)
+        else:
+            self.targets[member_id] = {topic.topic_id: tuple(topic.partitions) for topic in value.topic_partitions}
+
+    def _replay_regex(self, regex: str, value: ConsumerGroupRegularExpressionValue | None) -> None:
+        resolved = None if value is None else ResolvedRegex(tuple(value.topics), value.version, value.timestamp)
+        self.subscriptions.resolve(regex, resolved)
+
+    def _install(self, old: ConsumerMember | None, new: ConsumerMember | None) -> None:
+        """Put `new` where `old` was, and keep everything that is derived from members."""
+        self.subscriptions.change(old, new)
+        if old is not None:
+            self._release(old.assigned, old.epoch)
+            self._release(old.pending_revocation, old.epoch)
+            self._count(old, -1)
+        if new is not None:
+            self._hold(new.assigned, new.epoch)
+            self._hold(new.pending_revocation, new.epoch)
+            self._count(new, 1)
+            self.members[new.member_id] = new
+            self.capacity = timeline_capacity(self.capacity, len(self.members))
+            if new.instance_id is not None:
+                self.static_members[new.instance_id] = new.member_id
+        elif old is not None:
+            del self.members[old.member_id]
+            if old.instance_id is not None and self.static_members.get(old.instance_id) == old.member_id:
+                del self.static_members[old.instance_id]
+
+    def _count(self, member: ConsumerMember, by: int) -> None:
+        if member.state == STABLE:
+            _add(self._reconciled, member.epoch, by)
+        if member.server_assignor is not None:
+            _add(self.server_assignors, member.server_assignor, by)
+        if member.classic is not None:
+            self.classic_member_count += by
+            for name, _ in member.classic.protocols:
+                _add(self.classic_protocols, name, by)
+
+    def _hold(self, partitions: Partitions, epoch: int) -> None:
+        for topic_id, owned in partitions.items():
+            self._holders.setdefault(topic_id, {}).update(dict.fromkeys(owned, epoch))
+
+    def _release(self, partitions: Partitions, epoch: int) -> None:
+        """A partition that another member has got in a later epoch stays with that member."""
+        for topic_id, owned in partitions.items():
+            holders = self._holders.get(topic_id, {})
+            for partition in owned:
+                if holders.get(partition) == epoch:
+                    del holders[partition]
+            if not holders:
+                self._holders.pop(topic_id, None)
+
+    # --- as every group (see coordinator/group.py)
+
+    def check_commit(self, shard: ShardState, request: OffsetCommitRequest, version: int) -> ErrorCode | None:
+        epoch = request.generation_id_or_member_epoch
+        if epoch < 0 and not self.members:
+            return None
+        member = self.members.get(request.member_id)
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if member.classic is None and version < FIRST_COMMIT_VERSION:
+            return ErrorCode.UNSUPPORTED_VERSION
+        return self._stale(member) if epoch > member.epoch else None
+
+    def check_commit_to(self, request: OffsetCommitRequest, topic_id: bytes, partition: int) -> ErrorCode | None:
+        """A member may be an epoch behind, as long as it had the partition in that epoch already."""
+        member = self.members.get(request.member_id)
+        epoch = request.generation_id_or_member_epoch
+        if member is None or epoch == member.epoch:
+            return None
+        since = member.owned_since(topic_id, partition)
+        return self._stale(member) if since is None or epoch < since else None
+
+    def check_fetch(self, group: OffsetFetchRequestGroup) -> ErrorCode | None:
+        if group.member_id is None and group.member_epoch < 0:
+            return None
+        member = self.members.get(group.member_id or "")
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return self._stale(member) if group.member_epoch != member.epoch else None
+
+    @staticmethod
+    def _stale(member: ConsumerMember) -> ErrorCode:
+        return ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
+
+    def check_delete(self) -> ErrorCode | None:
+        return ErrorCode.NON_EMPTY_GROUP if self.members else None
+
+    def check_offset_delete(self) -> ErrorCode | None:
+        return None
+
+    @property
+    def can_be_replaced(self) -> bool:
+        return not self.members
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        return self.subscriptions.includes(topic)
+
+    def may_expire(self, topic: str) -> bool:
+        return not self.subscriptions.includes(topic)
+
+    @property
+    def offsets_unused_since(self) -> int | None:
+        return None
+
+    @property
+    def ends_without_offsets(self) -> bool:
+        return not self.members
+
+    def tombstones(self) -> list[Record]:
+        return group_tombstones(self.group_id, list(self.members), list(self.subscriptions.resolved))
+
+    def on_loaded(self, shard: ShardState, out: Outcome) -> None:
+        """Members get a whole session to report, and a whole rebalance timeout to give up partitions."""
+        for member in self.members.values():
+            self.heard_from(shard, member)
+            if member.state == UNREVOKED:
+                self.expect_revocation(shard, member)
+
+    def abandon(self, error: ErrorCode, out: Outcome) -> None:
+        """No request of a consumer group's member is ever parked."""
+        self.is_abandoned = True
+
+    # --- soft state
+
+    def heard_from(self, shard: ShardState, member: ConsumerMember) -> None:
+        session = self.sessions.get(member.member_id)
+        if session is None:
+            session = self.sessions[member.member_id] = Session(shard, self, member.member_id)
+        timeout_ms = (
+            shard.consumer_settings(self.group_id).session_timeout_ms
+            if member.classic is None
+            else member.classic.session_timeout_ms
+        )
+        session.heard(timeout_ms)
+
+    def expect_revocation(self, shard: ShardState, member: ConsumerMember) -> None:
+        self.rebalance_timeouts[member.member_id] = RebalanceTimeout(shard, self, member)
+
+    def expect_no_revocation(self, member_id: str) -> None:
+        timeout = self.rebalance_timeouts.pop(member_id, None)
+        if timeout is not None:
+            timeout.stop()
+
+    def forget(self, member_id: str) -> None:
+        """The member is gone: nothing is expected of it any more."""
+        self.expect_no_revocation(member_id)
+        session = self.sessions.pop(member_id, None)
+        if session is not None:
+            session.stop()
+
+    def pulse(
+        self, shard: ShardState, member_id: str, instance_id: str | None, generation_or_epoch: int
+    ) -> ConsumerPulse | None:
+        member, session = self.members.get(member_id), self.sessions.get(member_id)
+        if member is None or session is None or generation_or_epoch != member.epoch or member.classic is not None:
+            return None
+        if instance_id is not None and instance_id != member.instance_id:
+            return None
+        return ConsumerPulse(shard, self, member, session) if self.is_at_rest(shard, member) else None
+
+    def commit_pulse(
+        self, shard: ShardState, member_id: str, instance_id: str | None, generation_or_epoch: int
+    ) -> CommitPulse | None:
+        member = self.members.get(member_id)
+        is_allowed = member is not None and generation_or_epoch == member.epoch
+        return CommitPulse(self, member) if member is not None and is_allowed else None
+
+    def is_at_rest(self, shard: ShardState, member: ConsumerMember) -> bool:
+        """Whether a heartbeat of the member that says nothing new can change nothing."""
+        return (
+            self.epoch == self.assignment_epoch == member.epoch
+            and member.state == STABLE
+            and self.topics_version == shard.topics.version
+            and not self.subscriptions.regexes
+        )
+
+
+Key = TypeVar("Key")
+Value = TypeVar("Value", bound=Message)
+
+
+def _add(counts: Counter[Key], key: Key, by: int) -> None:
+    """A key whose count is 0 is not kept: epochs come and go."""
+    counts[key] += by
+    if not counts[key]:
+        del counts[key]
+
+
+def _value(kind: type[Value], value: Message | None) -> Value | None:
+    assert value is None or isinstance(value, kind), value
+    return value
+
+
+def find_consumer(shard: ShardState, group_id: str) -> ConsumerGroup | None:
+    group = shard.groups.get(group_id)
+    return group if isinstance(group, ConsumerGroup) else None
+
+
+def replay(shard: ShardState, key: Message, value: Message | None) -> None:
+    """Replay one record. A group's first record creates it, and the tombstone of its epoch ends it."""
+    group_id: str = key.group_id  # type: ignore[attr-defined]
+    group = find_consumer(shard, group_id)
+    if group is None:
+        if value is None:
+            return
+        group = ConsumerGroup(group_id)
+        shard.replace(group)
+    if value is None and isinstance(key, ConsumerGroupMetadataKey):
+        shard.end(group_id)
+    else:
+        group.replay(key, value)

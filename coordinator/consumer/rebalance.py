@@ -1,0 +1,60 @@
+"""What there is to tell about a rebalance of a consumer group, from its cause until all members are reconciled."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kohort.coordinator.events import Rebalanced
+
+if TYPE_CHECKING:
+    from kohort.coordinator.consumer.group import ConsumerGroup
+    from kohort.coordinator.outcome import Headers
+    from kohort.coordinator.shard_clock import ShardClock
+    from kohort.coordinator.shard_state import ShardState
+
+MAX_TOLD = 1_000  # characters of a cause or a name, which clients choose
+
+
+class Rebalance:
+    """Several causes can come together before all members are reconciled; the first of them is told."""
+
+    __slots__ = ("cause", "moved", "started", "started_wall", "trigger")
+
+    def __init__(self, clock: ShardClock, cause: str, trigger: str) -> None:
+        self.cause = cause[:MAX_TOLD]
+        self.trigger = trigger[:MAX_TOLD]
+        self.started = clock.now
+        self.started_wall = clock.wall
+        self.moved = 0  # partitions that have another member in the target than before
+
+
+def begin_rebalance(shard: ShardState, group: ConsumerGroup, cause: str, trigger: str) -> Headers:
+    """The group epoch is bumped. Returns the headers of its record, which say why: Kafka's records do not."""
+    if group.rebalance is None:
+        group.rebalance = Rebalance(shard.clock, cause, trigger)
+    if not shard.config.audit_headers:
+        return ()
+    return (
+        (b"kohort.join.start.ms", b"%d" % group.rebalance.started_wall),
+        (b"kohort.cause", cause[:MAX_TOLD].encode()),
+        (b"kohort.trigger", trigger[:MAX_TOLD].encode()),
+    )
+
+
+def end_rebalance(
+    shard: ShardState, group: ConsumerGroup, epoch: int, member_count: int, last_member_id: str
+) -> Rebalanced | None:
+    """All members are reconciled to `epoch`; the last of them was `last_member_id`."""
+    going_on, group.rebalance = group.rebalance, None
+    if going_on is None:
+        return None
+    return Rebalanced(
+        group.group_id,
+        epoch,
+        going_on.cause,
+        going_on.trigger,
+        last_member_id[:MAX_TOLD],
+        shard.clock.now - going_on.started,
+        member_count,
+        going_on.moved,
+    )

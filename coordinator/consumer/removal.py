@@ -1,0 +1,33 @@
+"""Members that are gone: they leave, or are removed because they were silent or did not give up partitions in time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kohort.coordinator.consumer.rebalance import begin_rebalance, end_rebalance
+from kohort.coordinator.consumer.records import group_epoch_record, member_tombstones, regex_tombstone
+from kohort.coordinator.outcome import AtomicRecords, Record
+
+if TYPE_CHECKING:
+    from kohort.coordinator.consumer.group import ConsumerGroup
+    from kohort.coordinator.outcome import Outcome
+    from kohort.coordinator.shard_state import ShardState
+
+
+def remove_members(
+    shard: ShardState, group: ConsumerGroup, member_ids: Sequence[str], cause: str, out: Outcome
+) -> None:
+    """The partitions of these members are free at once, and the next heartbeat of another member assigns them."""
+    records: list[Record] = []
+    after = group.subscriptions.copy()
+    for member_id in member_ids:
+        records += member_tombstones(group.group_id, member_id)
+        after.change(group.members[member_id], None)
+        group.forget(member_id)
+    records += [regex_tombstone(group.group_id, regex) for regex in after.forget_unused()]
+    headers = begin_rebalance(shard, group, cause, ", ".join(member_ids))
+    records.append(group_epoch_record(group.group_id, group.epoch + 1, after.metadata_hash(shard), headers))
+    out.records.append(AtomicRecords(records))
+    if len(member_ids) == len(group.members) and (event := end_rebalance(shard, group, group.epoch + 1, 0, "")):
+        out.events.append(event)  # nobody is left to reconcile

@@ -1,0 +1,197 @@
+"""The target assignment: who shall have which partitions, as of a group epoch.
+
+A small group's target is computed within the heartbeat that asks for it. That of a large group is computed in steps
+between other requests; meanwhile heartbeats are answered with the old target, and the group shows Assigning.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kohort.coordinator.api import Steps, in_slices
+from kohort.coordinator.assignors.java_order import JavaMap, hash_of_text, set_order, timeline_order
+from kohort.coordinator.assignors.server_range import assign_ranges
+from kohort.coordinator.assignors.server_side import (
+    NO_PARTITIONS,
+    Assigning,
+    ServerGroup,
+    Subscriber,
+    Target,
+    Targets,
+    TopicId,
+)
+from kohort.coordinator.assignors.uniform import assign_uniformly
+from kohort.coordinator.consumer.records import target_epoch_record, target_record
+from kohort.coordinator.consumer.subscriptions import Subscriptions
+from kohort.coordinator.outcome import Outcome, Record
+from kohort.coordinator.partitioner import java_hash
+from kohort.coordinator.pieces import in_pieces
+
+if TYPE_CHECKING:
+    from kohort.coordinator.consumer.group import ConsumerGroup
+    from kohort.coordinator.consumer.member import ConsumerMember
+    from kohort.coordinator.shard_state import ShardState, Topics
+
+ASSIGNORS: dict[str, Callable[[ServerGroup], Assigning]] = {"uniform": assign_uniformly, "range": assign_ranges}
+SMALL_GROUP = 1_000  # members and partitions together: the target of a smaller group takes a few milliseconds
+STEPS_IN_PIECE = 200  # of an assignor, between two requests
+
+
+@dataclass(slots=True)
+class Plan:
+    """What a target is computed from: a picture of the group, which may change while the computation goes on."""
+
+    epoch: int
+    members: Mapping[str, ConsumerMember]
+    capacity: int  # of the map in which Kafka keeps the members
+    targets: Mapping[str, Target]
+    subscriptions: Subscriptions
+    is_equal: bool  # all members want the same topics
+    assignor: str
+    topics: Topics
+    updated: ConsumerMember | None = None  # the member whose heartbeat asks for the target
+    replaced: ConsumerMember | None = None  # the static member whose place `updated` takes
+    _topic_ids: dict[tuple[tuple[str, ...], str | None], list[TopicId]] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        wanted = {*self.subscriptions.names, *self.subscriptions.matched}
+        return len(self.members) + sum(self.topics.partition_count(topic) for topic in wanted)
+
+    def compute(self) -> Steps[Targets]:
+        """The new targets of all members, in the order in which Kafka goes through them."""
+        hashes: dict[str, int] = {}
+        for some in in_slices(self.members):
+            hashes.update((member_id, java_hash(member_id)) for member_id in some)
+            yield
+        subscribers: dict[str, Subscriber] = {}
+        for some in in_slices(self._in_order(hashes)):
+            subscribers.update((member_id, self._subscriber(member_id)) for member_id in some)
+            yield
+        counts = {each: self._count(each) for topic_ids in self._topic_ids.values() for each in topic_ids}
+        assigned = yield from ASSIGNORS[self.assignor](ServerGroup(subscribers, counts, self.is_equal))
+        return {member_id: assigned.get(member_id, NO_PARTITIONS) for member_id in subscribers}
+
+    def _in_order(self, hashes: dict[str, int]) -> list[str]:
+        """Kafka copies its members into a HashMap, puts the updated one there, and removes the replaced one."""
+        updated = self.updated.member_id if self.updated else None
+        if updated is not None and updated not in hashes:
+            hashes[updated] = java_hash(updated)
+        order: JavaMap[str, None] = JavaMap(lambda member_id: hashes[member_id] & 0xFFFFFFFF)
+        for member_id in timeline_order(self.members, self.capacity, hashes.__getitem__):
+            order.put(member_id, None)
+        if updated is not None:
+            order.put(updated, None)
+        if self.replaced is not None:
+            order.remove(self.replaced.member_id)
+        return order.keys()
+
+    def _subscriber(self, member_id: str) -> Subscriber:
+        is_updated = self.updated is not None and self.updated.member_id == member_id
+        member = self.updated if self.updated is not None and is_updated else self.members[member_id]
+        before = self.replaced.member_id if is_updated and self.replaced is not None else member_id
+        wants = (member.topic_names, member.topic_regex)
+        topic_ids = self._topic_ids.get(wants)
+        if topic_ids is None:
+            topic_ids = self._topic_ids[wants] = self._ids(member)
+        return Subscriber(topic_ids, self.targets.get(before, NO_PARTITIONS), member.instance_id)
+
+    def _ids(self, member: ConsumerMember) -> list[TopicId]:
+        """The existing topics that the member wants, in the order in which Kafka goes through them."""
+        found = self.subscriptions.resolved.get(member.topic_regex or "")
+        names: Iterable[str] = set_order(member.topic_names)
+        if found is not None and found.topics:
+            few, many = sorted((member.topic_names, found.topics), key=len)
+            names = dict.fromkeys((*set_order(many), *set_order(few)))
+        return [topic_id for name in names if (topic_id := self.topics.topic_id(name)) is not None]
+
+    def _count(self, topic_id: TopicId) -> int:
+        name = self.topics.name_of(topic_id)
+        return self.topics.partition_count(name) if name is not None else 0
+
+
+def preferred_assignor(
+    group: ConsumerGroup, old: ConsumerMember | None, new: ConsumerMember | None, default: str
+) -> str:
+    """The assignor that most members ask for."""
+    counts = Counter(group.server_assignors)
+    if old is not None and old.server_assignor is not None:
+        counts[old.server_assignor] -= 1
+    if new is not None and new.server_assignor is not None:
+        counts[new.server_assignor] += 1
+    order: JavaMap[str, int] = JavaMap(hash_of_text)
+    for name, count in counts.items():
+        if count > 0:
+            order.put(name, count)
+    return max(order.keys(), key=lambda name: counts[name], default=default)
+
+
+def changed_targets(before: Mapping[str, Target], after: Targets) -> Targets:
+    return {
+        member_id: target
+        for member_id, target in after.items()
+        if (known := before.get(member_id)) is None or (known is not target and not _same(known, target))
+    }
+
+
+def _same(one: Target, other: Target) -> bool:
+    return one.keys() == other.keys() and all(set(one[topic]) == set(other[topic]) for topic in one)
+
+
+def moved_partitions(before: Mapping[str, Target], changed: Targets) -> int:
+    """How many partitions another member had in its target before."""
+    lost = {
+        (topic, partition)
+        for member_id in changed
+        for topic, partitions in before.get(member_id, NO_PARTITIONS).items()
+        for partition in set(partitions).difference(changed[member_id].get(topic, ()))
+    }
+    return sum(
+        (topic, partition) in lost
+        for member_id, target in changed.items()
+        for topic, partitions in target.items()
+        for partition in set(partitions).difference(before.get(member_id, NO_PARTITIONS).get(topic, ()))
+    )
+
+
+def target_records(group_id: str, changed: Targets, epoch: int, wall_ms: int) -> list[Record]:
+    records = [target_record(group_id, member_id, target) for member_id, target in changed.items()]
+    return [*records, target_epoch_record(group_id, epoch, wall_ms)]
+
+
+def assign_in_pieces(shard: ShardState, group: ConsumerGroup, plan: Plan) -> Iterator[Outcome]:
+    """Compute the target of a large group, and write it piece by piece.
+
+    Members may come and go meanwhile. Those that are gone get nothing; a static member that has taken the place of
+    another one gets what was meant for that. Whatever else has changed has bumped the group epoch, so that the next
+    heartbeat asks for another target.
+    """
+    try:
+        targets = yield from in_pieces(plan.compute(), STEPS_IN_PIECE)
+        if group.is_abandoned or group.assignment_epoch >= plan.epoch:
+            return
+        changed = changed_targets(group.targets, _of_present_members(group, plan, targets))
+        if group.rebalance is not None:
+            group.rebalance.moved += moved_partitions(group.targets, changed)
+        for some in in_slices(changed.items()):
+            present = [(member_id, target) for member_id, target in some if member_id in group.members]
+            yield Outcome([target_record(group.group_id, member_id, target) for member_id, target in present])
+            if group.member_count == 0:
+                return  # nobody is left; the group may have been deleted
+        yield Outcome([target_epoch_record(group.group_id, plan.epoch, shard.clock.wall)])
+    finally:
+        group.is_assigning = False
+
+
+def _of_present_members(group: ConsumerGroup, plan: Plan, targets: Targets) -> Targets:
+    present: Targets = {}
+    for member_id, target in targets.items():
+        planned = plan.members.get(member_id) or plan.updated
+        instance_id = planned.instance_id if planned is not None else None
+        now = member_id if member_id in group.members else group.static_members.get(instance_id or "")
+        if now is not None:
+            present[now] = target
+    return present

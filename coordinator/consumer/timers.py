@@ -1,0 +1,156 @@
+"""Members that are silent for too long, or that do not give up partitions in time, are removed.
+
+A sign of life only moves a session's `deadline`. The session waits in the purgatory until `watched_until`, which is
+never later. At that time it looks at `deadline`, and waits again if that has moved.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kohort.coordinator.consumer.removal import remove_members
+
+if TYPE_CHECKING:
+    from kohort.coordinator.consumer.group import ConsumerGroup
+    from kohort.coordinator.consumer.member import ConsumerMember
+    from kohort.coordinator.outcome import Outcome
+    from kohort.coordinator.purgatory import Key
+    from kohort.coordinator.shard_state import ShardState
+
+
+class Session:
+    __slots__ = ("_group", "_key", "_member_id", "_shard", "deadline", "watched_until")
+
+    def __init__(self, shard: ShardState, group: ConsumerGroup, member_id: str) -> None:
+        self._shard = shard
+        self._group = group
+        self._member_id = member_id
+        self._key: Key = ("session", group.group_id, member_id)
+        self.deadline = 0
+        self.watched_until = 0  # 0: not watched
+
+    def heard(self, timeout_ms: int) -> None:
+        """A sign of life: the session starts anew."""
+        self.deadline = self._shard.clock.now + timeout_ms
+        if not 0 < self.watched_until <= self.deadline:
+            self._watch()
+
+    def _watch(self) -> None:
+        self.watched_until = self.deadline
+        self._shard.purgatory.watch(self._key, self, self.deadline)
+
+    def stop(self) -> None:
+        self.watched_until = 0
+        self._shard.purgatory.cancel(self._key)
+
+    # --- in the purgatory
+
+    def can_complete(self) -> bool:
+        return False
+
+    def complete(self, out: Outcome) -> None:
+        raise AssertionError("a session is never completed, only extended")
+
+    def expire(self, out: Outcome) -> None:
+        self.watched_until = 0
+        if self._group.is_abandoned or self._group.sessions.get(self._member_id) is not self:
+            return
+        if self.deadline > self._shard.clock.now:
+            self._watch()
+            return
+        del self._group.sessions[self._member_id]
+        if self._member_id in self._group.members:
+            remove_members(self._shard, self._group, [self._member_id], "session expired", out)
+
+
+class RebalanceTimeout:
+    """A member has to give up partitions, and has its rebalance timeout to do so."""
+
+    __slots__ = ("_epoch", "_group", "_key", "_member_id", "_shard")
+
+    def __init__(self, shard: ShardState, group: ConsumerGroup, member: ConsumerMember) -> None:
+        self._shard = shard
+        self._group = group
+        self._member_id = member.member_id
+        self._epoch = member.epoch
+        self._key: Key = ("revocation", group.group_id, member.member_id)
+        shard.purgatory.watch(self._key, self, shard.clock.now + member.rebalance_timeout_ms)
+
+    def stop(self) -> None:
+        self._shard.purgatory.cancel(self._key)
+
+    # --- in the purgatory
+
+    def can_complete(self) -> bool:
+        return False
+
+    def complete(self, out: Outcome) -> None:
+        raise AssertionError("it is stopped if the member is on time")
+
+    def expire(self, out: Outcome) -> None:
+        group = self._group
+        if group.is_abandoned or group.rebalance_timeouts.get(self._member_id) is not self:
+            return
+        del group.rebalance_timeouts[self._member_id]
+        member = group.members.get(self._member_id)
+        if member is not None and member.epoch == self._epoch:
+            cause = "partitions not given up within the rebalance timeout"
+            remove_members(self._shard, group, [self._member_id], cause, out)
+
+
+class ConsumerPulse:
+    """The signs of life of a member to whom there is nothing to say: each starts its session anew, and that is all.
+
+    Nobody tells a pulse that something has happened. Each beat looks whether the member is still the same object, which
+    is replaced with every change, and whether group, topics and settings are still the same.
+    """
+
+    __slots__ = (
+        "_clock", "_epoch", "_group", "_member", "_member_id", "_session", "_settings", "_settings_version",
+        "_timeout_ms", "_topics", "_topics_version",
+    )  # fmt: skip
+
+    def __init__(self, shard: ShardState, group: ConsumerGroup, member: ConsumerMember, session: Session) -> None:
+        self._clock = shard.clock
+        self._group = group
+        self._epoch = group.epoch
+        self._topics = shard.topics
+        self._topics_version = shard.topics.version
+        self._settings = shard.consumer
+        self._settings_version = shard.consumer.version
+        self._member = member
+        self._member_id = member.member_id
+        self._session = session
+        self._timeout_ms = shard.consumer_settings(group.group_id).session_timeout_ms
+
+    def beats(self, steady_ms: int) -> bool:
+        """False: the fast path does not apply, nothing was done, and the normal handler must decide."""
+        group, session, clock = self._group, self._session, self._clock
+        deadline = steady_ms - clock.stood_still_ms + self._timeout_ms
+        if (
+            group.epoch == self._epoch
+            and group.members.get(self._member_id) is self._member
+            and not group.is_abandoned
+            and self._topics.version == self._topics_version
+            and self._settings.version == self._settings_version
+            and 0 < session.watched_until <= deadline  # else it must be watched anew, which the host has to know of
+            and steady_ms < clock.stops_at
+        ):
+            session.deadline = deadline
+            return True
+        return False
+
+
+class CommitPulse:
+    """The commits of a member in one epoch. In a consumer group they are no signs of life."""
+
+    __slots__ = ("_group", "_member", "_member_id")
+
+    def __init__(self, group: ConsumerGroup, member: ConsumerMember) -> None:
+        self._group = group
+        self._member = member
+        self._member_id = member.member_id
+
+    def beats(self, steady_ms: int) -> bool:
+        """False: the member has changed, and the normal handler must decide whether it may commit."""
+        return self._group.members.get(self._member_id) is self._member and not self._group.is_abandoned

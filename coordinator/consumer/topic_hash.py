@@ -1,0 +1,62 @@
+"""Kafka's hash of the topics that a group is subscribed to. It is kept in the group's record and tells whether they
+have changed.
+
+    topic   byte 0 | id | name | count of partitions | of each partition: its index, and the racks of its replicas
+    name    UTF-16 code units | their count
+    group   the topics' hashes, in the order of their names
+
+Numbers are little endian, and XXH3 hashes all of it. Racks are written like names, behind their length. Kohort is one
+broker, so each partition has its one rack, or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from struct import Struct
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kohort.coordinator.shard_state import Topics
+
+_int32 = Struct("<i").pack
+_int64 = Struct("<q").pack
+_uint64 = Struct("<Q").pack
+MAX_CACHED_TOPICS = 10_000
+
+
+def group_hash(topics: Topics, names: Iterable[str], rack: str) -> int:
+    """The hash of the topics that exist; 0 if there are none."""
+    hashes = [
+        _topic_hash(topic_id, name, topics.partition_count(name), rack)
+        for name in names
+        if (topic_id := topics.topic_id(name)) is not None
+    ]
+    return _signed(_hash(b"".join([_uint64(each) for each in hashes]))) if hashes else 0
+
+
+@lru_cache(maxsize=MAX_CACHED_TOPICS)
+def _topic_hash(topic_id: bytes, name: str, partition_count: int, rack: str) -> int:
+    high, low = (int.from_bytes(half, signed=True) for half in (topic_id[:8], topic_id[8:]))
+    start = b"\0" + _int64(high) + _int64(low) + _text(name) + _int32(partition_count)
+    racks = _int32(_length(rack)) + _text(rack) if rack else b""
+    return _hash(start + b"".join([_int32(index) + racks for index in range(partition_count)]))
+
+
+def _text(text: str) -> bytes:
+    return text.encode("utf-16-le", "surrogatepass") + _int32(_length(text))
+
+
+def _length(text: str) -> int:
+    """In UTF-16 code units, as Java counts."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def _hash(data: bytes) -> int:
+    from xxhash import xxh3_64_intdigest
+
+    return xxh3_64_intdigest(data)
+
+
+def _signed(number: int) -> int:
+    return number - (1 << 64) if number >> 63 else number
