@@ -68,7 +68,9 @@ HANDLERS: dict[ApiKey, str] = {
 }
 
 
-RECURRING = frozenset({ApiKey.HEARTBEAT, ApiKey.OFFSET_FETCH, ApiKey.OFFSET_COMMIT})  # see broker.recurring
+RECURRING = frozenset({  # see broker.recurring
+    ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.OFFSET_FETCH, ApiKey.OFFSET_COMMIT,
+})  # fmt: skip
 
 
 class UnsupportedRequest(Exception):

@@ -41,7 +41,6 @@ from kohort.protocol.wire import MAX_ELEMENTS_PER_REQUEST, SMALL_FRAME_BYTES, de
 
 if TYPE_CHECKING:
     from kohort.broker.server import Server
-    from kohort.coordinator.group import Pulse
     from kohort.protocol.wire import Message
 
 logger = logging.getLogger(__name__)
@@ -295,7 +294,7 @@ class Connection(asyncio.Protocol):
             self._parked = None
             self._answer(call, route, response)
             if type(known) is RecurringHeartbeats and not (self._pumping or self._choked or server.metrics is not None):
-                self._begin_to_beat(known, server.broker.coordinator.runtime.pulse(known.request))
+                self._begin_to_beat(known, response)
         if server.metrics is not None or monotonic_ns() - began > SLOW_STEP_NS:
             server.measure_step(call, monotonic_ns() - began)
 
@@ -312,9 +311,12 @@ class Connection(asyncio.Protocol):
         if not self.is_closed:
             self._answer_failure(call, route)
 
-    def _begin_to_beat(self, heartbeats: RecurringHeartbeats, pulse: Pulse | None) -> None:
+    def _begin_to_beat(self, heartbeats: RecurringHeartbeats, response: Any) -> None:
+        if response.error_code:
+            return
+        pulse = self._server.broker.coordinator.runtime.pulse(heartbeats.request)
         if pulse is not None:
-            heartbeats.pulse = pulse
+            heartbeats.begin(pulse, response)
             self._beat = heartbeats
 
     def _find_route(self, kind: int, correlation_id: int) -> Route | None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from kohort.coordinator.classic.heartbeat import GO_ON
 from kohort.coordinator.offsets.recurring_commit import RecurringCommit
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.codec import request_encoder
 from kohort.protocol.headers import CLIENT_ID_AT, is_flexible, pack_framed_kind, read_tail
+from kohort.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.protocol.messages.heartbeat import HeartbeatRequest
 from kohort.protocol.messages.offset_commit import OffsetCommitRequest
 from kohort.protocol.stencil import Stencil, places_of_change
@@ -45,20 +45,28 @@ class Recurring:
         return False
 
 
+Heartbeat = HeartbeatRequest | ConsumerGroupHeartbeatRequest
+
+
 class RecurringHeartbeats(Recurring):
     """Heartbeats. `start` are the bytes before the correlation id; `before`, the id and `after` are the answer."""
 
     __slots__ = ("after", "before", "pulse", "start")
 
-    request: HeartbeatRequest
+    request: Heartbeat
 
-    def __init__(self, route: Route, call: Call, rest: bytes, request: HeartbeatRequest) -> None:
+    def __init__(self, route: Route, call: Call, rest: bytes, request: Heartbeat) -> None:
         super().__init__(route, call, rest, request)
         self.start = pack_framed_kind(CLIENT_ID_AT + len(rest), route.api_key, route.version)
-        body = b"\0" * route.tagged + route.encode(GO_ON)
-        self.before = _int32(4 + len(body))
-        self.after = body
-        self.pulse: Pulse  # set when a heartbeat was answered without an error
+        self.before: bytes
+        self.after: bytes
+        self.pulse: Pulse
+
+    def begin(self, pulse: Pulse, response: Message) -> None:
+        """A heartbeat was answered without an error: as long as the pulse beats, each is answered like that one."""
+        self.after = b"\0" * self.route.tagged + (response.encoded or bytes(self.route.encode(response)))
+        self.before = _int32(4 + len(self.after))
+        self.pulse = pulse
 
 
 class RecurringCommits(Recurring):
@@ -97,8 +105,7 @@ def remember(known: Recurring | None, route: Route, call: Call, rest: bytes, req
         assert isinstance(request, OffsetCommitRequest)
         assert known is None or isinstance(known, RecurringCommits)
         return RecurringCommits(route, call, rest, request, known)
-    if route.api_key == ApiKey.HEARTBEAT:
-        assert isinstance(request, HeartbeatRequest)
+    if isinstance(request, Heartbeat):
         return RecurringHeartbeats(route, call, rest, request)
     return Recurring(route, call, rest, request)
 

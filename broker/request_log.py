@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from kohort.broker.api_table import Route
     from kohort.broker.recurring import RecurringHeartbeats
     from kohort.broker.server import Server
-    from kohort.coordinator.group import Pulse
 
 logger = logging.getLogger("kohort.request")
 
@@ -50,7 +49,7 @@ class LoggedConnection(Connection):
             self._request_began_ns = perf_counter_ns()  # a connection handles one request at a time
         super()._handle(frame, pos, kind, correlation_id, decoded)
 
-    def _begin_to_beat(self, heartbeats: RecurringHeartbeats, pulse: Pulse | None) -> None:
+    def _begin_to_beat(self, heartbeats: RecurringHeartbeats, response: Any) -> None:
         """Do nothing: the quick path for heartbeats answers them without a call of `_answer`, which logs."""
 
     def _answer(self, call: Call, route: Route, response: Any) -> None:

@@ -33,6 +33,7 @@ from kohort.coordinator.shard import Shard, Status, Write
 from kohort.coordinator.shard_clock import NEVER
 from kohort.coordinator.shard_state import ShardState, Topics
 from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.protocol.messages.heartbeat import HeartbeatRequest
 from kohort.protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from kohort.protocol.record_batch import BATCH_HEADER_BYTES
@@ -226,13 +227,15 @@ class Runtime:
             yield
         return gathering.complete_now()
 
-    def pulse(self, request: HeartbeatRequest) -> Pulse | None:
-        """The fast path of the member whose heartbeat was just answered."""
+    def pulse(self, request: HeartbeatRequest | ConsumerGroupHeartbeatRequest) -> Pulse | None:
+        """The fast path of the member whose heartbeat was just answered without an error."""
         shard = self.shard_of(request.group_id)
         group = shard.state.groups.get(request.group_id)
         if group is None or shard.status is not ACTIVE or shard.unwritten or shard.in_flight:
             return None
-        return group.pulse(shard.state, request.member_id, request.group_instance_id, request.generation_id)
+        if isinstance(request, HeartbeatRequest):
+            return group.pulse(shard.state, request.member_id, request.group_instance_id, request.generation_id)
+        return group.pulse(shard.state, request.member_id, request.instance_id, request.member_epoch)
 
     def plain_fetch(self, group: OffsetFetchRequestGroup, require_stable: bool, version: int) -> Encoded | None:
         """The fast path of an OffsetFetch for one group. None: the normal handler must answer."""

@@ -54,6 +54,7 @@ from kohort.coordinator.consumer.target import (
     target_records,
 )
 from kohort.coordinator.outcome import AtomicRecords, Call, LogEntry, Outcome, Record
+from kohort.coordinator.record_codec import batch_bytes
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.consumer_group_heartbeat import (
@@ -64,7 +65,8 @@ from kohort.protocol.messages.consumer_group_heartbeat import (
 )
 
 FIRST_VERSION_WITH_OWN_ID = 1
-MAX_ATOMIC_RECORDS = 2_000  # they must fit into one batch; those of a larger target may stand in several
+FEW_RECORDS = 20  # of usual members: so many fit into one batch in any case
+FEW_ELEMENTS = 2_000  # topic names in a subscription, and partitions in a target, of a usual member
 
 Answer = ConsumerGroupHeartbeatResponse | Outcome
 
@@ -229,7 +231,11 @@ class Heartbeat:
         if reconciled is None:
             message = "The member must abandon all its partitions and rejoin."
             return Refusal(ErrorCode.FENCED_MEMBER_EPOCH, message).response()
-        return self._finish(reconciled)
+        entries = self._entries(reconciled)
+        if entries is None:
+            message = "The records of this heartbeat are larger than max.message.bytes of the log."
+            return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, message).response()
+        return self._finish(reconciled, entries)
 
     # --- 1. the member
 
@@ -408,7 +414,19 @@ class Heartbeat:
 
     # --- the end
 
-    def _finish(self, member: ConsumerMember) -> Answer:
+    def _entries(self, member: ConsumerMember) -> list[LogEntry] | None:
+        """The records as one batch if they fit into one. None: a single record is too large for any."""
+        records = self._records
+        size = len(member.topic_names) + len(member.topic_regex or "") + sum(map(len, self._target.values()))
+        if len(records) <= FEW_RECORDS and size <= FEW_ELEMENTS:
+            return [AtomicRecords(records)] if records else []
+        sizes = [batch_bytes(record) for record in records] or [0]
+        limit = self._shard.config.max_message_bytes
+        if max(sizes) > limit:
+            return None
+        return [AtomicRecords(records)] if 0 < sum(sizes) <= limit else [*records]
+
+    def _finish(self, member: ConsumerMember, entries: list[LogEntry]) -> Answer:
         shard, group = self._shard, self._group
         if shard.groups.get(group.group_id) is not group:
             shard.replace(group)
@@ -419,9 +437,9 @@ class Heartbeat:
             group.is_resolving = True
             self._jobs.append(resolve_in_pieces(shard, group, member.member_id))
         response = self._response(member)
-        if not self._records and not self._jobs:
+        if not entries and not self._jobs:
             return response
-        out = Outcome(_entries(self._records))
+        out = Outcome(entries)
         out.jobs = self._jobs
         known = self._replaced or group.members.get(member.member_id)
         is_stable = self._epoch == self._assignment_epoch and group.will_be_stable(known, member, self._epoch)
@@ -490,11 +508,6 @@ def _is_part(owned: Owned, assigned: Partitions) -> bool:
 
 def _assignment(partitions: Partitions) -> Assignment:
     return Assignment([TopicPartitions(topic_id, sorted(owned)) for topic_id, owned in partitions.items()])
-
-
-def _entries(records: list[Record]) -> list[LogEntry]:
-    """All records of a heartbeat are replayed together or not at all, unless there are very many."""
-    return [AtomicRecords(records)] if 0 < len(records) <= MAX_ATOMIC_RECORDS else [*records]
 
 
 def unavailable(

@@ -31,7 +31,6 @@ from kohort.coordinator.api import (
     all_steps,
 )
 from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.classic.heartbeat import GO_ON
 from kohort.coordinator.config import GroupConfig
 from kohort.coordinator.group import Pulse
 from kohort.coordinator.outcome import PARKED, Parked
@@ -42,9 +41,10 @@ from kohort.protocol.api_keys import APIS, ApiKey
 from kohort.protocol.codec import request_decoder, request_encoder, response_decoder, response_encoder
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.log_records import decode_key, decode_value
+from kohort.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.protocol.messages.delete_groups import DeleteGroupsRequest
 from kohort.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
-from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.protocol.messages.heartbeat import HeartbeatRequest
 from kohort.protocol.messages.list_groups import ListedGroup, ListGroupsRequest
 from kohort.protocol.record_batch import Record, parse_header, read_records, verify_crc
 
@@ -178,7 +178,7 @@ class Host:
     ) -> None:  # fmt: skip
         self.knows_again = knows_again
         self._recurring: dict[tuple[int, int], Recurring] = {}
-        self._pulses: dict[tuple[Any, ...], Pulse] = {}
+        self._pulses: dict[bytes, tuple[Pulse, Any]] = {}  # by what was sent; with the answer
         self.steady_ms = 5_000_000  # far from wall time: a time of the wrong kind shows
         self._wall_offset_ms = START - self.steady_ms
         self.disk = Disk()
@@ -216,21 +216,24 @@ class Host:
         api = APIS[KEY_OF_NAME[type(request).__name__.removesuffix("Request")]]
         version = api.max_version if version is None else version
         raw = request_encoder(api.key, version)(request)
-        request = self._read(api.key, version, raw if type(raw) is bytes else b"".join(raw))
+        joined = raw if type(raw) is bytes else b"".join(raw)
+        request = self._read(api.key, version, joined)
         call = Call(self, api.key, version, client_id, request)
         self.open_calls.append(call)
-        response = self._beat(request) or self._serve(request, call)
+        beaten = client_id.encode() + b" %d %d " % (api.key, version) + joined
+        response = self._beat(beaten) or self._serve(request, call)
         if response is not PARKED:
             call.reply(response)
+            is_heartbeat = isinstance(request, (HeartbeatRequest, ConsumerGroupHeartbeatRequest))
+            if is_heartbeat and not response.error_code and (pulse := self.runtime.pulse(request)):
+                self._pulses[beaten] = pulse, response
         self.settle()
         return call
 
-    def _beat(self, request: Any) -> HeartbeatResponse | None:
+    def _beat(self, raw: bytes) -> Any:
         """As a connection does with a heartbeat like the one before; but we remember all that ever beat."""
-        if type(request) is not HeartbeatRequest or not self.knows_again:
-            return None
-        pulse = self._pulses.get(tuple(getattr(request, field) for field in HeartbeatRequest.__slots__))
-        return GO_ON if pulse is not None and pulse.beats(self.steady_ms) else None
+        pulse, response = self._pulses.get(raw, (None, None)) if self.knows_again else (None, None)
+        return response if pulse is not None and pulse.beats(self.steady_ms) else None
 
     def _serve(self, request: Any, call: Call) -> Any:
         broker: Any = self
@@ -238,8 +241,6 @@ class Host:
         response = served(broker, request, call)
         if isinstance(response, GeneratorType):
             response = all_steps(response)
-        if response is not PARKED and type(request) is HeartbeatRequest and (pulse := self.runtime.pulse(request)):
-            self._pulses[tuple(getattr(request, field) for field in HeartbeatRequest.__slots__)] = pulse
         return response
 
     def _read(self, api_key: int, version: int, raw: bytes) -> Any:
