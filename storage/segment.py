@@ -17,10 +17,11 @@ from kohort.protocol.record_batch import LOG_OVERHEAD_BYTES, NO_TIMESTAMP, Batch
 from kohort.protocol.record_stream import stream_heads
 from kohort.storage.batch_walk import walk_batches, walk_headers
 from kohort.storage.disk import Buffer, Disk, File
+from kohort.storage.index_entries import CorruptIndex
 from kohort.storage.layout import INDEX, LOG, SEGMENT_KINDS, TIME_INDEX, TXN_INDEX, segment_file
 from kohort.storage.log_config import LogConfig
 from kohort.storage.offset_index import ENTRY_BYTES as INDEX_ENTRY_BYTES
-from kohort.storage.offset_index import CorruptIndex, OffsetIndex
+from kohort.storage.offset_index import OffsetIndex
 from kohort.storage.time_index import ENTRY_BYTES as TIME_INDEX_ENTRY_BYTES
 from kohort.storage.time_index import TimeIndex
 
