@@ -21,6 +21,8 @@ EACH_TEST_ALONE = ("tests/clients/test_group_members.py",)
 LONGEST_FIRST = (
     "spark",
     "tests/clients/test_group_members.py",
+    "tests/clients/test_server_side_members.py",
+    "tests/clients/test_protocol_migration.py",
     "tests/attack/",
     "tests/broker/test_kill_during_",
     "tests/audit/test_time_machine.py",

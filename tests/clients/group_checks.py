@@ -155,7 +155,8 @@ class Ledger:
 class NumberProducer:
     """Writes 0, 1, 2 ... to each partition, so that a record's value is its offset, until it is stopped."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, every_s: float = PRODUCE_EVERY_S) -> None:
+        self._every_s = every_s
         settings = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0}
         self._producer = Producer({**settings, "reconnect.backoff.max.ms": 500, "linger.ms": 5})
         self.delivered = dict.fromkeys(range(PARTITIONS), 0)
@@ -166,7 +167,7 @@ class NumberProducer:
 
     def _run(self) -> None:
         number = 0
-        while not self._stopping.wait(PRODUCE_EVERY_S):
+        while not self._stopping.wait(self._every_s):
             for partition in range(PARTITIONS):
                 self._producer.produce(TOPIC, b"%d" % number, partition=partition, on_delivery=self._told)
             number += 1
@@ -205,7 +206,10 @@ class Scenario:
         self._started = time.monotonic()
         admin = AdminClient({"bootstrap.servers": broker.address})
         admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(DEADLINE_S)
-        self.producer = NumberProducer(broker.address)
+        self.producer = self.make_producer()
+
+    def make_producer(self) -> NumberProducer:
+        return NumberProducer(self.broker.address)
 
     # --- steps
 
