@@ -9,7 +9,6 @@ from typing import TypeVar
 
 from kohort.coordinator import foreign
 from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.consumer import group as consumer
 from kohort.coordinator.events import Event
 from kohort.coordinator.offsets.bulk_replay import BulkReplay
 from kohort.coordinator.outcome import (
@@ -188,7 +187,7 @@ class Shard:
             self.state.replace(ClassicGroup.restored(key.group, value))
         elif record_type in CONSUMER_GROUP_RECORDS:
             self._make_room(key.group_id, value is None and record_type == CONSUMER_GROUP_METADATA)
-            consumer.replay(self.state, key, value)
+            _replay_consumer(self.state, key, value)
         elif record_type in foreign.FOREIGN_TYPES:
             self._load_foreign(record_type, key, value)
         else:
@@ -208,7 +207,7 @@ class Shard:
             case GroupMetadataKey():
                 self._replay_group(key.group, _value(GroupMetadataValue, value))
             case _ if record_type in CONSUMER_GROUP_RECORDS:
-                consumer.replay(self.state, key, value)
+                _replay_consumer(self.state, key, value)
             case _:
                 foreign.replay(self.state, record_type, foreign.key_of(key), value)
 
@@ -278,6 +277,12 @@ class Shard:
     def fail(self, problem: Exception) -> None:
         self.status = Status.FAILED
         logger.error("shard %d cannot be loaded, its groups are not served: %s", self.partition, problem)
+
+
+def _replay_consumer(state: ShardState, key: Message, value: Message | None) -> None:
+    from kohort.coordinator.consumer.group import replay  # start-up pays for it only if there are such groups
+
+    replay(state, key, value)
 
 
 Value = TypeVar("Value", bound=Message)

@@ -211,6 +211,7 @@ class Heartbeat:
         self._epoch = group.epoch
         self._assignment_epoch = group.assignment_epoch
         self._target: Target = {}
+        self._has_moved_on = False  # the member has another state, epoch or assignment than before
         self._jobs: list[Iterator[Outcome]] = []
 
     def answer(self) -> Answer:
@@ -409,6 +410,7 @@ class Heartbeat:
         )
         reconciled = reconciliation.next(subscription_changed=subscription_changed)
         if reconciled is not None and reconciled != member:
+            self._has_moved_on = True
             self._records.append(current_assignment_record(group.group_id, reconciled))
         return reconciled
 
@@ -454,14 +456,12 @@ class Heartbeat:
 
     def _watch(self, member: ConsumerMember) -> None:
         """Its session begins anew; if it has just been told to give up partitions, the time for that begins."""
-        group, before = self._group, self._before
+        group = self._group
         group.heard_from(self._shard, member)
-        if member.state != UNREVOKED:
-            group.expect_no_revocation(member.member_id)
-        elif before.state != UNREVOKED or (before.epoch, before.pending_revocation, before.assigned) != (
-            member.epoch, member.pending_revocation, member.assigned
-        ):  # fmt: skip
+        if self._has_moved_on and member.state == UNREVOKED:
             group.expect_revocation(self._shard, member)
+        elif self._has_moved_on:
+            group.expect_no_revocation(member.member_id)
 
     def _response(self, member: ConsumerMember) -> ConsumerGroupHeartbeatResponse:
         """The assignment is told to whoever joins, has lost track and says everything, or gets another one."""

@@ -85,7 +85,7 @@ class Plan:
             order.put(member_id, None)
         if updated is not None:
             order.put(updated, None)
-        if self.replaced is not None:
+        if self.replaced is not None and self.replaced.member_id != updated:
             order.remove(self.replaced.member_id)
         return order.keys()
 

@@ -124,3 +124,17 @@ def test_a_regular_expression_is_resolved_between_heartbeats() -> None:
     group.host.advance(10_001)
     assert group.beat("m1", 2) == Answer(2, None)
     assert group.beat("m1", 2) == Answer(3, {"orders": [0, 1], "ordinary": [0]})
+
+
+def test_a_static_member_comes_back_with_the_same_member_id() -> None:
+    group = a_group(partitions=3)
+    group.join("m1", instance_id="i1")
+    group.leave("m1", -2, instance_id="i1")
+    assert group.join("m1", instance_id="i1") == Answer(2, {"orders": [0, 1, 2]})
+    next_target(group)
+    assert group.beat("m1", 2, subscribed_topic_names=["payments"], instance_id="i1") == Answer(2, {})
+    assert group.leave("m1", -2, instance_id="i1") == Answer(-2, None)
+    next_target(group)
+    assert group.join("m1", ["orders", "payments"], instance_id="i1") == Answer(
+        4, {"orders": [0, 1, 2], "payments": [0, 1]}
+    )
