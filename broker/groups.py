@@ -57,6 +57,9 @@ def sync_group(
     return broker.coordinator.submit(request.group_id, SYNC_GROUP, request, call)
 
 
+FEW_TOPICS = 200  # in a subscription: so many are handled in one step
+
+
 class EncodedHeartbeatResponse(HeartbeatResponse):
     """Nearly every answer to a heartbeat is "go on": its bytes are made once per version."""
 
@@ -135,7 +138,9 @@ def delete_groups(broker: Broker, request: DeleteGroupsRequest, call: Call) -> S
 
 def consumer_group_heartbeat(
     broker: Broker, request: ConsumerGroupHeartbeatRequest, call: Call
-) -> ConsumerGroupHeartbeatResponse | Parked:
+) -> ConsumerGroupHeartbeatResponse | Parked | Steps[ConsumerGroupHeartbeatResponse | Parked]:
+    if call.is_long or len(request.subscribed_topic_names or ()) > FEW_TOPICS:
+        return broker.coordinator.submit_in_steps(request.group_id, CONSUMER_GROUP_HEARTBEAT, request, call)
     return broker.coordinator.submit(request.group_id, CONSUMER_GROUP_HEARTBEAT, request, call)
 
 

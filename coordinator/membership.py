@@ -5,7 +5,7 @@ Classic groups answer in classic/, consumer groups in consumer/. An empty group 
 
 from __future__ import annotations
 
-from kohort.coordinator.api import GroupApi
+from kohort.coordinator.api import GroupApi, Steps
 from kohort.coordinator.classic import heartbeat as heartbeats
 from kohort.coordinator.classic import join_group as joins
 from kohort.coordinator.classic import leave_group as leaves
@@ -16,6 +16,7 @@ from kohort.coordinator.classic.state import EMPTY
 from kohort.coordinator.consumer import consumer_group_heartbeat as consumer_heartbeats
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.member import JOIN_EPOCH
+from kohort.coordinator.consumer.topic_hash import hash_in_steps
 from kohort.coordinator.outcome import Call, Outcome, Parked
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode
@@ -49,11 +50,25 @@ def consumer_group_heartbeat(
     return ConsumerGroupHeartbeatResponse(0, ErrorCode.GROUP_ID_NOT_FOUND, message)
 
 
+def consumer_group_heartbeat_in_steps(
+    shard: ShardState, request: ConsumerGroupHeartbeatRequest, call: Call, error: ErrorCode | None
+) -> Steps[ConsumerGroupHeartbeatResponse | Outcome]:
+    """A heartbeat that names very many topics: hashing them is what takes long."""
+    if error is not None:
+        return consumer_heartbeats.unavailable(shard, request, call, error)
+    if consumer_heartbeats.refused(shard, request, call) is None and request.subscribed_topic_names is not None:
+        yield from hash_in_steps(shard.topics, request.subscribed_topic_names, shard.config.rack)
+    return consumer_group_heartbeat(shard, request, call)
+
+
 # The answer to a JoinGroup never rests on what is not durable yet: Kafka, too, hands out member ids without waiting.
 JOIN_GROUP = GroupApi(join_group, joins.unavailable, joins.failed, waits_for_writes=False)
 SYNC_GROUP = GroupApi(syncs.sync_group, syncs.unavailable, syncs.failed, steps=syncs.in_steps)
 HEARTBEAT = GroupApi(heartbeats.heartbeat, heartbeats.unavailable, heartbeats.failed)
 CONSUMER_GROUP_HEARTBEAT = GroupApi(
-    consumer_group_heartbeat, consumer_heartbeats.unavailable, consumer_heartbeats.failed
+    consumer_group_heartbeat,
+    consumer_heartbeats.unavailable,
+    consumer_heartbeats.failed,
+    steps=consumer_group_heartbeat_in_steps,
 )
 LEAVE_GROUP = GroupApi(leaves.leave_group, leaves.unavailable, leaves.failed, steps=leaves.in_steps)

@@ -129,7 +129,7 @@ class Outcome:
         self.replies = [] if replies is None else replies
         self.at_once: list[Reply] = []  # replies that do not rest on the records
         self.events: list[Event] = []  # to tell when the records are durable
-        self.jobs: Sequence[Iterator[Outcome]] = ()  # to do in pieces, once the records are replayed
+        self.jobs: Sequence[InPieces] = ()  # to begin once the records are replayed
 
     def reply(self, call: Call, response: Message) -> None:
         self.replies.append((call, response))

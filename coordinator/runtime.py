@@ -256,7 +256,7 @@ class Runtime:
         if shard.state.purgatory.changed:
             self.changed[shard.partition] = shard
         for job in out.jobs:
-            self._begin(shard, InPieces(job), at_once=False)
+            self._begin(shard, job, at_once=False)
 
     # --- what is done in pieces
 

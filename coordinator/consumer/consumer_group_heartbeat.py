@@ -53,7 +53,7 @@ from kohort.coordinator.consumer.target import (
     preferred_assignor,
     target_records,
 )
-from kohort.coordinator.outcome import AtomicRecords, Call, LogEntry, Outcome, Record
+from kohort.coordinator.outcome import AtomicRecords, Call, InPieces, LogEntry, Outcome, Record
 from kohort.coordinator.record_codec import batch_bytes
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode
@@ -65,6 +65,7 @@ from kohort.protocol.messages.consumer_group_heartbeat import (
 )
 
 FIRST_VERSION_WITH_OWN_ID = 1
+MAX_TOPIC_NAMES = 10_000  # in a subscription: more would keep the event loop for too long
 FEW_RECORDS = 20  # of usual members: so many fit into one batch in any case
 FEW_ELEMENTS = 2_000  # topic names in a subscription, and partitions in a target, of a usual member
 
@@ -101,7 +102,7 @@ def refused(shard: ShardState, request: ConsumerGroupHeartbeatRequest, call: Cal
     if not shard.config.consumer_enabled:
         return Refusal(ErrorCode.UNSUPPORTED_VERSION, "The consumer group protocol is switched off.")
     epoch = request.member_epoch
-    if problem := _blank(request, call.version) or _problem_of_epoch(request, epoch):
+    if problem := _blank(request, call.version) or _problem_of_epoch(request, epoch) or _too_many(request):
         return Refusal(ErrorCode.INVALID_REQUEST, problem)
     assignors = shard.config.consumer_assignors
     if request.server_assignor is not None and request.server_assignor not in assignors:
@@ -136,6 +137,16 @@ def _problem_of_epoch(request: ConsumerGroupHeartbeatRequest, epoch: int) -> str
     if epoch == STATIC_LEAVE_EPOCH and request.instance_id is None:
         return "InstanceId can't be null."
     return "MemberEpoch is invalid." if epoch < STATIC_LEAVE_EPOCH else None
+
+
+def _too_many(request: ConsumerGroupHeartbeatRequest) -> str | None:
+    """Kafka takes what fits into a batch of its log: with short names 100,000 topics."""
+    names = request.subscribed_topic_names
+    if names is None or len(names) <= MAX_TOPIC_NAMES:
+        return None
+    return (
+        f"SubscribedTopicNames has {len(names)} names; at most {MAX_TOPIC_NAMES} are taken. Use SubscribedTopicRegex."
+    )
 
 
 # --- leaving
@@ -212,7 +223,7 @@ class Heartbeat:
         self._assignment_epoch = group.assignment_epoch
         self._target: Target = {}
         self._has_moved_on = False  # the member has another state, epoch or assignment than before
-        self._jobs: list[Iterator[Outcome]] = []
+        self._later: Plan | None = None  # of the target of a large group, which takes its time
 
     def answer(self) -> Answer:
         group = self._group
@@ -360,7 +371,7 @@ class Heartbeat:
         plan = self._plan(member)
         if plan.size > SMALL_GROUP:
             group.is_assigning = True
-            self._jobs.append(assign_in_pieces(shard, group, plan))
+            self._later = plan
             return
         targets = all_steps(plan.compute())
         changed = changed_targets(group.targets, targets)
@@ -435,20 +446,51 @@ class Heartbeat:
         if self._replaced is not None:
             group.forget(self._replaced.member_id)
         self._watch(member)
-        if refresh_is_due(shard, group, member, self._before):
-            group.is_resolving = True
-            self._jobs.append(resolve_in_pieces(shard, group, member.member_id))
-        response = self._response(member)
-        if not entries and not self._jobs:
+        response = self._response(member, self._before.assigned)
+        jobs = self._jobs(member, response)
+        if not entries and not jobs:
             return response
         out = Outcome(entries)
-        out.jobs = self._jobs
-        known = self._replaced or group.members.get(member.member_id)
-        is_stable = self._epoch == self._assignment_epoch and group.will_be_stable(known, member, self._epoch)
-        if is_stable and (event := end_rebalance(shard, group, self._epoch, self._count(), member.member_id)):
-            out.events.append(event)
-        out.reply(self._call, response)
+        out.jobs = jobs
+        self._tell_if_stable(member, out)
+        if self._later is None:
+            out.reply(self._call, response)
         return out
+
+    def _jobs(self, member: ConsumerMember, response: ConsumerGroupHeartbeatResponse) -> list[InPieces]:
+        jobs = []
+        if self._later is not None:
+            jobs.append(InPieces(self._assign_later(self._later, response), self._call, response))
+        if refresh_is_due(self._shard, self._group, member, self._before):
+            self._group.is_resolving = True
+            jobs.append(InPieces(resolve_in_pieces(self._shard, self._group, member.member_id)))
+        return jobs
+
+    def _assign_later(self, plan: Plan, response: ConsumerGroupHeartbeatResponse) -> Iterator[Outcome]:
+        """Compute the target of a large group; then reconcile the member with it, and complete the response."""
+        group = self._group
+        yield from assign_in_pieces(self._shard, group, plan)
+        member = group.members.get(self._before.member_id)
+        if group.is_abandoned or member is None:
+            response.error_code = ErrorCode.UNKNOWN_MEMBER_ID
+            return
+        again = Heartbeat(self._shard, group, self._request, self._call, [])
+        again._before, again._target = member, group.target_of(member.member_id)
+        reconciled = again._reconcile(member, False) or member
+        again._watch(reconciled)
+        out = Outcome(again._entries(reconciled) or [])
+        again._tell_if_stable(reconciled, out)
+        complete = again._response(reconciled, self._before.assigned)
+        response.member_epoch, response.assignment = complete.member_epoch, complete.assignment
+        yield out
+
+    def _tell_if_stable(self, member: ConsumerMember, out: Outcome) -> None:
+        shard, group, epoch = self._shard, self._group, self._epoch
+        known = self._replaced or group.members.get(member.member_id)
+        if epoch != self._assignment_epoch or not group.will_be_stable(known, member, epoch):
+            return
+        if event := end_rebalance(shard, group, epoch, self._count(), member.member_id):
+            out.events.append(event)
 
     def _count(self) -> int:
         is_new = self._replaced is None and self._before.member_id not in self._group.members
@@ -463,7 +505,7 @@ class Heartbeat:
         elif self._has_moved_on:
             group.expect_no_revocation(member.member_id)
 
-    def _response(self, member: ConsumerMember) -> ConsumerGroupHeartbeatResponse:
+    def _response(self, member: ConsumerMember, assigned_before: Partitions) -> ConsumerGroupHeartbeatResponse:
         """The assignment is told to whoever joins, has lost track and says everything, or gets another one."""
         request = self._request
         says_everything = (
@@ -471,7 +513,7 @@ class Heartbeat:
             and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
             and request.topic_partitions is not None
         )
-        is_told = request.member_epoch == JOIN_EPOCH or says_everything or member.assigned != self._before.assigned
+        is_told = request.member_epoch == JOIN_EPOCH or says_everything or member.assigned != assigned_before
         return ConsumerGroupHeartbeatResponse(
             0,
             0,

@@ -13,6 +13,7 @@ from kohort.coordinator.consumer.rebalance import begin_rebalance
 from kohort.coordinator.consumer.records import group_epoch_record, regex_record
 from kohort.coordinator.consumer.regex import InvalidRegularExpression, compile_pattern
 from kohort.coordinator.consumer.subscriptions import ResolvedRegex
+from kohort.coordinator.consumer.topic_hash import hash_in_steps
 from kohort.coordinator.outcome import AtomicRecords, Outcome, Record
 from kohort.coordinator.pieces import in_pieces
 
@@ -63,6 +64,7 @@ def resolve_in_pieces(shard: ShardState, group: ConsumerGroup, member_id: str) -
             except InvalidRegularExpression:
                 topics = []  # it came from the log of a Kafka that understands more
             resolved[regex] = ResolvedRegex(tuple(sorted(topics)), version, wall)
+            yield from in_pieces(hash_in_steps(shard.topics, topics, shard.config.rack), 1)
         if not group.is_abandoned:
             group.regexes_version = version
             yield _written(shard, group, resolved, member_id)

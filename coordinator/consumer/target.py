@@ -1,7 +1,8 @@
 """The target assignment: who shall have which partitions, as of a group epoch.
 
-A small group's target is computed within the heartbeat that asks for it. That of a large group is computed in steps
-between other requests; meanwhile heartbeats are answered with the old target, and the group shows Assigning.
+A small group's target is computed at once by the heartbeat that asks for it. That of a large group is computed in
+pieces between other requests, and the answer to the heartbeat waits for it. Meanwhile the heartbeats of other members
+are answered with the old target, and the group shows Assigning.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from kohort.coordinator.shard_state import ShardState, Topics
 
 ASSIGNORS: dict[str, Callable[[ServerGroup], Assigning]] = {"uniform": assign_uniformly, "range": assign_ranges}
-SMALL_GROUP = 1_000  # members and partitions together: the target of a smaller group takes a few milliseconds
+SMALL_GROUP = 500  # members and partitions together: the target of a smaller group takes a few milliseconds
 STEPS_IN_PIECE = 200  # of an assignor, between two requests
 
 

@@ -16,13 +16,15 @@ from functools import lru_cache
 from struct import Struct
 from typing import TYPE_CHECKING
 
+from kohort.coordinator.api import Steps, in_slices
+
 if TYPE_CHECKING:
     from kohort.coordinator.shard_state import Topics
 
 _int32 = Struct("<i").pack
 _int64 = Struct("<q").pack
 _uint64 = Struct("<Q").pack
-MAX_CACHED_TOPICS = 10_000
+MAX_CACHED_TOPICS = 50_000
 
 
 def group_hash(topics: Topics, names: Iterable[str], rack: str) -> int:
@@ -33,6 +35,13 @@ def group_hash(topics: Topics, names: Iterable[str], rack: str) -> int:
         if (topic_id := topics.topic_id(name)) is not None
     ]
     return _signed(_hash(b"".join([_uint64(each) for each in hashes]))) if hashes else 0
+
+
+def hash_in_steps(topics: Topics, names: Iterable[str], rack: str) -> Steps[None]:
+    """Hash very many topics ahead of time, so that `group_hash` finds their hashes."""
+    for some in in_slices(names):
+        group_hash(topics, some, rack)
+        yield
 
 
 @lru_cache(maxsize=MAX_CACHED_TOPICS)
