@@ -140,7 +140,7 @@ MEMBER_ASSIGNMENTS = Table(
     rebalance_timeout_ms int    how long the member may take to rejoin
     session_timeout_ms int      how long the member may be silent; classic only
     subscribed_topics array<string> topics it subscribes to; null if the subscription cannot be decoded or is not in the record
-    subscribed_regex string     type 5: the pattern of the subscription, null if none
+    subscribed_regex string     type 5: the regular expression of the subscription, beside the topics; null if none. What it matches is in other_records, type 16
     server_assignor  string     type 5: the assignor that the member asks for
     owned            array<struct<topic:string,partition:int>> classic: partitions that the member said it owned when it joined; null if it did not say
     assigned         array<struct<topic:string,topic_id:string,partition:int>> its partitions; topic is null if only the id is known, topic_id is null if only the name is known
@@ -176,15 +176,15 @@ OWNERSHIP_INTERVALS = Table(
     "Who owned which partition from when to when: a row per uninterrupted ownership.",
     _columns("""
     group_id         string     the group
-    group_type       string     classic, consumer
+    group_type       string     classic, consumer: the group's type when the ownership began
     topic            string     the topic
     partition        int        its partition
     member_id        string     the owner
     instance_id      string     group.instance.id of a static member
     client_id        string     client.id of the client
     client_host      string     address from which it connected
-    first_generation int        generation in which the ownership began
-    last_generation  int        last generation in which the member had the partition
+    first_generation int        generation or member epoch in which the ownership began
+    last_generation  int        last generation or member epoch in which the member had the partition
     start_time       timestamp  time of the record that began it
     end_time         timestamp  time of the record that ended it; null: still owned at the end of the log
     log_partition    int        partition of __consumer_offsets
@@ -205,14 +205,14 @@ REBALANCES = Table(
     log_partition    int        partition of __consumer_offsets
     log_offset       bigint     offset of the record
     time             timestamp  time of the record
-    protocol         string     the assignor
-    leader           string     member id of the leader
+    protocol         string     the assignor; consumer groups: the one that all members ask for
+    leader           string     member id of the leader; classic only
     cause            string     why there was a rebalance, if the log says so
     trigger          string     the member that caused it, if the log says so
-    join_start       timestamp  when the join phase began, if the log says so
+    join_start       timestamp  when the join phase began, if the log says so; consumer groups: when the new epoch was decided
     join_ms          bigint     how long the coordinator waited for members: from join_start to state_time; null if unknown
     sync_ms          bigint     how long the leader took to assign: from state_time to the record; null if unknown
-    duration_ms      bigint     from join_start to the record; null if unknown
+    duration_ms      bigint     from join_start to the record; consumer groups: until every member had what it shall have; null if unknown, or overtaken by the next rebalance
     timeout_ms       int        greatest rebalance timeout among its members
     member_count     int        number of members
     joined           array<string> member ids that were not in the previous generation

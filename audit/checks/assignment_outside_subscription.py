@@ -13,7 +13,6 @@ from kohort.audit.checks.kit.part import Part
 from kohort.audit.checks.kit.words import count
 from kohort.audit.tables import MEMBER_ASSIGNMENTS
 from kohort.protocol.log_records import (
-    CONSUMER_GROUP_MEMBER_METADATA,
     CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER,
     GROUP_METADATA,
 )
@@ -30,7 +29,7 @@ CHECK = Check(
 
 def find(part: Part, _: Limits) -> Iterator[Row]:
     members = part.table(MEMBER_ASSIGNMENTS.name)
-    strangers = [*_classic(members), *_new(members)]
+    strangers = [*_classic(members), *_new(part)]
     strangers.sort(key=lambda pair: pair[0]["log_offset"])
     groups: dict[str, list[tuple[Row, Row]]] = {}
     for row, outside in strangers:
@@ -70,20 +69,19 @@ def _classic(members: pa.Table) -> Iterator[tuple[Row, Row]]:
         yield row, next(one for one in row["assigned"] if one["topic"] not in row["subscribed_topics"])
 
 
-def _new(members: pa.Table) -> Iterator[tuple[Row, Row]]:
-    """New protocol: subscription and assignment are separate records. A pattern may match any topic."""
-    types = members["record_type"]
-    wanted = pa.array([CONSUMER_GROUP_MEMBER_METADATA, CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER], types.type)
-    rows = members.filter(pc.is_in(types, wanted))
-    wants: dict[tuple[str, str], list[str] | None] = {}
-    for row in rows.sort_by("log_offset").to_pylist():
-        member = (row["group_id"], row["member_id"])
-        if row["record_type"] == CONSUMER_GROUP_MEMBER_METADATA:
-            wants[member] = None if row["subscribed_regex"] else row["subscribed_topics"]
-            continue
-        topics = wants.get(member)
-        outside = [
-            one for one in row["assigned"] or () if one["topic"] is not None and one["topic"] not in (topics or ())
-        ]
-        if topics is not None and outside:
-            yield row, outside[0]
+def _new(part: Part) -> Iterator[tuple[Row, Row]]:
+    """New protocol: subscription and assignment are separate records."""
+    members = part.table(MEMBER_ASSIGNMENTS.name)
+    targets = members.filter(pc.equal(members["record_type"], CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER))
+    groups: dict[str, list[Row]] = {}
+    for row in targets.filter(pc.invert(targets["tombstone"])).sort_by("log_offset").to_pylist():
+        groups.setdefault(row["group_id"], []).append(row)
+    for group_id, rows in groups.items():
+        each_there = part.consumer_members.at_each(group_id, [row["log_offset"] for row in rows])
+        for row, there in zip(rows, each_there, strict=True):
+            wants = there.topics_of(row["member_id"])
+            outside = [
+                one for one in row["assigned"] or () if one["topic"] is not None and one["topic"] not in (wants or ())
+            ]
+            if wants is not None and outside:
+                yield row, outside[0]

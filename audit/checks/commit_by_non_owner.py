@@ -30,7 +30,12 @@ def find(part: Part, _: Limits) -> Iterator[Row]:
         said = [f"{count(hit.rows, 'commit')} by {first['member_id'] or 'nobody in particular'}"]
         if first["member_id"] != first["owner"]:
             said.append(f"while {first['owner']} owned the partition")
-        if first["generation"] is not None and 0 <= first["generation"] < (first["group_generation"] or 0):
+        is_classic = first["group_type"] == "classic"  # members of a consumer group have epochs of their own
+        if (
+            is_classic
+            and first["generation"] is not None
+            and 0 <= first["generation"] < (first["group_generation"] or 0)
+        ):
             said.append(f"with generation {first['generation']} while {first['group_generation']} was in force")
         yield finding(
             CHECK,

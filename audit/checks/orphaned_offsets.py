@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from kohort.audit.checks.kit.check import WARNING, Check, Limits, Row, finding
 from kohort.audit.checks.kit.part import Part
 from kohort.audit.checks.kit.words import between, count, duration
 from kohort.audit.tables import GROUP_GENERATIONS, MEMBER_ASSIGNMENTS, PARTITION_FACTS
-from kohort.protocol.log_records import CONSUMER_GROUP_MEMBER_METADATA, CONSUMER_GROUP_METADATA, GROUP_METADATA
+from kohort.protocol.log_records import CONSUMER_GROUP_METADATA, GROUP_METADATA
 
 CHECK = Check(
     "orphaned_offsets",
@@ -74,15 +74,17 @@ def _last_states(part: Part) -> dict[str, LastState]:
         pc.is_in(generations["record_type"], pa.array([GROUP_METADATA, CONSUMER_GROUP_METADATA], pa.int32()))
     )
     last = {row["group_id"]: row for row in _last_of_each(generations, ["group_id"])}
-    owners = {row["group_id"] for row in part.intervals.open()}
     wants = _wants(members, {row["log_offset"] for row in last.values()})
     states = {}
     for group_id, row in last.items():
         if row["tombstone"] or not row["generation"]:
             continue
-        has_members = row["member_count"] if row["record_type"] == GROUP_METADATA else group_id in owners
-        since = None if has_members else row["state_time"] or row["record_time"]
-        states[group_id] = LastState(since, wants.get(group_id, frozenset()))
+        if row["record_type"] == GROUP_METADATA:
+            has_members, topics = bool(row["member_count"]), wants.get(group_id, frozenset())
+        else:
+            there = part.consumer_members.at(group_id)
+            has_members, topics = bool(there), _together(there.values())
+        states[group_id] = LastState(None if has_members else row["state_time"] or row["record_time"], topics)
     return states
 
 
@@ -93,15 +95,23 @@ def _last_of_each(rows: pa.Table, keys: list[str]) -> list[Row]:
 
 
 def _wants(members: pa.Table, generations: set[int]) -> dict[str, frozenset[str] | None]:
-    """Group -> topics: of the members in these records (classic), and of all members ever (new protocol)."""
-    classic = pc.and_(
+    """Classic group -> topics of the members in these records."""
+    in_force = pc.and_(
         pc.equal(members["record_type"], GROUP_METADATA),
         pc.is_in(members["log_offset"], pa.array(sorted(generations), pa.int64())),
     )
-    rows = members.filter(pc.or_(classic, pc.equal(members["record_type"], CONSUMER_GROUP_MEMBER_METADATA)))
-    wants: dict[str, frozenset[str] | None] = {}
-    for row in rows.filter(pc.invert(rows["tombstone"])).to_pylist():
-        before = wants.get(row["group_id"], frozenset())
-        is_known = row["subscribed_topics"] is not None and not row["subscribed_regex"] and before is not None
-        wants[row["group_id"]] = before | set(row["subscribed_topics"]) if is_known and before is not None else None
-    return wants
+    wants: dict[str, list[frozenset[str] | None]] = {}
+    for row in members.filter(in_force).to_pylist():
+        topics = row["subscribed_topics"]
+        wants.setdefault(row["group_id"], []).append(None if topics is None else frozenset(topics))
+    return {group_id: _together(each) for group_id, each in wants.items()}
+
+
+def _together(wants: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
+    """All topics of all members; None if the log does not say what one of them wants."""
+    topics: frozenset[str] = frozenset()
+    for each in wants:
+        if each is None:
+            return None
+        topics |= each
+    return topics

@@ -9,6 +9,7 @@ from kohort.audit.checks.kit.baseline import GroupAnswer
 from kohort.audit.checks.kit.check import BASELINE, CRITICAL, Check, Limits, Row, finding
 from kohort.audit.checks.kit.part import Part
 from kohort.audit.checks.kit.words import count
+from kohort.audit.derive.records import CONSUMER
 from kohort.coordinator.partitioner import partition_of
 
 CHECK = Check(
@@ -35,7 +36,7 @@ def find(part: Part, _: Limits) -> Iterator[Row]:
         answer = answers[group_id]
         differences = [
             *_differences("committed offset", offsets.get(group_id, {}), answer.offsets),
-            *_differences("owner", owners.get(group_id, {}), _owners(answer)),
+            *_differences("owner", _of_known_topics(part, answer, owners.get(group_id, {})), _owners(answer)),
         ]
         if differences:
             what, (topic, partition), ours, theirs = differences[0]
@@ -68,12 +69,19 @@ def _replayed_offsets(part: Part) -> dict[str, dict[Place, int]]:
 
 
 def _replayed_owners(part: Part) -> dict[str, dict[Place, str]]:
-    """Owners in classic groups by the log. If a partition has two owners, both are named."""
+    """Owners by the log. If a partition has two owners, both are named."""
     made: dict[str, dict[Place, str]] = {}
-    for row in sorted(part.intervals.open("classic"), key=lambda row: str(row["member_id"])):
+    for row in sorted(part.intervals.open(), key=lambda row: str(row["member_id"])):
         owners, place = made.setdefault(row["group_id"], {}), (row["topic"], row["partition"])
         owners[place] = f"{owners[place]}, {row['member_id']}" if place in owners else row["member_id"]
     return made
+
+
+def _of_known_topics(part: Part, answer: GroupAnswer, owners: dict[Place, str]) -> dict[Place, str]:
+    """A broker leaves topics out that it does not know any more when it tells of a consumer group."""
+    if answer.type != CONSUMER:
+        return owners
+    return {place: owner for place, owner in owners.items() if place[0] in part.world.topic_partitions}
 
 
 def _owners(answer: GroupAnswer) -> dict[Place, str] | None:

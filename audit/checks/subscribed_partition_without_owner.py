@@ -10,17 +10,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kohort.audit.checks.kit.check import ERROR, HISTORY, PARTITION_COUNTS, Check, Limits, Row, finding
+from kohort.audit.checks.kit.intervals import FOREVER, Place
 from kohort.audit.checks.kit.part import Part
-from kohort.audit.checks.kit.words import count, duration
+from kohort.audit.checks.kit.words import between, count, duration
 from kohort.audit.tables import MEMBER_ASSIGNMENTS
 from kohort.protocol.log_records import GROUP_METADATA
 
 CHECK = Check(
     "subscribed_partition_without_owner",
     ERROR,
-    "Partitions of a topic that members of a classic group subscribe to, and that none of them got.",
+    "Partitions of a topic that members of a group subscribe to, and that none of them got.",
     "Nobody reads these partitions: look at the assignor, at members that run different versions of it, and at"
-    " assignments made by hand.",
+    " assignments made by hand; in a consumer group, at members that do not give up what they shall.",
     {"seconds": 60},
     needs=(HISTORY, PARTITION_COUNTS),
 )
@@ -32,7 +33,8 @@ Known = Mapping[str, Mapping[int, datetime | None]]  # topic -> partition -> its
 def find(part: Part, limits: Limits) -> Iterator[Row]:
     """A cooperative rebalance leaves partitions without an owner for one generation, so only long generations count.
 
-    Most generations assign as many partitions as were known at that time; only the others are examined.
+    Most generations assign as many partitions as were known at that time, and all members of most consumer groups get
+    what they shall have; only the others are examined.
     """
     known = _known(part)
     topics_of: dict[str, set[str]] = {}
@@ -45,29 +47,32 @@ def find(part: Part, limits: Limits) -> Iterator[Row]:
     suspects = [
         row
         for row in part.rebalances
-        if row["group_type"] == "classic"
-        and row["in_force_s"] >= limits["seconds"]
+        if row["in_force_s"] >= limits["seconds"]
         and row["partition_count"] is not None
-        and row["partition_count"] < bisect_right(since_when.get(row["group_id"], ()), row["time"])
+        and (
+            row["partition_count"] < bisect_right(since_when.get(row["group_id"], ()), row["time"])
+            or (row["group_type"] == "consumer" and row["duration_ms"] is None)
+        )
     ]
     if suspects:
-        yield from _findings(part, suspects, known)
+        yield from _findings(part, suspects, known, limits)
 
 
-def _findings(part: Part, suspects: list[Row], known: Known) -> Iterator[Row]:
+def _findings(part: Part, suspects: list[Row], known: Known, limits: Limits) -> Iterator[Row]:
     subscribed = _subscriptions(part.table(MEMBER_ASSIGNMENTS.name), [row["log_offset"] for row in suspects])
-    unread: dict[tuple[str, str], list[tuple[int, Row]]] = {}
+    subscribed |= _subscriptions_of_consumer_groups(part, suspects)
+    unread: dict[tuple[str, str], list[tuple[int, Row, float]]] = {}
     for row in suspects:
         for topic in sorted(subscribed.get(row["log_offset"], ())):
             for partition, since in sorted(known.get(topic, {}).items()):
-                if (since is None or since <= row["time"]) and not part.intervals.has_owner(
-                    (row["group_id"], topic, partition), row["log_offset"]
-                ):
-                    unread.setdefault((row["group_id"], topic), []).append((partition, row))
+                if since is None or since <= row["time"]:
+                    unowned_s = _unowned_s(part, row, (row["group_id"], topic, partition))
+                    if unowned_s >= limits["seconds"]:
+                        unread.setdefault((row["group_id"], topic), []).append((partition, row, unowned_s))
     for (group_id, topic), places in unread.items():
-        partition, first = places[0]
-        longest = max(row["in_force_s"] for _, row in places)
-        partitions = len({number for number, _ in places})
+        partition, first, _ = places[0]
+        longest = max(unowned_s for _, _, unowned_s in places)
+        partitions = len({number for number, _, _ in places})
         yield finding(
             CHECK,
             f"{count(partitions, 'partition')} of {topic} had no owner, for up to {duration(longest)}; first"
@@ -81,6 +86,22 @@ def _findings(part: Part, suspects: list[Row], known: Known) -> Iterator[Row]:
             until=first["until"],
             value=longest,
         )
+
+
+def _unowned_s(part: Part, row: Row, place: Place) -> float:
+    """How long the partition had no owner while the assignment was in force.
+
+    A classic generation owns its partitions at once. A member of a consumer group may get a partition later; what
+    counts is the time without an owner until the next assignment.
+    """
+    if row["group_type"] == "classic":
+        return 0.0 if part.intervals.has_owner(place, row["log_offset"]) else float(row["in_force_s"])
+    end = FOREVER if row["until_log_offset"] is None else row["until_log_offset"]
+    if part.intervals.has_owner(place, end - 1):
+        return 0.0
+    until = row["until"] or part.world.end_time or row["time"]
+    ends = [interval["end_time"] for interval in part.intervals.of(place) if interval["ends"] < end]
+    return between(max([row["time"], *ends]), until)
 
 
 def _known(part: Part) -> Known:
@@ -113,4 +134,17 @@ def _subscriptions(members: pa.Table, log_offsets: list[int]) -> dict[int, set[s
     rows = members.filter(of_them)
     for offset, topics in zip(rows["log_offset"].to_pylist(), rows["subscribed_topics"].to_pylist(), strict=True):
         wanted.setdefault(offset, set()).update(topics or ())
+    return wanted
+
+
+def _subscriptions_of_consumer_groups(part: Part, suspects: list[Row]) -> dict[int, set[str]]:
+    """Log offset of a target assignment -> topics that the members subscribe to."""
+    groups: dict[str, list[int]] = {}
+    for row in suspects:
+        if row["group_type"] == "consumer":
+            groups.setdefault(row["group_id"], []).append(row["log_offset"])
+    wanted: dict[int, set[str]] = {}
+    for group_id, log_offsets in groups.items():
+        for log_offset, there in zip(log_offsets, part.consumer_members.at_each(group_id, log_offsets), strict=True):
+            wanted[log_offset] = {topic for topics in there.all().values() for topic in topics or ()}
     return wanted

@@ -7,7 +7,12 @@ the partitions of the generation before is no rebalance: a static member came ba
 Consumer groups (KIP-848): every member moves on its own. A member owns the partitions of its current assignment (type
 8), and those that it still has to revoke, until a record no longer names them. A static member that is away for a while
 (member epoch -2) owns nothing, although the coordinator keeps its partitions for it. A rebalance is a new target
-assignment (type 6), compared with the target assignment before it.
+assignment (type 6), compared with the target assignment before it. It begins with the first new epoch (type 3) since
+the target before, and it is over when every member that is not away has what it shall have.
+
+A group that is converted to the other protocol while it has members goes on: its members own what they owned, and the
+records that only repeat this in the form of the other protocol are no rebalance. If the last member of the new protocol
+leaves, the group is converted and has a rebalance of its own afterwards.
 
 If two members own a partition at the same time, there is an interval for each of them.
 """
@@ -18,7 +23,9 @@ from collections.abc import Container, Iterable, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
+from kohort.audit.derive.conversion import without_conversions
 from kohort.audit.derive.moves import count_moves
+from kohort.audit.derive.patterns import subscription
 from kohort.audit.derive.records import (
     CLASSIC,
     CLASSIC_GENERATION,
@@ -32,11 +39,14 @@ from kohort.audit.derive.records import (
     GroupRecord,
     Member,
     MemberRecord,
+    PatternRecord,
     Place,
 )
 
 MOVED, UNASSIGNED, LEFT, EMPTIED, DELETED = "moved", "unassigned", "left", "emptied", "deleted"
+OwnerRecord = GroupRecord | MemberRecord
 AWAY = -2  # member epoch of a static member that will come back
+SETTLED = 0  # state of a member that has all that it shall have in its epoch, and nothing else
 
 
 class Interval(NamedTuple):
@@ -95,9 +105,11 @@ class History(NamedTuple):
 def walk(log: GroupLog) -> History:
     """`log`: the records of one group, ordered by log offset."""
     group = _Group()
-    for record in log:
+    for record in without_conversions(log):
         if isinstance(record, MemberRecord):
             group.member_record(record)
+        elif isinstance(record, PatternRecord):
+            group.pattern_record(record)
         elif record.record_type == CLASSIC_GENERATION:
             group.classic_record(record)
         else:
@@ -132,7 +144,7 @@ class _Holdings:
     def elsewhere(self, member_id: str) -> set[Place]:
         return {place for other, held in self._held.items() if other != member_id for place in held}
 
-    def hold(self, kind: str, member: Member, places: Iterable[Place], by: GroupRecord | MemberRecord) -> None:
+    def hold(self, kind: str, member: Member, places: Iterable[Place], by: OwnerRecord) -> None:
         """From this record on the member holds these places, too; those that it held before are confirmed."""
         held = self._held.setdefault(member.member_id, {})
         self._confirmed[member.member_id] = by.generation
@@ -144,17 +156,17 @@ class _Holdings:
             held.update(zip(new, count(len(self._begun)), strict=False))
             self._begun += [who + place + when for place in new]
 
-    def end(self, member_id: str, places: Iterable[Place], by: GroupRecord | MemberRecord, why: str) -> None:
+    def end(self, member_id: str, places: Iterable[Place], by: OwnerRecord, why: str) -> None:
         held = self._held[member_id]
         end = (self._confirmed[member_id], by.time_ms, by.log_offset, why)
         self._ended.update(dict.fromkeys([held.pop(place) for place in places], end))
 
-    def end_all(self, member_id: str, by: GroupRecord | MemberRecord, why: str) -> None:
+    def end_all(self, member_id: str, by: OwnerRecord, why: str) -> None:
         if member_id in self._held:
             self.end(member_id, list(self._held[member_id]), by, why)
             del self._held[member_id]
 
-    def end_everything(self, by: GroupRecord | MemberRecord, why: str) -> None:
+    def end_everything(self, by: OwnerRecord, why: str) -> None:
         for member_id in self.member_ids():
             self.end_all(member_id, by, why)
 
@@ -171,18 +183,34 @@ class _Group:
         self._generation: int | None = None  # of the last classic record or target epoch
         self._members: dict[str, Member] = {}  # of the generation or target before
         self._last_owner: dict[Place, str] = {}  # place -> identity, since the group was last empty
+        self._forget_new_protocol()
+
+    def _forget_new_protocol(self) -> None:
         self._present: dict[str, Member] = {}  # consumer groups: the members now,
         self._assignors: dict[str, str | None] = {}  # which assignor each asks for,
         self._targets: dict[str, Sequence[Place]] = {}  # the target assignment of each,
-        self._bump: GroupRecord | None = None  # and the last epoch of the group
+        self._behind: set[str] = set()  # the members that have not reached it,
+        self._resolved: dict[str, frozenset[str]] = {}  # the topics of regular expressions,
+        self._bump: GroupRecord | None = None  # the first epoch of the group since the last target,
+        self._unconfirmed: list[str] = []  # and the owners from before a conversion, until the first target
 
-    def _is(self, kind: str, by: GroupRecord | MemberRecord) -> None:
-        """Note the group's type. If it changed, the group begins anew: compaction may have removed its tombstone."""
-        if self._kind not in (None, kind):
+    def _is(self, kind: str, by: OwnerRecord) -> bool:
+        """Note the group's type. If it changed, a group with members was converted, and True is returned. A group
+        without members begins anew. Compaction may have removed the tombstones in between.
+        """
+        before, self._kind = self._kind, kind
+        if before in (None, kind):
+            return False
+        has_members = bool(self._present if before == CONSUMER else self._members)
+        if has_members:
+            self._forget_new_protocol()
+            self._unconfirmed = self.holdings.member_ids()
+        else:
             self._delete(by)
-        self._kind = kind
+            self._kind = kind
+        return has_members
 
-    def _delete(self, by: GroupRecord | MemberRecord) -> None:
+    def _delete(self, by: OwnerRecord) -> None:
         self.holdings.end_everything(by, DELETED)
         self._forget()
 
@@ -193,19 +221,25 @@ class _Group:
             if self._kind != CONSUMER:  # ignore the tombstone of the classic group that was converted
                 self._delete(record)
             return
-        self._is(CLASSIC, record)
+        if self._is(CLASSIC, record) and record.members:  # nobody has assigned anew; who left, the next generation says
+            self._own(record)
+            self._generation = record.generation
+            return
         if not record.members:
             self.holdings.end_everything(record, EMPTIED)
             self._last_owner.clear()
-        elif record.generation != self._generation or self._changes_owners(record):
+        elif self._is_new(record, record.members):
             self._rebalanced(record, record.members, record.protocol, record)
         self._own(record)
         self._generation = record.generation
         self._members = {member.member_id: member for member in record.members}
 
-    def _changes_owners(self, record: GroupRecord) -> bool:
+    def _is_new(self, record: GroupRecord, members: Sequence[Member]) -> bool:
+        """Whether a generation or target assignment differs from the one before."""
+        if record.generation != self._generation:
+            return True
         before = {member.identity: set(member.assigned or ()) for member in self._members.values()}
-        return before != {member.identity: set(member.assigned or ()) for member in record.members}
+        return before != {member.identity: set(member.assigned or ()) for member in members}
 
     def _own(self, record: GroupRecord) -> None:
         members = {member.member_id: member for member in record.members}
@@ -219,9 +253,7 @@ class _Group:
         for member in record.members:
             self.holdings.hold(CLASSIC, member, member.assigned or (), record)
 
-    def _give_up(
-        self, member_id: str, keeps: set[Place], wanted: Container[Place], record: GroupRecord | MemberRecord
-    ) -> None:
+    def _give_up(self, member_id: str, keeps: set[Place], wanted: Container[Place], record: OwnerRecord) -> None:
         """End all holdings of a member except `keeps`. `wanted`: places that another member has or will get."""
         gone = [place for place in self.holdings.of(member_id) if place not in keeps]
         if gone:
@@ -237,22 +269,48 @@ class _Group:
             return
         self._is(CONSUMER, record)
         if record.record_type == GROUP_EPOCH:
-            self._bump = record
+            self._bump = self._bump or record
         elif record.record_type == TARGET_EPOCH:
             self._targeted(record)
 
+    def pattern_record(self, record: PatternRecord) -> None:
+        self._resolved[record.pattern] = record.topics
+        if record.tombstone:
+            del self._resolved[record.pattern]
+
     def _targeted(self, record: GroupRecord) -> None:
         members = [
-            member._replace(assigned=self._targets.get(member_id, ())) for member_id, member in self._present.items()
+            member._replace(
+                assigned=self._targets.get(member_id, ()),
+                topics=subscription(member.topics, member.pattern, self._resolved),
+            )
+            for member_id, member in self._present.items()
         ]
         asked = {self._assignors.get(member.member_id) for member in members}
         protocol = asked.pop() if len(asked) == 1 else None
-        if members:
-            self._rebalanced(record, members, protocol, self._bump or record)
-        else:
+        if not members:
             self._last_owner.clear()
+        elif self._is_new(record, members):
+            self._rebalanced(record, members, protocol, self._bump or record)
+            self._behind = set(self._present)
+        for member_id in self._unconfirmed:
+            if member_id not in self._present:
+                self.holdings.end_all(member_id, record, LEFT)
+        self._unconfirmed = []
+        self._bump = None
         self._generation = record.generation
         self._members = {member.member_id: member for member in members}
+
+    def _reconciled(self, record: MemberRecord) -> None:
+        """Note how far the member is. If it was the last one behind the target, the rebalance is over."""
+        is_there = not record.tombstone and record.generation != AWAY
+        if is_there and not (record.state == SETTLED and record.generation == self._generation):
+            return
+        if record.member.member_id in self._behind:
+            self._behind.remove(record.member.member_id)
+            last = self.rebalances[-1]
+            if not self._behind and last.join_start_ms is not None:
+                self.rebalances[-1] = last._replace(duration_ms=_passed(last.join_start_ms, record.time_ms))
 
     def member_record(self, record: MemberRecord) -> None:
         if record.tombstone and self._kind == CLASSIC:
@@ -268,6 +326,7 @@ class _Group:
             self._targets[member_id] = () if record.tombstone else record.member.assigned or ()
         elif record.record_type == CURRENT:
             self._current(record)
+            self._reconciled(record)
 
     def _current(self, record: MemberRecord) -> None:
         member_id = record.member.member_id
@@ -288,17 +347,19 @@ class _Group:
     def _rebalanced(
         self, record: GroupRecord, members: Sequence[Member], protocol: str | None, told: GroupRecord
     ) -> None:
-        """`told`: the record whose headers have cause and trigger."""
+        """`told`: the record whose headers have cause and trigger. A consumer group's rebalance goes on after it."""
         ids = {member.member_id for member in members}
         timeouts = [each.rebalance_timeout_ms for each in members if each.rebalance_timeout_ms is not None]
+        is_classic = record.record_type == CLASSIC_GENERATION
+        start_ms = told.join_start_ms if is_classic or told.join_start_ms is not None else told.time_ms
         self.rebalances.append(
             Rebalance(
-                CLASSIC if record.record_type == CLASSIC_GENERATION else CONSUMER,
+                CLASSIC if is_classic else CONSUMER,
                 record.generation, self._generation, record.log_offset, record.time_ms, protocol, record.leader,
-                told.cause, told.trigger, told.join_start_ms,
-                _passed(told.join_start_ms, record.state_ms),
+                told.cause, told.trigger, start_ms,
+                _passed(start_ms, record.state_ms),
                 _passed(record.state_ms, record.time_ms),
-                _passed(told.join_start_ms, record.time_ms),
+                _passed(start_ms, record.time_ms) if is_classic else None,
                 max(timeouts, default=None),
                 len(members),
                 [member.member_id for member in members if member.member_id not in self._members],

@@ -15,6 +15,7 @@ from kohort.audit.decode.schemas import schema
 from kohort.audit.derive.commits import visible_commits
 from kohort.audit.derive.facts import facts_of
 from kohort.audit.derive.history import History, Interval, Rebalance, walk
+from kohort.audit.derive.patterns import patterns_in
 from kohort.audit.derive.records import GroupLog, group_logs
 from kohort.audit.derive.steps import steps_of
 from kohort.audit.derive.what_if import WhatIf, what_if_rows
@@ -23,13 +24,14 @@ from kohort.audit.tables import (
     GROUP_GENERATIONS,
     MEMBER_ASSIGNMENTS,
     OFFSET_COMMITS,
+    OTHER_RECORDS,
     OWNERSHIP_INTERVALS,
     PARTITION_FACTS,
     REBALANCES,
     WHAT_IF,
 )
 
-NEEDED = (OFFSET_COMMITS.name, GROUP_GENERATIONS.name, MEMBER_ASSIGNMENTS.name)
+NEEDED = (OFFSET_COMMITS.name, GROUP_GENERATIONS.name, MEMBER_ASSIGNMENTS.name, OTHER_RECORDS.name)
 MADE = (OWNERSHIP_INTERVALS.name, REBALANCES.name, WHAT_IF.name, COMMIT_STEPS.name, PARTITION_FACTS.name)
 
 _TIMES = {"start_ms": "start_time", "end_ms": "end_time", "time_ms": "time", "join_start_ms": "join_start"}
@@ -38,7 +40,8 @@ _TIMES = {"start_ms": "start_time", "end_ms": "end_time", "time_ms": "time", "jo
 def derive_partition(log_partition: int, base: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
     """The tables of MADE, from those of NEEDED. All rows must be of this log partition."""
     generations = base[GROUP_GENERATIONS.name]
-    logs = dict(group_logs(generations, base[MEMBER_ASSIGNMENTS.name]))
+    patterns = patterns_in(base[OTHER_RECORDS.name])
+    logs = dict(group_logs(generations, base[MEMBER_ASSIGNMENTS.name], patterns))
     histories = {group_id: walk(log) for group_id, log in logs.items()}
     intervals = _intervals(log_partition, histories)
     commits, owned = visible_commits(base[OFFSET_COMMITS.name], intervals)

@@ -7,7 +7,7 @@ affordable.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +20,7 @@ from kohort.protocol.log_records import (
     CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT,
     CONSUMER_GROUP_MEMBER_METADATA,
     CONSUMER_GROUP_METADATA,
+    CONSUMER_GROUP_REGULAR_EXPRESSION,
     CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER,
     CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA,
     GROUP_METADATA,
@@ -34,6 +35,7 @@ MEMBER: Final = CONSUMER_GROUP_MEMBER_METADATA
 TARGET_EPOCH: Final = CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA
 TARGET: Final = CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER
 CURRENT: Final = CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT
+PATTERN: Final = CONSUMER_GROUP_REGULAR_EXPRESSION
 CLASSIC, CONSUMER = "classic", "consumer"
 WALKED = (CLASSIC, CONSUMER)
 
@@ -46,9 +48,10 @@ class Member(NamedTuple):
     client_id: str | None = None
     client_host: str | None = None
     rebalance_timeout_ms: int | None = None
-    topics: frozenset[str] | None = None  # subscription; None: unknown, or a pattern
+    topics: frozenset[str] | None = None  # subscription; None: unknown
     assigned: Sequence[Place] | None = ()  # None: cannot be decoded
     owned: Sequence[Place] | None = None  # classic: what the member said it owned when it joined
+    pattern: str | None = None  # consumer groups: the regular expression of the subscription, beside `topics`
 
     @property
     def identity(self) -> str:
@@ -84,12 +87,27 @@ class MemberRecord(NamedTuple):
     generation: int | None = None  # the member's epoch (8)
     revoking: Sequence[Place] = ()
     server_assignor: str | None = None
+    state: int | None = None  # 0: the member has all that it shall have in its epoch, and nothing else (8)
 
 
-GroupLog = list[GroupRecord | MemberRecord]
+class PatternRecord(NamedTuple):
+    """The topics that match a regular expression of a consumer group (type 16)."""
+
+    record_type: int
+    log_offset: int
+    time_ms: int
+    pattern: str
+    topics: frozenset[str] = frozenset()
+    tombstone: bool = False
 
 
-def group_logs(generations: pa.Table, assignments: pa.Table) -> Iterator[tuple[str, GroupLog]]:
+AnyRecord = GroupRecord | MemberRecord | PatternRecord
+GroupLog = list[AnyRecord]
+
+
+def group_logs(
+    generations: pa.Table, assignments: pa.Table, patterns: Mapping[str, Sequence[PatternRecord]]
+) -> Iterator[tuple[str, GroupLog]]:
     """Each classic or consumer group of one log partition with its records in the order of the log."""
     members = _sorted(assignments)
     groups = _sorted(generations)
@@ -99,7 +117,10 @@ def group_logs(generations: pa.Table, assignments: pa.Table) -> Iterator[tuple[s
     spans_of_groups = _spans(groups)
     for group_id in sorted(spans_of_groups.keys() | spans_of_members.keys()):
         member_rows = spans_of_members.get(group_id, range(0))
-        yield group_id, _merged(about, spans_of_groups.get(group_id, range(0)), told, member_rows)
+        log = _merged(about, spans_of_groups.get(group_id, range(0)), told, member_rows)
+        if group_id in patterns:
+            log = sorted([*log, *patterns[group_id]], key=lambda record: record.log_offset)
+        yield group_id, log
 
 
 def _sorted(table: pa.Table) -> pa.Table:
@@ -160,6 +181,7 @@ class _MemberColumns:
         self._generation = table["generation"].to_pylist()
         self._assignor = _texts(table["server_assignor"])
         self._revoking = _places(table["revoking"])
+        self._state = table["state"].to_pylist()
         readable = table["readable"].to_pylist()
         assigned = _places(table["assigned"])
         self._members = list(
@@ -167,7 +189,7 @@ class _MemberColumns:
                 Member, _texts(table["member_id"]), _texts(table["instance_id"]), _texts(table["client_id"]),
                 _texts(table["client_host"]), table["rebalance_timeout_ms"].to_pylist(), _topics(table),
                 [() if places is None and ok else places for places, ok in zip(assigned, readable, strict=True)],
-                _places(table["owned"]),
+                _places(table["owned"]), _texts(table["subscribed_regex"]),
             )
         )  # fmt: skip
 
@@ -177,7 +199,7 @@ class _MemberColumns:
     def record(self, row: int) -> MemberRecord:
         return MemberRecord(
             self.record_type[row], self.log_offset[row], self._time[row], self._members[row], self._tombstone[row],
-            self._generation[row], self._revoking[row] or (), self._assignor[row],
+            self._generation[row], self._revoking[row] or (), self._assignor[row], self._state[row],
         )  # fmt: skip
 
 
@@ -248,11 +270,10 @@ def _list_items(array: pa.Array) -> pa.Array:
 
 
 def _topics(table: pa.Table) -> list[frozenset[str] | None]:
-    """Topics that each member subscribes to; None if unknown, or if it is a pattern, which may match any topic."""
+    """Topics that each member subscribes to by name; None if unknown."""
     array = _one_array(table["subscribed_topics"])
     if array.null_count == len(array):
         return [None] * len(array)
     as_set = cache(frozenset[str])  # one object for all equal subscriptions
-    patterns = _texts(table["subscribed_regex"])
     rows = _slices(array, _texts(_list_items(array)), tuple)
-    return [None if names is None or pattern else as_set(names) for names, pattern in zip(rows, patterns, strict=True)]
+    return [None if names is None else as_set(names) for names in rows]

@@ -21,10 +21,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from operator import ne
 from typing import NamedTuple
 
-from kohort.audit.derive.records import CLASSIC_GENERATION, GroupLog, GroupRecord, Member, MemberRecord, Place
+from kohort.audit.derive.conversion import to_classic
+from kohort.audit.derive.records import CLASSIC_GENERATION, GroupLog, GroupRecord, Member, Place
 from kohort.coordinator.assignors import ASSIGNORS, Assignment, GroupSpec
 from kohort.coordinator.assignors.cooperative_sticky import settled
 
@@ -68,11 +70,13 @@ def what_if_rows(log: GroupLog) -> Iterator[WhatIf]:
     owners: dict[Place, str] = {}  # the last owner of each partition before this rebalance
     counts: Counts = ()
     last: GroupRecord | None = None
-    for record in log:
-        if isinstance(record, MemberRecord) or record.record_type != CLASSIC_GENERATION:
+    for before, record in pairwise([None, *log]):
+        if not isinstance(record, GroupRecord) or record.record_type != CLASSIC_GENERATION:
             continue
         if record.tombstone or not record.members:
             owners.clear()
+        elif before is not None and to_classic(before, record):  # the coordinator's doing; no assignor has run
+            owners = _owners(record.members)
         elif _is_known(record) and not _repeats(record, last) and not _takes_away(record, last):
             now = _owners(record.members)
             found = _counts(now, record.members, counts)

@@ -1,8 +1,9 @@
 """What `kohort audit follow` remembers of one partition of the log: the last hour, and the last state before it.
 
 The base tables are kept in memory, in Arrow. Rows older than the window are removed, except for the last one of each
-kind: the last committed offset of a partition, the last generation of a group, the last assignment of a member. So the
-first row inside the window can still be compared with the one before it, and memory does not grow with time.
+kind: the last committed offset of a partition, the last generation of a group, the last assignment of a member, the
+last topics of a regular expression. So the first row inside the window can still be compared with the one before it,
+and memory does not grow with time.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pyarrow.compute as pc
 from kohort.audit import pipeline
 from kohort.audit.decode import Wanted, schema
 from kohort.audit.decode.folders import LogFolder
+from kohort.audit.derive.records import PATTERN
 from kohort.audit.store.undecided import ABORTED, OPEN, decided, markers_in
 from kohort.audit.tables import (
     AUDIT_RUNS,
@@ -69,12 +71,17 @@ class Recent:
         classic = members.filter(pc.and_(of_generation, pc.is_in(members["log_offset"], generations["log_offset"])))
         others = _kept(members.filter(pc.invert(of_generation)), before, ["group_id", "record_type", "member_id"])
         batches, other_records = made[LOG_BATCHES.name], made[OTHER_RECORDS.name]
+        is_pattern = pc.fill_null(pc.equal(other_records["record_type"], PATTERN), False)
+        patterns = _kept(other_records.filter(is_pattern), before, ["group_id", "key"])
+        rest = other_records.filter(pc.invert(is_pattern))
         self.tables = {
             LOG_BATCHES.name: batches.filter(pc.fill_null(pc.greater_equal(batches["max_time"], before), True)),
             OFFSET_COMMITS.name: commits,
             GROUP_GENERATIONS.name: generations,
             MEMBER_ASSIGNMENTS.name: pa.concat_tables([classic, others]).sort_by("log_offset"),
-            OTHER_RECORDS.name: other_records.filter(pc.greater_equal(other_records["record_time"], before)),
+            OTHER_RECORDS.name: pa.concat_tables(
+                [rest.filter(pc.greater_equal(rest["record_time"], before)), patterns]
+            ).sort_by("log_offset"),
         }
 
     def run_row(self) -> Mapping[str, object]:

@@ -63,7 +63,7 @@ def _machine(tables: Mapping[str, pa.Table]) -> TimeMachine:
     members, generations = tables[MEMBER_ASSIGNMENTS.name], tables[GROUP_GENERATIONS.name]
     epochs = members.filter(pc.equal(members["record_type"], CURRENT)).select(["member_id", *ROWS])
     numbered = pc.is_in(generations["record_type"], pa.array(IN_FORCE, pa.int32()))
-    in_force = generations.filter(numbered).select(["tombstone", *ROWS])
+    in_force = generations.filter(numbered).select(["tombstone", "record_type", *ROWS])
     commits = tables[COMMIT_STEPS.name].select(["topic", "partition", "time", "log_offset", "offset"])
     intervals = tables[OWNERSHIP_INTERVALS.name]
     return TimeMachine(intervals.to_pylist(), in_force.to_pylist(), epochs.to_pylist(), commits.to_pylist())

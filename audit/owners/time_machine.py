@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from kohort.audit.derive.records import CLASSIC
+from kohort.audit.derive.records import CLASSIC_GENERATION
 
 Row = Mapping[str, Any]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -75,9 +75,10 @@ class TimeMachine:
         )  # fmt: skip
 
     def _generation(self, owned: Row, at: datetime) -> int | None:
-        """The generation in force; in consumer groups the epoch of the member."""
-        if owned["group_type"] == CLASSIC:
-            return self._group_generation(at)
+        """The generation in force; in consumer groups the epoch of the member. The group may have been converted."""
+        last = _last(self._generations.get((), []), "record_time", at)
+        if last is not None and last["record_type"] == CLASSIC_GENERATION:
+            return _number(last)
         return _number(_last(self._epochs.get((owned["member_id"],), []), "record_time", at))
 
     def _group_generation(self, at: datetime) -> int | None:

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from kohort.coordinator.outcome import Record
 from kohort.coordinator.partitioner import partition_of
@@ -221,14 +222,18 @@ class Group:
 
     # --- generations ----------------------------------------------------------------------------------------------
 
-    def generation(
+    def generation(self, assigned: Mapping[str, Sequence[str]], **options: Any) -> int:
+        """The group's next generation, see `generation_record`."""
+        return self.append(self.generation_record(assigned, **options))
+
+    def generation_record(
         self, assigned: Mapping[str, Sequence[str]], *, number: int | None = None,
         subscribed: Mapping[str, Sequence[str]] | Sequence[str] | None = None,
         owned: Mapping[str, Sequence[str]] | None = None, protocol: str = "range", leader: str | None = None,
         instances: Mapping[str, str] | None = None, rebalance_timeout_ms: int = 300_000,
         session_timeout_ms: int = 45_000, join_ms: int = 100, sync_ms: int = 20,
         cause: str | None = None, trigger: str = "",
-    ) -> int:  # fmt: skip
+    ) -> Record:  # fmt: skip
         """The group's next generation. Members subscribe to the topics that they get, unless `subscribed` says
         otherwise: topics for all of them, or for some by name. With a `cause` the record has Kohort's headers."""
         self.number = self.number + 1 if number is None else number
@@ -256,12 +261,12 @@ class Group:
     def empty(self, *, number: int | None = None, cause: str | None = None, trigger: str = "") -> int:
         """All members have left."""
         self.number = self.number + 1 if number is None else number
-        return self._group_record("consumer", None, None, [], 0, 0, cause, trigger)
+        return self.append(self._group_record("consumer", None, None, [], 0, 0, cause, trigger))
 
     def _group_record(
         self, protocol_type: str, protocol: str | None, leader: str | None, members: list[MemberMetadata],
         join_ms: int, sync_ms: int, cause: str | None, trigger: str,
-    ) -> int:  # fmt: skip
+    ) -> Record:  # fmt: skip
         joined = self.now - sync_ms
         headers: Headers = ()
         if cause is not None:
@@ -271,7 +276,7 @@ class Group:
                 (b"kohort.trigger", trigger.encode()),
             )
         value = GroupMetadataValue(protocol_type, self.number, protocol, leader, joined, members)
-        return self.append(Record(GROUP_METADATA, GroupMetadataKey(self.group_id), value, headers))
+        return Record(GROUP_METADATA, GroupMetadataKey(self.group_id), value, headers)
 
     def delete(self) -> int:
         """The group is gone."""

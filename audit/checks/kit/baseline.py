@@ -11,6 +11,10 @@ import socket
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from kohort.audit.checks.kit.describe import owners_in
+from kohort.audit.derive.records import CLASSIC, CONSUMER
+from kohort.protocol.errors import MalformedMessage
+
 SETTLED = ("Stable", "Empty")  # in other states assignments are about to change
 GROUPS_AT_ONCE = 500
 PARTITIONS_AT_ONCE = 2_000
@@ -47,10 +51,10 @@ def ask(address: str, *, group: str | None = None) -> Answers:
     admin = None
     try:
         admin = KafkaAdminClient(bootstrap_servers=address, request_timeout_ms=TIMEOUT_MS, client_id="kohort-audit")
-        return Answers(_groups(admin, group), _partitions(admin))
+        return Answers(_groups(admin, address, group), _partitions(admin))
     except KafkaError as error:
         raise BaselineError(f"{address}: {str(error) or type(error).__name__}") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, MalformedMessage) as error:
         raise BaselineError(f"{address}: {error}") from error
     finally:
         if admin is not None:
@@ -90,22 +94,28 @@ def _alike(then: Any, now: Any) -> Any:
 # --- asking -------------------------------------------------------------------------------------------------------
 
 
-def _groups(admin: Any, only: str | None) -> dict[str, GroupAnswer]:
+def _groups(admin: Any, address: str, only: str | None) -> dict[str, GroupAnswer]:
     listed = {one["group_id"]: one for one in admin.list_groups() if only in (None, one["group_id"])}
+    kinds = {group_id: str(one.get("group_type") or CLASSIC).lower() for group_id, one in listed.items()}
     answers: dict[str, GroupAnswer] = {}
     for some in _chunks(sorted(listed), GROUPS_AT_ONCE):
-        described = admin.describe_groups(some)
+        described = admin.describe_groups([group_id for group_id in some if kinds[group_id] != CONSUMER])
+        by_epochs = owners_in(address, [group_id for group_id in some if kinds[group_id] == CONSUMER])
         committed = admin.list_group_offsets(dict.fromkeys(some))
         for group_id in some:
             told = described.get(group_id, {})
-            kind = str(listed[group_id].get("group_type") or "classic").lower()
             state = str(told.get("group_state") or listed[group_id].get("group_state") or "")
+            owners = None
+            if group_id in by_epochs:
+                state, owners = by_epochs[group_id]
+            elif kinds[group_id] == CLASSIC and told and not told.get("error"):
+                owners = _owners(told)
             offsets = committed.get(group_id)
             answers[group_id] = GroupAnswer(
-                kind,
+                kinds[group_id],
                 state,
                 None if offsets is None else {tuple(at): one.offset for at, one in offsets.items() if one.offset >= 0},
-                _owners(told) if kind == "classic" and state in SETTLED and not told.get("error") else None,
+                owners if state in SETTLED else None,
             )
     return answers
 

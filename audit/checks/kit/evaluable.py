@@ -80,9 +80,10 @@ def _no_committers(part: Part) -> Iterator[Missing]:
 
 
 def _no_join_starts(part: Part) -> Iterator[Missing]:
+    """Of a consumer group, the record of its new epoch says when a rebalance began."""
     counts: dict[str, int] = {}
     for row in part.rebalances:
-        if row["duration_ms"] is None:
+        if row["duration_ms"] is None and row["group_type"] == "classic":
             counts[row["group_id"]] = counts.get(row["group_id"], 0) + 1
     for group_id, count in counts.items():
         reason = (

@@ -9,7 +9,6 @@ from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kohort.audit.checks.kit.check import Row
 from kohort.audit.checks.kit.steps import Array
@@ -48,10 +47,9 @@ class Intervals:
         firsts = self._sorted["start_time"].take(pa.array(self._starts)).to_pylist()
         return zip(self._ranges, firsts, strict=True)
 
-    def open(self, kind: str | None = None) -> list[Row]:
-        """The intervals that have not ended at the end of the log; with `kind`, of groups of this type."""
+    def open(self) -> list[Row]:
+        """The intervals that have not ended at the end of the log."""
         rows = self._sorted.filter(self._sorted["end_log_offset"].is_null())
-        rows = rows if kind is None else rows.filter(pc.equal(rows["group_type"], kind))
         made: list[Row] = rows.select(["group_id", "topic", "partition", "member_id"]).to_pylist()
         return made
 

@@ -13,10 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kohort.audit.checks.kit.check import Row
+from kohort.audit.checks.kit.consumer_members import ConsumerMembers
 from kohort.audit.checks.kit.intervals import Intervals
 from kohort.audit.checks.kit.steps import Steps
 from kohort.audit.checks.kit.words import between
 from kohort.audit.checks.kit.world import World
+from kohort.audit.derive.patterns import patterns_in
 from kohort.audit.tables import (
     COMMIT_STEPS,
     GROUP_GENERATIONS,
@@ -42,7 +44,9 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
         "log_offset", "record_time", "group_id", "record_type", "tombstone", "generation", "member_id", "instance_id",
         "subscribed_topics", "subscribed_regex", "server_assignor", "assigned", "readable",
     ),
-    OTHER_RECORDS.name: ("log_offset", "record_time", "record_type", "group_id", "problem", "detail"),
+    OTHER_RECORDS.name: (
+        "log_offset", "record_time", "record_type", "group_id", "tombstone", "key", "value", "problem", "detail",
+    ),
     OWNERSHIP_INTERVALS.name: (
         "group_id", "group_type", "topic", "partition", "member_id", "first_generation", "start_time", "end_time",
         "start_log_offset", "end_log_offset",
@@ -122,7 +126,7 @@ class Part:
 
     @cached_property
     def rebalances(self) -> list[Row]:
-        """In the order of the log. Two columns are added: `until` (None: still in force) and `in_force_s`.
+        """In the order of the log. Columns are added: `until`, `until_log_offset` (None: still in force), `in_force_s`.
 
         An assignment is in force until the next rebalance, or until all members have left.
         """
@@ -130,9 +134,9 @@ class Part:
         in_force: dict[str, Row] = {}
         for row in sorted([*rows, *self._ends_of_groups], key=lambda row: int(row["log_offset"])):
             if (last := in_force.pop(row["group_id"], None)) is not None:
-                last["until"] = row["time"]
+                last["until"], last["until_log_offset"] = row["time"], row["log_offset"]
             if "member_count" in row:  # it is a rebalance
-                row["until"] = None
+                row["until"] = row["until_log_offset"] = None
                 in_force[row["group_id"]] = row
         for row in rows:
             row["in_force_s"] = between(row["time"], row["until"] or self.world.end_time or row["time"])
@@ -148,7 +152,14 @@ class Part:
         gone = pc.and_(pc.equal(rows["record_type"], CONSUMER_GROUP_METADATA), rows["tombstone"])
         ends = rows.filter(pc.or_(empty, gone)).select(["group_id", "log_offset", "record_time"])
         made: list[Row] = ends.rename_columns(["group_id", "log_offset", "time"]).to_pylist()
-        return made
+        return made + [
+            {"group_id": row["group_id"], "log_offset": row["log_offset"], "time": row["record_time"]}
+            for row in self.consumer_members.emptied()
+        ]
+
+    @cached_property
+    def consumer_members(self) -> ConsumerMembers:
+        return ConsumerMembers(self.table(MEMBER_ASSIGNMENTS.name), patterns_in(self.table(OTHER_RECORDS.name)))
 
     @cached_property
     def facts(self) -> dict[Place, Row]:

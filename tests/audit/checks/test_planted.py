@@ -8,11 +8,12 @@ from typing import NamedTuple
 import pytest
 
 from kohort.audit.checks import ALL, Settings
-from tests.audit.checks import damage
+from tests.audit.checks import damage, planted_848
 from tests.audit.checks.audited import Row, check_tables, explain, of_check, tables_of
 from tests.audit.checks.planted import HEALTHY_LOG_PARTITIONS, STORIES, Story, Where
 from tests.audit.logs import Logs
 
+assert planted_848  # its stories are among STORIES
 WITH_A_BROKER = {"committed_beyond_end_or_below_start", "state_differs_from_broker"}  # in test_baseline.py
 DAMAGE = {
     "crc_mismatch": "crc_mismatch",

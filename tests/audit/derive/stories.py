@@ -10,12 +10,14 @@ from kohort.audit.derive.records import (
     CURRENT,
     GROUP_EPOCH,
     MEMBER,
+    PATTERN,
     TARGET,
     TARGET_EPOCH,
     GroupLog,
     GroupRecord,
     Member,
     MemberRecord,
+    PatternRecord,
     Place,
 )
 
@@ -27,20 +29,33 @@ def places(text: str) -> list[Place]:
     return [(word[0], int(word[1:])) for word in text.split()]
 
 
-def member(name: str, assigned: str | None = "", *, static: str | None = None, topics: str | None = "a") -> Member:
+def member(
+    name: str, assigned: str | None = "", *, static: str | None = None, topics: str | None = "a",
+    pattern: str | None = None,
+) -> Member:  # fmt: skip
     """`topics` is a letter per topic; None: the log does not say."""
     wanted = None if topics is None else frozenset(topics)
     got = None if assigned is None else places(assigned)
-    return Member(name, static, f"client-{name}", "/10.0.0.1", 60_000, wanted, got)
+    return Member(name, static, f"client-{name}", "/10.0.0.1", 60_000, wanted, got, pattern=pattern)
 
 
 class Story:
     def __init__(self) -> None:
         self.log: GroupLog = []
         self._number = 0
+        self._at_once_from: int | None = None
 
     def _next(self) -> tuple[int, int]:
-        return len(self.log), len(self.log) * SECOND
+        return len(self.log), (len(self.log) if self._at_once_from is None else self._at_once_from) * SECOND
+
+    def at_once(self) -> Story:
+        """All that follows has the same time, until `later`: one batch."""
+        self._at_once_from = len(self.log)
+        return self
+
+    def later(self) -> Story:
+        self._at_once_from = None
+        return self
 
     # --- classic
 
@@ -78,11 +93,21 @@ class Story:
         self.log.append(GroupRecord(TARGET_EPOCH, *self._next(), generation=number))
         return self
 
-    def current(self, name: str, epoch: int, assigned: str, revoking: str = "") -> Story:
+    def current(self, name: str, epoch: int, assigned: str, revoking: str = "", *, state: int = 0) -> Story:
         record = MemberRecord(
-            CURRENT, *self._next(), member(name, assigned), generation=epoch, revoking=places(revoking)
-        )
+            CURRENT, *self._next(), member(name, assigned), generation=epoch, revoking=places(revoking),
+            state=1 if revoking else state,
+        )  # fmt: skip
         self.log.append(record)
+        return self
+
+    def matches(self, pattern: str, topics: str | None) -> Story:
+        """`topics` is a letter per topic; None: a tombstone."""
+        self.log.append(PatternRecord(PATTERN, *self._next(), pattern, frozenset(topics or ""), topics is None))
+        return self
+
+    def no_target(self) -> Story:
+        self.log.append(GroupRecord(TARGET_EPOCH, *self._next(), tombstone=True))
         return self
 
     def gone(self, name: str, record_types: Iterable[int] = (CURRENT, TARGET, MEMBER)) -> Story:

@@ -159,6 +159,141 @@ def test_a_consumer_group_that_is_deleted_owns_nothing_any_more() -> None:
     assert told(walk(story.log).intervals) == ["a0 m1 1-1 4-5 deleted"]
 
 
-def test_a_group_that_changes_its_type_ends_what_it_owned() -> None:
-    story = Story().generation_of(m1="a0").known(member("m1")).epoch(2).target(2, {"m1": "a0"}).current("m1", 2, "a0")
-    assert told(walk(story.log).intervals) == ["a0 m1 1-1 0-1 deleted", "a0 m1 2-2 5-None None"]
+# --- how long a rebalance of a consumer group takes
+
+
+def test_a_rebalance_of_a_consumer_group_is_over_when_every_member_has_reached_its_target() -> None:
+    story = two_members()
+    begun = next(record for record in story.log if getattr(record, "cause", None))
+    story.current("m2", 2, "", state=2).current("m1", 1, "a0", revoking="a1").current("m1", 2, "a0")
+    assert walk(story.log).rebalances[-1].duration_ms is None
+    story.current("m2", 2, "a1")
+    last = walk(story.log).rebalances[-1]
+    assert (last.join_start_ms, last.duration_ms) == (begun.time_ms, story.log[-1].time_ms - begun.time_ms)
+    assert walk(story.gone("m2").epoch(3).target(3, {"m1": "a0 a1"}).log).rebalances[-2] == last
+
+
+def test_a_member_that_leaves_or_is_away_is_not_waited_for() -> None:
+    story = two_members().current("m1", 2, "a0").gone("m2", [8])
+    assert walk(story.log).rebalances[-1].duration_ms is not None
+    story = two_members().current("m1", 2, "a0").current("m2", -2, "")
+    assert walk(story.log).rebalances[-1].duration_ms is not None
+
+
+def test_a_rebalance_that_was_overtaken_has_no_duration() -> None:
+    story = two_members().known(member("m3")).epoch(3).target(3, {"m1": "a0", "m2": "a1", "m3": ""})
+    story.current("m1", 3, "a0").current("m2", 3, "a1").current("m3", 3, "")
+    assert [each.duration_ms is None for each in walk(story.log).rebalances] == [False, True, False]
+
+
+def test_of_several_epochs_before_a_target_the_first_says_when_and_why_it_began() -> None:
+    story = two_members().current("m1", 2, "a0").current("m2", 2, "a1").known(member("m3"))
+    story.epoch(3, cause="joined", trigger="m3").gone("m2").epoch(4, cause="left", trigger="m2")
+    story.target(4, {"m1": "a0", "m3": "a1"})
+    last = walk(story.log).rebalances[-1]
+    began = next(record for record in story.log if getattr(record, "trigger", None) == "m3")
+    assert (last.generation, last.previous_generation, last.cause, last.trigger) == (4, 2, "joined", "m3")
+    assert last.join_start_ms == began.time_ms
+
+
+# --- subscriptions by regular expression
+
+
+def test_topics_of_a_regular_expression_are_a_part_of_the_subscription() -> None:
+    """Only m1 matches a and d, so m2 must get both partitions of b to balance the new d0."""
+    story = Story().known(member("m1", topics="", pattern="x")).known(member("m2", topics="c", pattern="y"))
+    story.matches("x", "ab").matches("y", "b").epoch(1).target(
+        1, {"m1": "a0 a1 a2 a3 a4 a5 b0 b1", "m2": "c0 c1 c2 c3"}
+    )
+    story.matches("x", "abd").epoch(2).target(2, {"m1": "a0 a1 a2 a3 a4 a5 d0", "m2": "b0 b1 c0 c1 c2 c3"})
+    last = walk(story.log).rebalances[-1]
+    assert (last.moved, last.forced_moves, last.avoidable_moves) == (2, 0, 0)
+
+
+def test_a_topic_that_no_longer_matches_forces_its_partitions_to_move() -> None:
+    story = Story().known(member("m1", topics="", pattern="x")).known(member("m2", topics="b")).matches("x", "ab")
+    story.epoch(1).target(1, {"m1": "a0 b0", "m2": "b1"}).matches("x", "a").epoch(2)
+    last = walk(story.target(2, {"m1": "a0", "m2": "b0 b1"}).log).rebalances[-1]
+    assert (last.moved, last.forced_moves) == (1, 1)
+
+
+# --- from one protocol to the other
+
+
+def upgraded(*, target: str = "a0 a1") -> Story:
+    """m1 and m2 of a classic group in generation 1; then m3 of the new protocol joins."""
+    story = Story().generation_of(m1="a0 a1", m2="a2 a3").at_once().classic_tombstone()
+    story.known(member("m1")).known(member("m2")).epoch(1).target(1, {"m1": target, "m2": "a2 a3"})
+    story.current("m1", 1, target).current("m2", 1, "a2 a3").known(member("m3")).epoch(2)
+    return story.target(2, {"m1": "a0", "m2": "a2 a3", "m3": "a1"}).current("m3", 2, "", state=2).later()
+
+
+def test_an_upgrade_keeps_the_owners_and_is_no_rebalance_of_its_own() -> None:
+    story = upgraded()
+    history = walk(story.log)
+    assert told(history.intervals) == [f"a{n} {m} 1-1 0-None None" for n, m in enumerate(["m1", "m1", "m2", "m2"])]
+    assert [(each.generation, each.group_type) for each in history.rebalances] == [(1, "classic"), (2, "consumer")]
+    last = history.rebalances[-1]
+    assert (last.previous_generation, last.joined, last.left, last.moved) == (1, ["m3"], [], 1)
+    story.current("m1", 1, "a0", revoking="a1").current("m1", 2, "a0").current("m3", 2, "a1")
+    end = len(story.log)
+    assert told(walk(story.log).intervals)[1:] == [
+        f"a1 m1 1-1 0-{end - 2} moved", "a2 m2 1-1 0-None None", "a3 m2 1-1 0-None None",
+        f"a1 m3 2-2 {end - 1}-None None",
+    ]  # fmt: skip
+
+
+def test_an_owner_that_the_conversion_does_not_name_has_left() -> None:
+    story = Story().generation_of(m1="a0", m2="a1").at_once().classic_tombstone().known(member("m1")).epoch(1)
+    story.target(1, {"m1": "a0"}).current("m1", 1, "a0")
+    assert [each.rsplit(" ", 1)[1] for each in told(walk(story.log).intervals)] == ["None", "left"]
+
+
+def test_an_upgrade_without_its_tombstone_is_one_too() -> None:
+    story = upgraded()
+    story.log = [record for record in story.log if not record.tombstone]
+    assert [each.end_log_offset for each in walk(story.log).intervals] == [None] * 4
+
+
+def downgraded() -> Story:
+    """m1 is of the new protocol, m2 a classic member; m1 leaves, and the group is classic again."""
+    story = Story().known(member("m1")).known(member("m2")).epoch(4).target(4, {"m1": "a0", "m2": "a1"})
+    story.current("m1", 4, "a0").current("m2", 4, "a1").at_once().gone("m1", [8]).gone("m2", [8])
+    story.gone("m1", [7]).gone("m2", [7]).no_target().gone("m1", [5]).gone("m2", [5]).matches("x", None).deleted()
+    return story.generation(member("m2", "a1"), number=4, leader="m2", protocol="range").later()
+
+
+def test_a_downgrade_ends_only_what_the_last_new_member_owned() -> None:
+    story = downgraded()
+    converted = len(story.log) - 1
+    story.generation(member("m2", "a0 a1"), number=5)
+    history = walk(story.log)
+    assert told(history.intervals) == [
+        f"a0 m1 4-4 6-{converted} left", "a1 m2 4-5 7-None None", f"a0 m2 5-5 {converted + 1}-None None",
+    ]  # fmt: skip
+    told_of = [(each.generation, each.group_type, each.joined, each.left) for each in history.rebalances]
+    assert told_of == [
+        (4, "consumer", ["m1", "m2"], []), (5, "classic", [], ["m1"]),
+    ]  # fmt: skip
+    assert (history.rebalances[-1].moved, history.rebalances[-1].forced_moves) == (1, 1)
+
+
+def test_a_member_that_left_just_before_a_downgrade_has_left() -> None:
+    story = Story().known(member("m1")).epoch(1).target(1, {"m1": "a0"}).current("m1", 1, "a0").gone("m1").epoch(2)
+    story.at_once().no_target().deleted().generation(number=0).later().generation_of(m2="a0")
+    assert [each.ended_by for each in walk(story.log).intervals] == ["left", None]
+    assert [each.moved for each in walk(story.log).rebalances] == [0, 0]
+
+
+def test_an_empty_group_of_the_other_type_begins_anew() -> None:
+    story = Story().generation_of(m1="a0").generation().at_once().classic_tombstone().known(member("m2")).epoch(2)
+    history = walk(story.target(2, {"m2": "a0"}).current("m2", 2, "a0").log)
+    assert [each.ended_by for each in history.intervals] == ["emptied", None]
+    assert [(each.generation, each.previous_generation, each.moved) for each in history.rebalances] == [
+        (1, None, 0), (2, None, 0),
+    ]  # fmt: skip
+
+
+def test_a_deleted_group_of_the_other_type_is_not_mistaken_for_a_conversion() -> None:
+    story = Story().generation_of(m1="a0").classic_tombstone().known(member("m1")).epoch(1).target(1, {"m1": "a0"})
+    assert told(walk(story.current("m1", 1, "a0").log).intervals) == ["a0 m1 1-1 0-1 deleted", "a0 m1 1-1 6-None None"]
