@@ -12,11 +12,13 @@ A field that is null, or -1, is as it was in the member's last heartbeat. A hear
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Generic, NamedTuple, Self
 
-from kohort.coordinator.api import all_steps
+from kohort.coordinator.api import Response, all_steps
 from kohort.coordinator.assignors.server_side import Target
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.member import (
@@ -199,23 +201,31 @@ def _known_member(
 
 # --- joining and heartbeats
 
+Install = Callable[[Outcome], None]
 
-class Heartbeat:
-    """One heartbeat on its way. `records` are those that must come first: of a group that was just converted."""
+
+class MemberUpdate(ABC, Generic[Response]):
+    """What a member says, on its way into the group: by a heartbeat, or by the JoinGroup of a classic member.
+
+    `records` are those that must come first: of a group that was just converted, or replaces an empty one. `install`
+    puts such a group into the shard, once nothing can be refused any more.
+    """
 
     def __init__(
         self,
         shard: ShardState,
         group: ConsumerGroup,
-        request: ConsumerGroupHeartbeatRequest,
         call: Call,
         records: list[Record],
+        install: Install | None = None,
     ) -> None:
         self._shard = shard
         self._group = group
-        self._request = request
         self._call = call
         self._records = records
+        self._converting = len(records)  # of the records: those that convert the group
+        self._install = install
+        self._owned: Owned = None  # what the member says that it has
         self._before: ConsumerMember  # the member as it was; one that nobody knows has epoch 0
         self._replaced: ConsumerMember | None = None  # the static member whose place this one takes
         self._subscriptions: Subscriptions | None = None  # as they will be, if they change
@@ -225,62 +235,68 @@ class Heartbeat:
         self._has_moved_on = False  # the member has another state, epoch or assignment than before
         self._later: Plan | None = None  # of the target of a large group, which takes its time
 
-    def answer(self) -> Answer:
+    def answer(self) -> Response | Outcome:
         group = self._group
         if refusal := self._find_member():
-            return refusal.response()
+            return self._refused(refusal)
         member = self._as_it_says()
         if refusal := self._check_regex(member):
-            return refusal.response()
+            return self._refused(refusal)
         names_changed = member.topic_names != self._before.topic_names
         regex_changed = member.topic_regex != self._before.topic_regex
         if member != self._before:
             self._records.append(member_record(group.group_id, member))
         self._forget_regex(member)
         self._bump_epoch(member, names_changed, regex_changed)
+        return self._assign(member, names_changed or regex_changed)
+
+    def _assign(self, member: ConsumerMember, subscription_changed: bool) -> Response | Outcome:
         self._find_target(member)
-        reconciled = self._reconcile(member, names_changed or regex_changed)
+        reconciled = self._reconcile(member, subscription_changed)
         if reconciled is None:
             message = "The member must abandon all its partitions and rejoin."
-            return Refusal(ErrorCode.FENCED_MEMBER_EPOCH, message).response()
+            return self._refused(Refusal(ErrorCode.FENCED_MEMBER_EPOCH, message))
         entries = self._entries(reconciled)
         if entries is None:
-            message = "The records of this heartbeat are larger than max.message.bytes of the log."
-            return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, message).response()
+            message = "The records of this request are larger than max.message.bytes of the log."
+            return self._refused(Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, message))
         return self._finish(reconciled, entries)
+
+    # --- what differs between a heartbeat and a JoinGroup
+
+    @abstractmethod
+    def _find_member(self) -> Refusal | None:
+        """Find the member as it was before: `_before`, `_replaced` and `_owned`."""
+
+    @abstractmethod
+    def _as_it_says(self) -> ConsumerMember: ...
+
+    @abstractmethod
+    def _watch(self, member: ConsumerMember) -> None:
+        """The member was heard from: its deadlines begin anew."""
+
+    @abstractmethod
+    def _refused(self, refusal: Refusal) -> Response: ...
+
+    @abstractmethod
+    def _response(self, member: ConsumerMember, assigned_before: Partitions) -> Response: ...
+
+    @abstractmethod
+    def _complete(self, response: Response, last: Response) -> None:
+        """The response waited for a target. `last` is how it is now."""
 
     # --- 1. the member
 
-    def _find_member(self) -> Refusal | None:
-        group, request, config = self._group, self._request, self._shard.config
-        if len(group.members) >= config.consumer_max_size and request.member_id not in group.members:
-            message = f"The consumer group has reached its maximum capacity of {config.consumer_max_size} members."
-            return Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
-        if request.member_epoch == JOIN_EPOCH:
-            return self._join()
-        member, refusal = _known_member(group, request)
-        if member is None:
-            return refusal
-        self._before = member
-        return _check_epoch(member, request.member_epoch, request.topic_partitions)
-
-    def _join(self) -> Refusal | None:
-        group, request = self._group, self._request
-        member_id = request.member_id or self._shard.new_uuid()
-        known = group.static_member(request.instance_id)
-        if known is None:
-            self._before = group.members.get(member_id) or ConsumerMember(member_id)
+    def _is_full(self, member_id: str) -> Refusal | None:
+        group, config = self._group, self._shard.config
+        if len(group.members) < config.consumer_max_size or member_id in group.members:
             return None
-        if known.classic is None and known.epoch != STATIC_LEAVE_EPOCH:
-            message = f"Static member {member_id} with instance id {request.instance_id} cannot join the group "
-            owner = f"because the instance id is owned by {known.member_id} member."
-            return Refusal(ErrorCode.UNRELEASED_INSTANCE_ID, message + owner)
-        self._before = replace(known, member_id=member_id, epoch=0, previous_epoch=0)
-        self._replace(known, self._before)
-        return None
+        message = f"The consumer group has reached its maximum capacity of {config.consumer_max_size} members."
+        return Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
 
-    def _replace(self, old: ConsumerMember, new: ConsumerMember) -> None:
+    def _replace(self, old: ConsumerMember, member_id: str) -> None:
         """A static member has come back, with a new member id: it goes on with what it had."""
+        self._before = new = replace(old, member_id=member_id, epoch=0, previous_epoch=0)
         self._replaced = old
         group_id = self._group.group_id
         self._records += member_tombstones(group_id, old.member_id)
@@ -289,26 +305,6 @@ class Heartbeat:
         self._records.append(current_assignment_record(group_id, new))
 
     # --- 2. what it says
-
-    def _as_it_says(self) -> ConsumerMember:
-        request, before = self._request, self._before
-        names = request.subscribed_topic_names
-        return replace(
-            before,
-            instance_id=before.instance_id if request.instance_id is None else request.instance_id,
-            rack_id=before.rack_id if request.rack_id is None else request.rack_id,
-            rebalance_timeout_ms=(
-                before.rebalance_timeout_ms if request.rebalance_timeout_ms == -1 else request.rebalance_timeout_ms
-            ),
-            server_assignor=before.server_assignor if request.server_assignor is None else request.server_assignor,
-            topic_names=before.topic_names if names is None else sorted_names(names),
-            topic_regex=(
-                before.topic_regex if request.subscribed_topic_regex is None else request.subscribed_topic_regex
-            ),
-            client_id=self._call.client_id,
-            client_host=self._call.client_host,
-            classic=None,
-        )
 
     def _check_regex(self, member: ConsumerMember) -> Refusal | None:
         """A regular expression that nobody in the group has used before is compiled."""
@@ -410,15 +406,13 @@ class Heartbeat:
     # --- 4. the way to the target
 
     def _reconcile(self, member: ConsumerMember, subscription_changed: bool) -> ConsumerMember | None:
-        group, request = self._group, self._request
+        group = self._group
         if not subscription_changed and member.is_reconciled_to(self._assignment_epoch):
             return member
         subscriptions = self._subscriptions or self._subscriptions_with(member)
         topics = self._shard.topics
         wants = {found for name in subscriptions.topics_of(member) if (found := topics.topic_id(name)) is not None}
-        reconciliation = Reconciliation(
-            member, self._assignment_epoch, self._target, wants, group.is_held, request.topic_partitions
-        )
+        reconciliation = Reconciliation(member, self._assignment_epoch, self._target, wants, group.is_held, self._owned)
         reconciled = reconciliation.next(subscription_changed=subscription_changed)
         if reconciled is not None and reconciled != member:
             self._has_moved_on = True
@@ -437,11 +431,19 @@ class Heartbeat:
         limit = self._shard.config.max_message_bytes
         if max(sizes) > limit:
             return None
-        return [AtomicRecords(records)] if 0 < sum(sizes) <= limit else [*records]
+        if sum(sizes) <= limit:
+            return [AtomicRecords(records)] if records else []
+        first = self._converting
+        if sum(sizes[:first]) > limit:
+            return None  # a group is converted as a whole or not at all
+        return [*([AtomicRecords(records[:first])] if first else []), *records[first:]]
 
-    def _finish(self, member: ConsumerMember, entries: list[LogEntry]) -> Answer:
+    def _finish(self, member: ConsumerMember, entries: list[LogEntry]) -> Response | Outcome:
         shard, group = self._shard, self._group
-        if shard.groups.get(group.group_id) is not group:
+        out = Outcome(entries)
+        if self._install is not None:
+            self._install(out)
+        elif shard.groups.get(group.group_id) is not group:
             shard.replace(group)
         if self._replaced is not None:
             group.forget(self._replaced.member_id)
@@ -450,14 +452,13 @@ class Heartbeat:
         jobs = self._jobs(member, response)
         if not entries and not jobs:
             return response
-        out = Outcome(entries)
         out.jobs = jobs
         self._tell_if_stable(member, out)
         if self._later is None:
             out.reply(self._call, response)
         return out
 
-    def _jobs(self, member: ConsumerMember, response: ConsumerGroupHeartbeatResponse) -> list[InPieces]:
+    def _jobs(self, member: ConsumerMember, response: Response) -> list[InPieces]:
         jobs = []
         if self._later is not None:
             jobs.append(InPieces(self._assign_later(self._later, response), self._call, response))
@@ -466,23 +467,32 @@ class Heartbeat:
             jobs.append(InPieces(resolve_in_pieces(self._shard, self._group, member.member_id)))
         return jobs
 
-    def _assign_later(self, plan: Plan, response: ConsumerGroupHeartbeatResponse) -> Iterator[Outcome]:
+    def _assign_later(self, plan: Plan, response: Response) -> Iterator[Outcome]:
         """Compute the target of a large group; then reconcile the member with it, and complete the response."""
         group = self._group
         yield from assign_in_pieces(self._shard, group, plan)
         member = group.members.get(self._before.member_id)
         if group.is_abandoned or member is None:
-            response.error_code = ErrorCode.UNKNOWN_MEMBER_ID
+            message = f"Member {self._before.member_id} is not a member of group {group.group_id}."
+            self._complete(response, self._refused(Refusal(ErrorCode.UNKNOWN_MEMBER_ID, message)))
             return
-        again = Heartbeat(self._shard, group, self._request, self._call, [])
-        again._before, again._target = member, group.target_of(member.member_id)
+        again = self._anew(member)
         reconciled = again._reconcile(member, False) or member
         again._watch(reconciled)
         out = Outcome(again._entries(reconciled) or [])
         again._tell_if_stable(reconciled, out)
-        complete = again._response(reconciled, self._before.assigned)
-        response.member_epoch, response.assignment = complete.member_epoch, complete.assignment
+        self._complete(response, again._response(reconciled, self._before.assigned))
         yield out
+
+    def _anew(self, member: ConsumerMember) -> Self:
+        """The same request, when the group has its new target."""
+        again, group = copy(self), self._group
+        again._records, again._converting = [], 0
+        again._before, again._target = member, group.target_of(member.member_id)
+        again._epoch, again._assignment_epoch = group.epoch, group.assignment_epoch
+        again._replaced = again._subscriptions = again._later = None
+        again._has_moved_on = False
+        return again
 
     def _tell_if_stable(self, member: ConsumerMember, out: Outcome) -> None:
         shard, group, epoch = self._shard, self._group, self._epoch
@@ -495,6 +505,67 @@ class Heartbeat:
     def _count(self) -> int:
         is_new = self._replaced is None and self._before.member_id not in self._group.members
         return len(self._group.members) + is_new
+
+
+class Heartbeat(MemberUpdate[ConsumerGroupHeartbeatResponse]):
+    def __init__(
+        self,
+        shard: ShardState,
+        group: ConsumerGroup,
+        request: ConsumerGroupHeartbeatRequest,
+        call: Call,
+        records: list[Record],
+        install: Install | None = None,
+    ) -> None:
+        super().__init__(shard, group, call, records, install)
+        self._request = request
+        self._owned = request.topic_partitions
+
+    def _find_member(self) -> Refusal | None:
+        group, request = self._group, self._request
+        if refusal := self._is_full(request.member_id):
+            return refusal
+        if request.member_epoch == JOIN_EPOCH:
+            return self._join()
+        member, refusal = _known_member(group, request)
+        if member is None:
+            return refusal
+        self._before = member
+        return _check_epoch(member, request.member_epoch, request.topic_partitions)
+
+    def _join(self) -> Refusal | None:
+        group, request = self._group, self._request
+        member_id = request.member_id or self._shard.new_uuid()
+        known = group.static_member(request.instance_id)
+        if known is None:
+            self._before = group.members.get(member_id) or ConsumerMember(member_id)
+            return None
+        if known.classic is None and known.epoch != STATIC_LEAVE_EPOCH:
+            message = f"Static member {member_id} with instance id {request.instance_id} cannot join the group "
+            owner = f"because the instance id is owned by {known.member_id} member."
+            return Refusal(ErrorCode.UNRELEASED_INSTANCE_ID, message + owner)
+        self._replace(known, member_id)
+        return None
+
+    def _as_it_says(self) -> ConsumerMember:
+        request, before = self._request, self._before
+        names = request.subscribed_topic_names
+        return replace(
+            before,
+            instance_id=before.instance_id if request.instance_id is None else request.instance_id,
+            rack_id=before.rack_id if request.rack_id is None else request.rack_id,
+            rebalance_timeout_ms=(
+                before.rebalance_timeout_ms if request.rebalance_timeout_ms == -1 else request.rebalance_timeout_ms
+            ),
+            server_assignor=before.server_assignor if request.server_assignor is None else request.server_assignor,
+            topic_names=before.topic_names if names is None else sorted_names(names),
+            topic_regex=(
+                before.topic_regex if request.subscribed_topic_regex is None else request.subscribed_topic_regex
+            ),
+            client_id=self._call.client_id,
+            client_host=self._call.client_host,
+            classic=None,
+        )
 
     def _watch(self, member: ConsumerMember) -> None:
         """Its session begins anew; if it has just been told to give up partitions, the time for that begins."""
@@ -523,6 +594,13 @@ class Heartbeat:
             self._shard.consumer_settings(self._group.group_id).heartbeat_interval_ms,
             _assignment(member.assigned) if is_told else None,
         )
+
+    def _refused(self, refusal: Refusal) -> ConsumerGroupHeartbeatResponse:
+        return refusal.response()
+
+    def _complete(self, response: ConsumerGroupHeartbeatResponse, last: ConsumerGroupHeartbeatResponse) -> None:
+        response.error_code, response.error_message = last.error_code, last.error_message
+        response.member_epoch, response.assignment = last.member_epoch, last.assignment
 
 
 def _check_epoch(member: ConsumerMember, epoch: int, owned: Owned) -> Refusal | None:
