@@ -6,7 +6,8 @@ long as the answer is not too large.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
 
 from kohort.coordinator.api import GroupApi, SeveralGroups, Steps, all_steps, in_slices
 from kohort.coordinator.assignors.server_side import TopicId
@@ -25,11 +26,32 @@ from kohort.protocol.messages.consumer_group_describe import (
     Member,
     TopicPartitions,
 )
+from kohort.protocol.wire import Message
 
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 MEMBER_BYTES = 300  # of memory for a member, without its ids, topics and partitions
 TOPIC_BYTES = 150
 PARTITION_BYTES = 8
+
+
+class UnknownGroup(Message):
+    """As much of a DescribedGroup as is encoded, in a part of the memory: a request may name 100,000 such groups."""
+
+    __slots__ = ("group_id", "is_known")
+
+    error_code = ErrorCode.GROUP_ID_NOT_FOUND
+    group_state = assignor_name = ""
+    group_epoch = assignment_epoch = 0
+    members: Sequence[Member] = ()
+    authorized_operations = NOT_ASKED
+
+    def __init__(self, group_id: str, is_known: bool) -> None:
+        self.group_id = group_id
+        self.is_known = is_known  # as a group of another kind
+
+    @property
+    def error_message(self) -> str:
+        return f"Group {self.group_id} {'is not a consumer group' if self.is_known else 'not found'}."
 
 
 def consumer_group_describe(
@@ -50,9 +72,7 @@ def row(
         return DescribedGroup(error, None, group_id)
     group = find_consumer(shard, group_id)
     if group is None:
-        is_known = group_id in shard.groups
-        message = f"Group {group_id} is not a consumer group." if is_known else f"Group {group_id} not found."
-        return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, message, group_id)
+        return cast("DescribedGroup", UnknownGroup(group_id, group_id in shard.groups))
     described = yield from _describe(shard, group)
     if request.include_authorized_operations:
         described.authorized_operations = ALL_OPERATIONS  # there is no authorizer: everyone may do everything
