@@ -9,6 +9,7 @@ With kohort.offsets.sync.before.reply=false a reply waits for the page cache onl
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Iterable, Sequence
 from functools import partial
 from random import Random
@@ -29,7 +30,7 @@ from kohort.broker.rebalances import Rebalances
 from kohort.broker.topics.catalog import CONSUMER_OFFSETS, Topic
 from kohort.coordinator.api import Asked, EveryShard, GroupApi, Request, Response, Row, SeveralGroups, Steps
 from kohort.coordinator.config import GroupConfig
-from kohort.coordinator.outcome import PARKED, Call, Outcome, Parked
+from kohort.coordinator.outcome import PARKED, Call, Outcome, Parked, Reply
 from kohort.coordinator.runtime import Runtime, Write
 from kohort.coordinator.shard import Shard, Status
 from kohort.protocol.error_codes import ErrorCode
@@ -45,6 +46,7 @@ ONE_TURN_S = 0.001  # with 0 the timer would ring before the sockets are read
 # While appends wait for the disk, new records are held back, and then written and synced together. But not for longer
 # than this: a write that takes long stops the clock of its shard, so records must become a write in time.
 MAX_HOLD_S = 0.5
+REPLIES_AT_ONCE = 300  # some 5 ms; a group of thousands of members is answered in several turns of the event loop
 
 
 class CoordinatorHost:
@@ -85,6 +87,7 @@ class CoordinatorHost:
         self._turns = 0
         self._watches_appends = False
         self._delivering = False
+        self._undelivered: deque[Reply] = deque()  # replies for which there was no time in this turn
         self._timer: Cancellable | None = None
         self._timer_deadline: int | None = None
 
@@ -189,15 +192,31 @@ class CoordinatorHost:
             while replies := self.runtime.take_replies():
                 if self.runtime.events:
                     self._tell()  # the log line of a rebalance comes before its members are told
-                for call, response in replies:
-                    try:
-                        call.reply(response)
-                    except Exception:  # go on: the other replies of this list must be sent
-                        logger.exception("a reply could not be delivered; this is a bug")
+                if self._undelivered or len(replies) > REPLIES_AT_ONCE:
+                    self._deliver_later(replies)
+                else:
+                    _send_all(replies)
         finally:
             self._delivering = False
         if self.runtime.events:
             self._tell()
+
+    def _deliver_later(self, replies: list[Reply]) -> None:
+        if not self._undelivered:
+            self._broker.call_soon(self._deliver_some)
+        self._undelivered += replies
+
+    def _deliver_some(self) -> None:
+        """Send some of the replies that were too many for one turn of the event loop."""
+        count = min(REPLIES_AT_ONCE, len(self._undelivered))
+        self._delivering = True
+        try:
+            _send_all([self._undelivered.popleft() for _ in range(count)])
+        finally:
+            self._delivering = False
+            if self._undelivered:
+                self._broker.call_soon(self._deliver_some)
+        self._deliver()
 
     def _tell(self) -> None:
         events, self.runtime.events = self.runtime.events, []
@@ -340,3 +359,11 @@ class CoordinatorHost:
         """Write what is due. Parked members see their connections close, and come back after the restart."""
         if self.runtime.dirty:
             self._turn()
+
+
+def _send_all(replies: list[Reply]) -> None:
+    for call, response in replies:
+        try:
+            call.reply(response)
+        except Exception:  # go on: the other replies of this list must be sent
+            logger.exception("a reply could not be delivered; this is a bug")

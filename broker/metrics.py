@@ -83,11 +83,12 @@ class Metrics:
         yield from _gauge("kohort_event_loop_lag_seconds", "how late timers run", [("", f"{self._lag_s:.6f}")])
         yield from _gauge("kohort_topics", "topics", [("", len(broker.catalog))])
         sizes: dict[str, int] = {}
-        for number, ((topic, _), log) in enumerate(list(broker.logs.logs.items())):
-            sizes[topic] = sizes.get(topic, 0) + log.size_bytes
+        for number, key in enumerate(list(broker.logs.logs)):
+            if (log := broker.logs.logs.get(key)) is not None:  # else it was deleted between two steps
+                sizes[key[0]] = sizes.get(key[0], 0) + log.size_bytes
             if number % PER_STEP == 0:
                 yield ""
-        rows = [(f'topic="{topic}"', size) for topic, size in sorted(sizes.items())]
+        rows = ((f'topic="{topic}"', size) for topic, size in sizes.items())  # unsorted: that could take long
         yield from _gauge("kohort_log_size_bytes", "bytes of log segments", rows)
         failed = [("", len(broker.logs.failed))]
         yield from _gauge("kohort_offline_partitions", "partitions whose log could not be opened", failed)

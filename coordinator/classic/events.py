@@ -11,6 +11,7 @@ from kohort.protocol.subscription import read_assignment
 
 MAX_TOLD = 1_000  # characters of a cause or a name, which clients choose
 MAX_COMPARED_BYTES = 400_000  # of assignments: 100,000 partitions, which takes some 15 ms
+BYTES_OF_MEMBER = 100  # reading a member's assignment takes as long as that of so many bytes more
 
 if TYPE_CHECKING:
     from kohort.coordinator.classic.group import ClassicGroup
@@ -32,10 +33,16 @@ def rebalanced(group: ClassicGroup, assignments: dict[str, bytes], now: int) -> 
 
 
 def _moved(before: dict[str, bytes], after: dict[str, bytes]) -> int:
-    if sum(map(len, before.values())) + sum(map(len, after.values())) > MAX_COMPARED_BYTES:
+    """How many partitions have another owner now; -1 if that cannot be read, or takes too long."""
+    if not before:
+        return 0
+    lost = {member_id: each for member_id, each in before.items() if after.get(member_id) != each}
+    got = {member_id: each for member_id, each in after.items() if before.get(member_id) != each}
+    read_bytes = sum(map(len, lost.values())) + sum(map(len, got.values()))
+    if read_bytes + BYTES_OF_MEMBER * (len(lost) + len(got)) > MAX_COMPARED_BYTES:
         return -1
     try:
-        owned_before, owned_after = _owners(before), _owners(after)
+        owned_before, owned_after = _owners(lost), _owners(got)
     except MalformedMessage:
         return -1
     moved = 0

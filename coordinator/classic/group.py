@@ -7,7 +7,7 @@ time it entered its state. Everything about a join phase in progress is soft.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kohort.coordinator.classic.answers import join_error
@@ -29,16 +29,15 @@ from kohort.coordinator.outcome import Outcome, Record
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.errors import MalformedMessage
 from kohort.protocol.log_records import GROUP_METADATA
-from kohort.protocol.messages.consumer_protocol import decode_subscription
 from kohort.protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from kohort.protocol.messages.sync_group import SyncGroupResponse
+from kohort.protocol.subscription import SubscribedTopics
 
 if TYPE_CHECKING:
     from kohort.coordinator.shard_clock import ShardClock
     from kohort.coordinator.shard_state import ShardState
     from kohort.protocol.messages.offset_commit import OffsetCommitRequest
 
-VERSION_BYTES = 2  # in front of a subscription
 MAX_SUBSCRIBED = 50_000  # topics, of all members together, that are read: some 10 ms
 
 
@@ -206,24 +205,25 @@ class ClassicGroup(Group):
         return choose_protocol(list(self.members.values()), self.known_by)
 
     def learn_subscriptions(self) -> None:
-        """Topics that the members consume, from their metadata; None if that cannot be read, or takes too long.
-
-        Only what a subscription of version 0 has is looked at, whatever version it says it is, as Kafka does.
-        """
+        """Topics that the members consume, from their metadata; None if that cannot be read, or takes too long."""
         self.subscribed_topics = None
         if self.protocol_type != CONSUMER_PROTOCOL:
             return
         topics: set[str] = set()
         read = 0
+        reader = SubscribedTopics()
+        before: Sequence[str] | None = None
         for member in self.members.values():
             try:
-                subscribed = decode_subscription[0](member.metadata(self.protocol_name), VERSION_BYTES).topics
+                subscribed = reader.read(member.metadata(self.protocol_name))
             except MalformedMessage:
                 return
-            read += len(subscribed)
-            if read > MAX_SUBSCRIBED:
-                return
-            topics.update(subscribed)
+            if subscribed is not before:
+                before = subscribed
+                read += len(subscribed)
+                if read > MAX_SUBSCRIBED:
+                    return
+                topics.update(subscribed)
         self.subscribed_topics = frozenset(topics)
 
     # --- as every group (see coordinator/group.py)

@@ -21,7 +21,8 @@ from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.log_group_metadata import GroupMetadataValue
 from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 
-USUAL_MEMBER_BYTES = 1000  # an upper bound for the other fields of a member
+MEMBER_BYTES = 24  # lengths and times of a member in the record
+GROUP_BYTES = 200_000  # at most, for all that is not of a member: the group's id, names, headers, the batch's header
 
 
 def sync_group(shard: ShardState, request: SyncGroupRequest, call: Call) -> SyncGroupResponse | Outcome | Parked:
@@ -118,13 +119,27 @@ def is_too_large(record: Record, max_bytes: int) -> bool:
     """Hardly any record comes near the limit; only those that might are packed to measure them."""
     assert isinstance(record.value, GroupMetadataValue)
     members = record.value.members
-    if sum(len(m.subscription) + len(m.assignment) for m in members) > max_bytes:
+    known_bytes = sum(len(m.subscription) + len(m.assignment) for m in members)
+    if known_bytes > max_bytes:
         return True
-    at_most = sum(
-        len(m.subscription) + len(m.assignment) + 3 * (len(m.member_id) + len(m.client_id)) + USUAL_MEMBER_BYTES
-        for m in members
+    at_most = (
+        GROUP_BYTES
+        + known_bytes
+        + sum(
+            MEMBER_BYTES
+            + _bytes(m.member_id)
+            + _bytes(m.group_instance_id or "")
+            + _bytes(m.client_id)
+            + _bytes(m.client_host)
+            for m in members
+        )
     )
-    return at_most > max_bytes // 4 and batch_bytes(record) > max_bytes
+    return at_most > max_bytes and batch_bytes(record) > max_bytes
+
+
+def _bytes(text: str) -> int:
+    """How many bytes the text has at most."""
+    return len(text) if text.isascii() else 4 * len(text)
 
 
 def _cannot_be_kept(shard: ShardState, group: ClassicGroup) -> Outcome:

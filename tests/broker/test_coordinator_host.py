@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
+from kohort.broker import coordinator_host
 from kohort.broker.api_table import ApiTable
 from kohort.broker.call import PARKED, Call
 from kohort.broker.connection import Connection
-from kohort.broker.coordinator_host import CoordinatorHost
+from kohort.broker.coordinator_host import REPLIES_AT_ONCE, CoordinatorHost
 from kohort.broker.group_log import LocalGroupLog, Write
 from kohort.broker.topics.catalog import CONSUMER_OFFSETS
-from kohort.coordinator.outcome import Outcome, Record
+from kohort.coordinator.outcome import Outcome, Record, Reply
 from kohort.coordinator.shard import Shard
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.codec import request_encoder, response_decoder
@@ -126,6 +127,28 @@ def test_an_append_that_raises_fails_its_shard_and_no_other(tmp_path: Path) -> N
     box.pass_time()
     assert error_of(again) is ErrorCode.NONE
     box.close()
+
+
+# --- many replies at once
+
+
+def test_very_many_replies_are_sent_in_several_turns_and_all_arrive(
+    box: BrokerBox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a group of thousands of members does not keep others waiting while all of them are answered."""
+    sent: list[int] = []
+    send_all = coordinator_host._send_all
+
+    def watched(replies: list[Reply]) -> None:
+        sent.append(len(replies))
+        send_all(replies)
+
+    monkeypatch.setattr(coordinator_host, "_send_all", watched)
+    clients = [send_commit(box, f"g{number}") for number in range(2 * REPLIES_AT_ONCE + 10)]
+    while not all(client.answers for client in clients):
+        box.pass_time()
+    assert sent == [REPLIES_AT_ONCE, REPLIES_AT_ONCE, 10]
+    assert {error_of(client) for client in clients} == {ErrorCode.NONE}
 
 
 # --- batches as large as the log takes them

@@ -274,7 +274,24 @@ def test_what_moved_is_not_counted_in_assignments_that_take_long_to_read() -> No
     assert host.events[-1].moved == 0
     a.join()
     a.sync({a.member_id: assignment(*range(60_000))})
+    assert host.events[-1].moved == 0, "the same bytes need not be read"
+    a.join()
+    a.sync({a.member_id: assignment(*range(1, 60_000))})
     assert host.events[-1].moved == -1
+
+
+def test_partitions_that_changed_hands_are_counted_among_members_that_keep_theirs() -> None:
+    host = Host()
+    a, b, c = joined(host, "a", "b", "c")
+    first = {a.member_id: assignment(0, 1, 2), b.member_id: assignment(3), c.member_id: assignment(4)}
+    a.sync(first)
+    assert host.events[-1].moved == 0
+    for member in (a, b, c):
+        member.join()
+    for member in (a, b, c):
+        member.learn()
+    a.sync({**first, a.member_id: assignment(0), b.member_id: assignment(3, 1, 2)})
+    assert host.events[-1].moved == 2
 
 
 @pytest.mark.parametrize(
@@ -300,7 +317,7 @@ def test_a_member_brings_no_more_protocols_than_the_log_could_keep(
 
 def test_subscriptions_to_very_many_topics_are_not_read() -> None:
     host = Host()
-    few, many = subscription("orders"), subscription(*[f"{n}" for n in range(50_000)])
+    few, many = subscription("orders"), subscription(*[f"{n}" for n in range(50_001)])
     stable(host, "a", protocols=[("range", few)])
     assert host.classic("g").subscribed_topics == frozenset({"orders"})
     stable(host, "a", "b", group_id="h", protocols=[("range", many)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -13,8 +14,15 @@ from kohort.protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
     TopicPartition,
+    decode_subscription,
 )
-from kohort.protocol.subscription import pack_assignment, pack_subscription, read_assignment, read_subscription
+from kohort.protocol.subscription import (
+    SubscribedTopics,
+    pack_assignment,
+    pack_subscription,
+    read_assignment,
+    read_subscription,
+)
 from tests.protocol.random_messages import kinds, random_values
 
 KINDS = {kind.name: kind for kind in kinds()}
@@ -76,3 +84,33 @@ def test_any_bytes_are_a_subscription_or_malformed(version: int, raw: bytes) -> 
             read(data)
         except MalformedMessage:
             assert raw is not None
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 2**32))
+def test_topics_that_are_read_once_are_those_of_each_subscription(seed: int) -> None:
+    """Members of a group mostly name the same topics, with other data behind them; some of them send rubbish."""
+    chosen = random.Random(seed)
+    reader = SubscribedTopics()
+    names = [["orders"], ["orders", "päyments"], []]
+    for _ in range(20):
+        owned = [TopicPartition("orders", [chosen.randrange(100)])]
+        user_data = chosen.choice([None, b"", b"some"])
+        subscription = ConsumerProtocolSubscription(chosen.choice(names), user_data, owned, 5, None)
+        metadata = bytearray(pack_subscription(subscription, chosen.randrange(4)))
+        if chosen.random() < 0.3:
+            metadata[chosen.randrange(len(metadata))] ^= 1 << chosen.randrange(8)
+        if chosen.random() < 0.2:
+            del metadata[chosen.randrange(len(metadata)) :]
+        assert topics_or_error(reader.read, bytes(metadata)) == topics_or_error(_decoded, bytes(metadata))
+
+
+def _decoded(metadata: bytes) -> Sequence[str]:
+    return decode_subscription[0](metadata, 2).topics
+
+
+def topics_or_error(read: Callable[[bytes], Sequence[str]], metadata: bytes) -> Sequence[str] | None:
+    try:
+        return list(read(metadata))
+    except MalformedMessage:
+        return None
