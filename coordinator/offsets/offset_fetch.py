@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 from kohort.coordinator.api import ELEMENTS_IN_STEP, GroupApi, SeveralGroups, Steps, all_steps, in_slices
 from kohort.coordinator.offset_store import CommittedOffset
-from kohort.coordinator.offsets.plain_fetch import FIRST_VERSION_WITH_TOPIC_IDS
+from kohort.coordinator.offsets.plain_fetch import FIRST_VERSION_WITH_TOPIC_IDS, refusal
 from kohort.coordinator.outcome import Call
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode
@@ -132,7 +132,7 @@ def _fetch_at_once(
     shard: ShardState, group: OffsetFetchRequestGroup, require_stable: bool, version: int
 ) -> OffsetFetchResponseGroup:
     """The same as all steps of `fetch_group`, and quicker for the usual request."""
-    if group.topics is None or version >= FIRST_VERSION_WITH_TOPIC_IDS or group.member_id is not None:
+    if group.topics is None or version >= FIRST_VERSION_WITH_TOPIC_IDS or refusal(shard, group):
         return all_steps(fetch_group(shard, group, require_stable, version))
     topics = [_one_topic(shard, group.group_id, topic, require_stable, False) for topic in group.topics]
     return OffsetFetchResponseGroup(group.group_id, topics, 0)
@@ -144,8 +144,7 @@ def fetch_group(
     by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
     require_stable = require_stable and shard.offsets.has_open_transactions  # mostly there are none to wait for
     group_id = group.group_id
-    known = shard.groups.get(group_id)
-    if known is not None and (error := known.check_fetch(group)):
+    if error := refusal(shard, group):
         return OffsetFetchResponseGroup(group_id, (), error)
     if group.topics is None:
         topics = yield from _all_topics(shard, group_id, require_stable, by_id)

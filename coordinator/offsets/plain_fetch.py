@@ -11,6 +11,7 @@ from struct import Struct
 
 from kohort.coordinator.config import MAX_REMEMBERED_ID
 from kohort.coordinator.shard_state import ShardState
+from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from kohort.protocol.wire import NO_UUID, Encoded, uvarint
 
@@ -38,11 +39,19 @@ def _topic(name: str, partition_count: int) -> bytes:
 _known_topic = lru_cache(maxsize=1_000)(_topic)
 
 
+def refusal(shard: ShardState, group: OffsetFetchRequestGroup) -> ErrorCode | None:
+    """Why the sender may not fetch: it claims to be a member that it is not."""
+    if group.member_id is None and group.member_epoch < 0:
+        return None
+    known = shard.groups.get(group.group_id)
+    return None if known is None else known.check_fetch(group)
+
+
 def plain_answer(
     shard: ShardState, group: OffsetFetchRequestGroup, require_stable: bool, version: int
 ) -> Encoded | None:
     """For v8 and later; None if anything is special."""
-    if group.topics is None or group.member_id is not None or (require_stable and shard.offsets.has_open_transactions):
+    if group.topics is None or refusal(shard, group) or (require_stable and shard.offsets.has_open_transactions):
         return None
     by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
     offsets = shard.offsets_of(group.group_id)
