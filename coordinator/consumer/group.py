@@ -366,8 +366,18 @@ class ConsumerGroup(Group):
             self.epoch == self.assignment_epoch == member.epoch
             and member.state == STABLE
             and self.topics_version == shard.topics.version
-            and not self.subscriptions.regexes
+            and (not self.subscriptions.regexes or self._is_resolved(shard))
         )
+
+    def _is_resolved(self, shard: ShardState) -> bool:
+        """Whether all regular expressions are resolved, and with all topics that there are."""
+        known = len(self.subscriptions.regexes) == len(self.subscriptions.resolved)
+        return known and self.regexes_version >= shard.topics.created_version and not self.is_resolving
+
+    def regexes_are_due_at(self, shard: ShardState) -> int | None:
+        """Wall time at which the topics are looked through anew. None: there are no regular expressions."""
+        last = next((each.timestamp for each in self.subscriptions.resolved.values()), None)
+        return None if last is None else last + shard.config.consumer_regex_refresh_interval_ms
 
 
 Key = TypeVar("Key")

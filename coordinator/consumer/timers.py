@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kohort.coordinator.consumer.removal import remove_members
+from kohort.coordinator.shard_clock import NEVER
 
 if TYPE_CHECKING:
     from kohort.coordinator.consumer.group import ConsumerGroup
@@ -107,7 +108,7 @@ class ConsumerPulse:
 
     __slots__ = (
         "_clock", "_epoch", "_group", "_member", "_member_id", "_session", "_settings", "_settings_version",
-        "_timeout_ms", "_topics", "_topics_version",
+        "_timeout_ms", "_topics", "_topics_version", "_until",
     )  # fmt: skip
 
     def __init__(self, shard: ShardState, group: ConsumerGroup, member: ConsumerMember, session: Session) -> None:
@@ -122,6 +123,8 @@ class ConsumerPulse:
         self._member_id = member.member_id
         self._session = session
         self._timeout_ms = shard.consumer_settings(group.group_id).session_timeout_ms
+        due = group.regexes_are_due_at(shard)
+        self._until = NEVER if due is None else shard.clock.steady_ms + due - shard.clock.wall
 
     def beats(self, steady_ms: int) -> bool:
         """False: the fast path does not apply, nothing was done, and the normal handler must decide."""
@@ -135,6 +138,7 @@ class ConsumerPulse:
             and self._settings.version == self._settings_version
             and 0 < session.watched_until <= deadline  # else it must be watched anew, which the host has to know of
             and steady_ms < clock.stops_at
+            and steady_ms < self._until
         ):
             session.deadline = deadline
             return True

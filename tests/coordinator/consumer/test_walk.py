@@ -138,3 +138,18 @@ def test_a_static_member_comes_back_with_the_same_member_id() -> None:
     assert group.join("m1", ["orders", "payments"], instance_id="i1") == Answer(
         4, {"orders": [0, 1, 2], "payments": [0, 1]}
     )
+
+
+def test_a_group_with_a_regular_expression_is_at_rest_until_its_topics_are_due_again() -> None:
+    group = a_group(partitions=2, consumer_regex_refresh_interval_ms=60_000)
+    group.join("m1", None, subscribed_topic_regex="ord.*")
+    group.beat("m1", 1)
+    shard = group.host.state_of("billing")
+    assert group.beat("m1", 2) == Answer(2, None)
+    pulse = group.object.pulse(shard, "m1", None, 2)
+    assert pulse is not None
+    assert pulse.beats(group.host.steady_ms)
+    group.host.advance(30_000)
+    assert pulse.beats(group.host.steady_ms)
+    group.host.advance(30_000)
+    assert not pulse.beats(group.host.steady_ms)
