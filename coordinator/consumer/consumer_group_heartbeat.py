@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import replace
-from typing import Generic, NamedTuple, Self
+from typing import Any, Generic, NamedTuple, Self
 
 from kohort.coordinator.api import Response, all_steps
 from kohort.coordinator.assignors.server_side import Target
@@ -31,7 +31,7 @@ from kohort.coordinator.consumer.member import (
     Partitions,
     sorted_names,
 )
-from kohort.coordinator.consumer.rebalance import begin_rebalance, end_rebalance
+from kohort.coordinator.consumer.rebalance import Rebalance, end_rebalance, headers_of
 from kohort.coordinator.consumer.reconcile import Owned, Reconciliation
 from kohort.coordinator.consumer.records import (
     current_assignment_record,
@@ -69,7 +69,7 @@ from kohort.protocol.messages.consumer_group_heartbeat import (
 FIRST_VERSION_WITH_OWN_ID = 1
 MAX_TOPIC_NAMES = 10_000  # in a subscription: more would keep the event loop for too long
 FEW_RECORDS = 20  # of usual members: so many fit into one batch in any case
-FEW_ELEMENTS = 2_000  # topic names in a subscription, and partitions in a target, of a usual member
+MOST_BYTES_OF_THE_REST = 100_000  # of these records, without names, ids and partitions of the member
 
 Answer = ConsumerGroupHeartbeatResponse | Outcome
 
@@ -208,7 +208,7 @@ class MemberUpdate(ABC, Generic[Response]):
     """What a member says, on its way into the group: by a heartbeat, or by the JoinGroup of a classic member.
 
     `records` are those that must come first: of a group that was just converted, or replaces an empty one. `install`
-    puts such a group into the shard, once nothing can be refused any more.
+    puts such a group into the shard, once nothing can be refused any more. Nothing of the group changes before that.
     """
 
     def __init__(
@@ -232,6 +232,9 @@ class MemberUpdate(ABC, Generic[Response]):
         self._epoch = group.epoch
         self._assignment_epoch = group.assignment_epoch
         self._target: Target = {}
+        self._rebalance = group.rebalance  # that is going on
+        self._moved = 0  # partitions that this request's target gives to another member
+        self._topics_version = group.topics_version  # of the topics for which the hash was last looked at
         self._has_moved_on = False  # the member has another state, epoch or assignment than before
         self._later: Plan | None = None  # of the target of a large group, which takes its time
 
@@ -332,10 +335,12 @@ class MemberUpdate(ABC, Generic[Response]):
             return
         self._subscriptions = after = self._subscriptions_with(member)
         metadata_hash = after.metadata_hash(shard)
-        group.topics_version = shard.topics.version
+        self._topics_version = shard.topics.version
         if must_bump or metadata_hash != group.metadata_hash:
             self._epoch += 1
-            headers = begin_rebalance(shard, group, self._cause(must_bump), member.member_id)
+            cause, trigger = self._cause(must_bump), member.member_id
+            self._rebalance = self._rebalance or Rebalance(shard.clock, cause, trigger)
+            headers = headers_of(shard, self._rebalance, cause, trigger)
             self._records.append(group_epoch_record(group.group_id, self._epoch, metadata_hash, headers))
         if group.has_old_metadata_record:
             self._records.append(partition_metadata_tombstone(group.group_id))
@@ -366,13 +371,11 @@ class MemberUpdate(ABC, Generic[Response]):
             return
         plan = self._plan(member)
         if plan.size > SMALL_GROUP:
-            group.is_assigning = True
             self._later = plan
             return
         targets = all_steps(plan.compute())
         changed = changed_targets(group.targets, targets)
-        if group.rebalance is not None:
-            group.rebalance.moved += moved_partitions(group.targets, changed)
+        self._moved = moved_partitions(group.targets, changed)
         self._records += target_records(group.group_id, changed, self._epoch, shard.clock.wall)
         self._target = targets[member.member_id]
         self._assignment_epoch = self._epoch
@@ -383,8 +386,8 @@ class MemberUpdate(ABC, Generic[Response]):
         if group.is_assigning:
             return False
         interval_ms = self._shard.consumer_settings(group.group_id).assignment_interval_ms
-        is_known = group.assignment_timestamp != 0
-        return not is_known or not interval_ms or clock.wall >= group.assignment_timestamp + interval_ms
+        age_ms = clock.wall - group.assignment_timestamp  # if somebody has set the clock back, nobody knows the age
+        return group.assignment_timestamp == 0 or not 0 <= age_ms < interval_ms
 
     def _plan(self, member: ConsumerMember) -> Plan:
         shard, group = self._shard, self._group
@@ -423,12 +426,10 @@ class MemberUpdate(ABC, Generic[Response]):
 
     def _entries(self, member: ConsumerMember) -> list[LogEntry] | None:
         """The records as one batch if they fit into one. None: a single record is too large for any."""
-        records = self._records
-        size = len(member.topic_names) + len(member.topic_regex or "") + sum(map(len, self._target.values()))
-        if len(records) <= FEW_RECORDS and size <= FEW_ELEMENTS:
+        records, limit = self._records, self._shard.config.max_message_bytes
+        if not self._converting and len(records) <= FEW_RECORDS and self._most_bytes(member) <= limit:
             return [AtomicRecords(records)] if records else []
         sizes = [batch_bytes(record) for record in records] or [0]
-        limit = self._shard.config.max_message_bytes
         if max(sizes) > limit:
             return None
         if sum(sizes) <= limit:
@@ -437,6 +438,16 @@ class MemberUpdate(ABC, Generic[Response]):
         if sum(sizes[:first]) > limit:
             return None  # a group is converted as a whole or not at all
         return [*([AtomicRecords(records[:first])] if first else []), *records[first:]]
+
+    def _most_bytes(self, member: ConsumerMember) -> int:
+        """The records have at most so many bytes, and usually far less: a member can have a name of a megabyte."""
+        texts = [member.topic_regex or "", member.client_id, member.instance_id or "", member.rack_id or ""]
+        texts += member.topic_names
+        for record in self._records:
+            key: Any = record.key
+            texts += (key.group_id, getattr(key, "member_id", ""))
+        partitions = sum(map(len, self._target.values()))
+        return 4 * (sum(map(len, texts)) + 10 * partitions) + MOST_BYTES_OF_THE_REST
 
     def _finish(self, member: ConsumerMember, entries: list[LogEntry]) -> Response | Outcome:
         shard, group = self._shard, self._group
@@ -448,6 +459,9 @@ class MemberUpdate(ABC, Generic[Response]):
         if self._replaced is not None:
             group.forget(self._replaced.member_id)
         self._watch(member)
+        group.topics_version, group.rebalance = self._topics_version, self._rebalance
+        if group.rebalance is not None:
+            group.rebalance.moved += self._moved
         response = self._response(member, self._before.assigned)
         jobs = self._jobs(member, response)
         if not entries and not jobs:
@@ -461,6 +475,7 @@ class MemberUpdate(ABC, Generic[Response]):
     def _jobs(self, member: ConsumerMember, response: Response) -> list[InPieces]:
         jobs = []
         if self._later is not None:
+            self._group.is_assigning = True
             jobs.append(InPieces(self._assign_later(self._later, response), self._call, response))
         if refresh_is_due(self._shard, self._group, member, self._before):
             self._group.is_resolving = True

@@ -29,13 +29,18 @@ class Rebalance:
 
 
 def begin_rebalance(shard: ShardState, group: ConsumerGroup, cause: str, trigger: str) -> Headers:
-    """The group epoch is bumped. Returns the headers of its record, which say why: Kafka's records do not."""
+    """The group epoch is bumped. Returns the headers of its record."""
     if group.rebalance is None:
         group.rebalance = Rebalance(shard.clock, cause, trigger)
+    return headers_of(shard, group.rebalance, cause, trigger)
+
+
+def headers_of(shard: ShardState, rebalance: Rebalance, cause: str, trigger: str) -> Headers:
+    """Headers for the record of a group epoch. They say why it was bumped: Kafka's records do not."""
     if not shard.config.audit_headers:
         return ()
     return (
-        (b"kohort.join.start.ms", b"%d" % group.rebalance.started_wall),
+        (b"kohort.join.start.ms", b"%d" % rebalance.started_wall),
         (b"kohort.cause", cause[:MAX_TOLD].encode()),
         (b"kohort.trigger", trigger[:MAX_TOLD].encode()),
     )

@@ -56,6 +56,7 @@ class Plan:
     updated: ConsumerMember | None = None  # the member whose heartbeat asks for the target
     replaced: ConsumerMember | None = None  # the static member whose place `updated` takes
     _topic_ids: dict[tuple[tuple[str, ...], str | None], list[TopicId]] = field(default_factory=dict)
+    _taken: dict[TopicId, set[int]] = field(default_factory=dict)  # partitions in the targets that were looked at
 
     @property
     def size(self) -> int:
@@ -98,7 +99,28 @@ class Plan:
         topic_ids = self._topic_ids.get(wants)
         if topic_ids is None:
             topic_ids = self._topic_ids[wants] = self._ids(member)
-        return Subscriber(topic_ids, self.targets.get(before, NO_PARTITIONS), member.instance_id)
+        return Subscriber(topic_ids, self._target_before(before), member.instance_id)
+
+    def _target_before(self, member_id: str) -> Target:
+        """The member's target so far, without what another member has in its target as well.
+
+        That happens if the broker ends while it writes the target of a large group piece by piece: some members have
+        their new target, and others their old one. Assignors rely on it that a partition has one owner.
+        """
+        target = self.targets.get(member_id, NO_PARTITIONS)
+        is_alone = True
+        for topic_id, partitions in target.items():
+            taken = self._taken.setdefault(topic_id, set())
+            is_alone &= taken.isdisjoint(partitions)
+        if not is_alone:
+            left = {
+                topic_id: [each for each in target[topic_id] if each not in self._taken[topic_id]]
+                for topic_id in target
+            }
+            target = {topic_id: partitions for topic_id, partitions in left.items() if partitions}
+        for topic_id, partitions in target.items():
+            self._taken[topic_id].update(partitions)
+        return target
 
     def _ids(self, member: ConsumerMember) -> list[TopicId]:
         """The existing topics that the member wants, in the order in which Kafka goes through them."""

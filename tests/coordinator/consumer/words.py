@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from kohort.coordinator.consumer.group import ConsumerGroup, find_consumer
 from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.log_records import CONSUMER_GROUP_RECORDS, decode_key, decode_value
 from kohort.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedGroup
 from kohort.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from tests.coordinator.support import Call, FakeTopics, Host
@@ -68,6 +69,20 @@ class Group:
         (described,) = self.host.ask(ConsumerGroupDescribeRequest([self.group_id]), version).groups
         assert isinstance(described, DescribedGroup)
         return described
+
+    def log(self, *, start: int = 0) -> list[tuple[int, Any, Any]]:
+        """(type, key, value) of the group's durable records; `start`: without so many of the first ones."""
+        found = []
+        for record in self.host.log_of(self.group_id):
+            assert record.key is not None
+            kind, key = decode_key(record.key)
+            if kind in CONSUMER_GROUP_RECORDS and key.group_id == self.group_id:
+                found.append((kind, key, None if record.value is None else decode_value(kind, record.value)))
+        return found[start:]
+
+    def types(self, *, start: int = 0) -> list[tuple[int, bool]]:
+        """(type, whether it is no tombstone) of the group's durable records."""
+        return [(kind, value is not None) for kind, _, value in self.log(start=start)]
 
     @property
     def state(self) -> str:
