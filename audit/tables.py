@@ -191,6 +191,7 @@ OWNERSHIP_INTERVALS = Table(
     start_log_offset bigint     offset of the record that began it
     end_log_offset   bigint     offset of the record that ended it; null if still owned
     ended_by         string     moved, unassigned, left, emptied, deleted; null if still owned
+    revoking_since   timestamp  consumer groups: since when the member had to give the partition up; null if it had not to
     """),
 )
 

@@ -66,6 +66,7 @@ class Interval(NamedTuple):
     end_ms: int | None
     end_log_offset: int | None
     ended_by: str | None
+    revoking_since_ms: int | None
 
 
 class Rebalance(NamedTuple):
@@ -125,6 +126,7 @@ class _Holdings:
         self._ended: dict[int, tuple[Any, ...]] = {}  # index in _begun -> how it ended
         self._held: dict[str, dict[Place, int]] = {}  # member id -> place -> index in _begun
         self._confirmed: dict[str, int | None] = {}  # member id -> last generation with its partitions
+        self._revoking: dict[int, int] = {}  # index in _begun -> since when it is to be revoked
 
     def intervals(self) -> list[Interval]:
         still_held = {
@@ -133,7 +135,9 @@ class _Holdings:
             for index in held.values()
         }
         ends = self._ended | still_held
-        return [Interval._make(begun + ends[index]) for index, begun in enumerate(self._begun)]
+        return [
+            Interval._make((*begun, *ends[index], self._revoking.get(index))) for index, begun in enumerate(self._begun)
+        ]
 
     def of(self, member_id: str) -> dict[Place, int]:
         return self._held.get(member_id, {})
@@ -155,6 +159,15 @@ class _Holdings:
             when = (by.generation, by.time_ms, by.log_offset)
             held.update(zip(new, count(len(self._begun)), strict=False))
             self._begun += [who + place + when for place in new]
+
+    def revoke(self, member_id: str, places: Sequence[Place], by: MemberRecord) -> None:
+        """Of all that it holds, the member shall give up these places, and may keep the others."""
+        to_go = set(places)
+        for place, index in self._held[member_id].items():
+            if place in to_go:
+                self._revoking.setdefault(index, by.time_ms)
+            else:
+                self._revoking.pop(index, None)
 
     def end(self, member_id: str, places: Iterable[Place], by: OwnerRecord, why: str) -> None:
         held = self._held[member_id]
@@ -336,6 +349,7 @@ class _Group:
         own = [*(record.member.assigned or ()), *record.revoking]
         self._give_up(member_id, set(own), self._wanted_elsewhere(member_id), record)
         self.holdings.hold(CONSUMER, self._present.get(member_id, record.member), own, record)
+        self.holdings.revoke(member_id, record.revoking, record)
 
     def _wanted_elsewhere(self, member_id: str) -> set[Place]:
         """Places that other members hold, or have in their target assignment."""

@@ -34,7 +34,10 @@ from kohort.audit.tables import (
 NEEDED = (OFFSET_COMMITS.name, GROUP_GENERATIONS.name, MEMBER_ASSIGNMENTS.name, OTHER_RECORDS.name)
 MADE = (OWNERSHIP_INTERVALS.name, REBALANCES.name, WHAT_IF.name, COMMIT_STEPS.name, PARTITION_FACTS.name)
 
-_TIMES = {"start_ms": "start_time", "end_ms": "end_time", "time_ms": "time", "join_start_ms": "join_start"}
+_TIMES = {
+    "start_ms": "start_time", "end_ms": "end_time", "revoking_since_ms": "revoking_since", "time_ms": "time",
+    "join_start_ms": "join_start",
+}  # fmt: skip
 
 
 def derive_partition(log_partition: int, base: Mapping[str, pa.Table]) -> dict[str, pa.Table]:

@@ -22,6 +22,7 @@ FINDING = (
 GENERATION = (
     "generation", "time", "protocol", "cause", "trigger", "member_count", "joined", "left", "join_ms", "sync_ms",
     "duration_ms", "timeout_ms", "moved", "forced_moves", "avoidable_moves", "max_load", "min_load", "idle_members",
+    "group_type",
 )  # fmt: skip
 
 
@@ -71,7 +72,7 @@ class Details:
         return {
             "type": self._groups[group_id]["group_type"],
             "from": drawn[0]["time"] if drawn else 0,
-            "to": _end(drawn, intervals, facts if to_the_end else []),
+            "to": _end(drawn, intervals, facts, to_the_end or not drawn),
             "generations": [[row[name] for name in GENERATION] for row in drawn],
             "generations_total": self._groups[group_id]["rebalances"],
             "centred": bool(drawn) and not to_the_end,
@@ -85,11 +86,13 @@ class Details:
         }
 
 
-def _end(drawn: Sequence[Row], intervals: Sequence[Row], facts: Sequence[Row]) -> int:
+def _end(drawn: Sequence[Row], intervals: Sequence[Row], facts: Sequence[Row], to_the_end: bool) -> int:
     """The end of the time axis: the latest time in what is drawn."""
-    times = [row["time"] for row in drawn] + [row["last_time"] for row in facts if row["last_time"] is not None]
-    ends = [row["end_time"] for row in intervals if row["end_time"] is not None]
-    return max(times + (ends if facts or not drawn else []), default=0)
+    times = [row["time"] for row in drawn] + [row["start_time"] for row in intervals]
+    if to_the_end:
+        times += [row["last_time"] for row in facts if row["last_time"] is not None]
+        times += [row["end_time"] for row in intervals if row["end_time"] is not None]
+    return max(times, default=0)
 
 
 # --- owners ---------------------------------------------------------------------------------------
@@ -113,7 +116,7 @@ def _strip(intervals: Sequence[Row], drawn: Sequence[Row]) -> dict[str, Any]:
             bars.append(
                 [place, members[who], max(0, bisect_right(starts, row["start_log_offset"]) - 1),
                  None if row["end_log_offset"] is None else bisect_left(starts, row["end_log_offset"]),
-                 row["start_time"], row["end_time"], row["ended_by"]]
+                 row["start_time"], row["end_time"], row["ended_by"], row["revoking_since"]]
             )  # fmt: skip
     return {
         "partitions": places[:PARTITIONS],

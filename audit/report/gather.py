@@ -36,7 +36,7 @@ REBALANCE = (
 )  # fmt: skip
 INTERVAL = (
     "group_id", "topic", "partition", "member_id", "instance_id", "client_id", "client_host", "start_log_offset",
-    "end_log_offset", "start_time", "end_time", "ended_by",
+    "end_log_offset", "start_time", "end_time", "ended_by", "revoking_since",
 )  # fmt: skip
 WHAT_IF = ("group_id", "log_offset", "assignor", "moved", "interrupted", "max_load", "min_load", "actual")
 STEP = ("group_id", "topic", "partition", "log_offset", "time", "offset", "previous_offset", "step")
@@ -113,7 +113,7 @@ def _histories(source: Source, gathered: Gathered, facts: pa.Table, pool: Thread
         })  # fmt: skip
         _draw_windows(gathered, read["rebalances"], read["what_if"])
         intervals = source.intervals(INTERVAL, gathered.windows)
-        gathered.intervals = shrink.latest_intervals(shrink.ms(intervals, "start_time", "end_time"))
+        gathered.intervals = shrink.latest_intervals(shrink.ms(intervals, "start_time", "end_time", "revoking_since"))
     if steps is not None:
         points = max(FEWEST_POINTS_OF_LINE, min(POINTS_OF_LINE, POINTS // len(lines)))
         gathered.lines = shrink.offset_points(shrink.ms(steps.result(), "time"), lines, points)
@@ -127,7 +127,7 @@ def _draw_windows(gathered: Gathered, rebalances: pa.Table, what_if: pa.Table) -
         drawn = ranking.window(rows, findings_of.get(group_id, []))
         if drawn:
             gathered.windows[group_id] = drawn
-            if drawn[1] == rows[-1]["log_offset"]:
+            if drawn[1] == ranking.THE_END:
                 gathered.to_the_end.add(group_id)
     gathered.what_if = shrink.within(what_if.select(["group_id", "log_offset", "assignor", "moved"]), gathered.windows)
     gathered.rebalances = [_counted(row) for row in shrink.within(shrink.ms(rebalances, "time"), gathered.windows)]

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from kohort.audit.report.limits import DETAILED_GROUPS, GENERATIONS
 from kohort.audit.report.rows import SEVERITIES, Row, severity_rank
 
+THE_END = 2**63 - 1  # greater than all log offsets
+
 
 def found_by_group(counts: Iterable[Row]) -> dict[str, list[int]]:
     """Group -> number of its findings of each severity."""
@@ -34,7 +36,10 @@ def detailed(groups: Sequence[Row]) -> list[str]:
 
 
 def window(rebalances: Sequence[Row], findings: Sequence[Row]) -> tuple[int, int] | None:
-    """First and last log offset that are drawn: the end of the history, or the time around the worst finding."""
+    """First and last log offset that are drawn: the end of the history, or the time around the worst finding.
+
+    What followed from the last rebalance that is drawn is drawn, too: in consumer groups, members move later.
+    """
     if not rebalances:
         return None
     start = max(0, len(rebalances) - GENERATIONS)
@@ -44,5 +49,5 @@ def window(rebalances: Sequence[Row], findings: Sequence[Row]) -> tuple[int, int
         index = sum(row["log_offset"] <= worst["log_offset"] for row in rebalances)
         if index <= start:
             start = max(0, index - GENERATIONS // 2)
-    last = rebalances[min(len(rebalances), start + GENERATIONS) - 1]
-    return rebalances[start]["log_offset"], last["log_offset"]
+    later = rebalances[start + GENERATIONS :]
+    return rebalances[start]["log_offset"], later[0]["log_offset"] - 1 if later else THE_END

@@ -25,7 +25,7 @@ function makeAxis(mode, detail, width) {
 
 function timeLabel(ms, span) {
   if (span > 3 * 86400e3) return iso(ms).slice(5, 10);
-  return span > 86400e3 ? iso(ms).slice(5, 16).replace("T", " ") : span > 120e3 ? iso(ms).slice(11, 16) : iso(ms).slice(11, 19);
+  return span > 86400e3 ? iso(ms).slice(5, 16).replace("T", " ") : span > 900e3 ? iso(ms).slice(11, 16) : span > 10e3 ? iso(ms).slice(11, 19) : iso(ms).slice(11, 23);
 }
 
 // Labels below a drawing: generation numbers, or times.
@@ -50,10 +50,34 @@ function axisLabels(axis, detail, y) {
 }
 
 function generationTip(row) {
-  const lines = [`Generation ${row.generation} · ${moment(row.time)}`, `${plural(row.members, "member")}, ${row.protocol || "assignor unknown"}`];
+  const name = row.type === "consumer" ? "Epoch" : "Generation";
+  const lines = [`${name} ${row.generation} · ${precise(row.time)}`, `${plural(row.members, "member")}, ${row.protocol || (row.type === "consumer" ? "the broker's assignor" : "assignor unknown")}`];
   if (row.cause) lines.push(`cause: ${row.cause}${row.trigger ? " by " + brief(row.trigger) : ""}`);
   if (row.joined || row.left) lines.push(`joined ${row.joined}, left ${row.left}`);
   return lines.join("\n");
+}
+
+// A line where the group changed to the other protocol, with the name of the new one.
+function migrations(detail, axis, top, bottom) {
+  const changed = detail.generations.map((row, index) => index).filter((index) => index && detail.generations[index].type !== detail.generations[index - 1].type);
+  return changed.flatMap((index) => [svg("line", { class: "migration", x1: axis.of(index), x2: axis.of(index), y1: top - 9, y2: bottom }),
+    svg("text", { class: "strong", x: axis.of(index) + 4, y: top }, detail.generations[index].type + " protocol")]);
+}
+
+// In a drawing by time: a tick for each generation below the axis, with its number where there is room.
+function generationTicks(detail, axis, y) {
+  if (axis.mode !== "time") return [];
+  let free = GUTTER - 99;
+  return detail.generations.flatMap((row, index) => {
+    const x = axis.of(index);
+    const parts = [svg("line", { class: "tick", x1: x, x2: x, y1: y, y2: y + 5 })];
+    if (x - free >= 22) {
+      parts.push(svg("text", { x, y: y + 16, "text-anchor": "middle" }, row.generation));
+      free = x;
+    }
+    parts.push(svg("rect", { class: "hit", x: x - 4, width: 8, y: y - 2, height: 20, "data-tip": generationTip(row) }));
+    return parts;
+  }).concat(svg("text", { x: GUTTER - 8, y: y + 16, "text-anchor": "end" }, numberName(detail).toLowerCase()));
 }
 
 // A mark for each finding, above its generation or time. Findings close to each other share the mark of the worst.
@@ -85,7 +109,8 @@ function ownership(detail, axis, prefix) {
     tops.push(bottom);
     bottom += height;
   });
-  const drawing = svg("svg", { class: "chart", viewBox: `0 0 ${axis.width} ${bottom + 20}`, role: "img",
+  const lane = axis.mode === "time" && detail.generations.length ? 20 : 0;
+  const drawing = svg("svg", { class: "chart", viewBox: `0 0 ${axis.width} ${bottom + lane + 20}`, role: "img",
     "aria-label": `Owners of ${rows} partitions over ${detail.generations.length} generations` }, patternDefs(prefix));
   const every = Math.ceil(11 / height);
   detail.partitions.forEach(([topic, partition], row) => {
@@ -97,12 +122,16 @@ function ownership(detail, axis, prefix) {
     const [start, end] = axis.span(owned);
     const who = detail.members[owned.member];
     const [topic, partition] = detail.partitions[owned.row];
-    const tip = `${topic}-${partition}\n${who.name}${who.host ? " at " + who.host : ""}\nfrom ${moment(owned.start)}${owned.end ? " to " + moment(owned.end) + " (" + owned.by + ")" : ", still at the end"}`;
+    const tip = `${topic}-${partition}\n${who.name}${who.host ? " at " + who.host : ""}\nfrom ${precise(owned.start)}${owned.end ? " to " + precise(owned.end) + " (" + owned.by + ")" : ", still at the end"}`;
     const box = { x: start, y: tops[owned.row] + 1, width: Math.max(1, end - start - (end - start > 3 ? 1 : 0)), height: height - 2, rx: height > 10 ? 2 : 0 };
     drawing.append(...memberRects(owned.member, box, prefix, { class: "own m" + owned.member, "data-tip": tip }));
+    if (owned.revoking !== null && axis.mode === "time") {
+      const from = Math.max(start, axis.ofTime(owned.revoking));
+      drawing.append(svg("rect", { ...box, x: from, width: Math.max(1, box.x + box.width - from), class: "revoking", "data-tip": `${tip}\nto be given up since ${precise(owned.revoking)}` }));
+    }
   }
-  drawing.append(...findingMarks(detail, axis));
-  drawing.append(svg("line", { class: "axis", x1: GUTTER, x2: axis.end, y1: bottom + 2, y2: bottom + 2 }), ...axisLabels(axis, detail, bottom + 16));
+  drawing.append(...migrations(detail, axis, tops[0] - 6, bottom), ...findingMarks(detail, axis));
+  drawing.append(svg("line", { class: "axis", x1: GUTTER, x2: axis.end, y1: bottom + 2, y2: bottom + 2 }), ...generationTicks(detail, axis, bottom + 2), ...axisLabels(axis, detail, bottom + lane + 16));
   return drawing;
 }
 
@@ -133,14 +162,21 @@ function barBox(axis, index) {
   return { x: axis.of(index) + (axis.slot - width) / 2, width };
 }
 
+function howLong(row) {
+  if (row.type === "consumer") return row.duration === null ? "not every member had its partitions before the next epoch, or the end of the log" : `every member had its partitions after ${duration(row.duration)}`;
+  return row.duration === null ? "the log does not say how long it took" : `took ${duration(row.duration)}: waited ${duration(row.join)} for members, ${duration(row.sync)} for the leader`;
+}
+
 // How long each rebalance took, with a lane of causes below.
 function durations(detail, axis, causes) {
   const known = detail.generations.filter((row) => row.duration !== null);
   const { drawing, y, base, max } = barFrame(axis, detail, Math.max(1, ...known.map((row) => row.duration)), duration, "How long each rebalance took", 92);
   detail.generations.forEach((row, index) => {
     const box = barBox(axis, index);
-    const tip = `${generationTip(row)}\n${row.duration === null ? "the log does not say how long it took" : `took ${duration(row.duration)}: waited ${duration(row.join)} for members, ${duration(row.sync)} for the leader`}`;
-    if (row.duration !== null) {
+    const tip = `${generationTip(row)}\n${howLong(row)}`;
+    if (row.duration !== null && row.type === "consumer") {
+      drawing.append(svg("rect", { ...box, y: y(row.duration), height: base - y(row.duration), style: "fill: var(--reconcile)" }));
+    } else if (row.duration !== null) {
       const join = Math.min(row.join ?? row.duration, row.duration);
       drawing.append(svg("rect", { ...box, y: y(join), height: base - y(join), style: "fill: var(--join)" }),
         svg("rect", { ...box, y: y(row.duration), height: y(join) - y(row.duration), style: "fill: var(--sync)" }));

@@ -1,7 +1,7 @@
 // One group's page: drawn when it is opened, from data that is unpacked only then.
 
-const GENERATION = ["generation", "time", "protocol", "cause", "trigger", "members", "joined", "left", "join", "sync", "duration", "timeout", "moved", "forced", "avoidable", "max", "min", "idle"];
-const INTERVAL = ["row", "member", "first", "last", "start", "end", "by"];
+const GENERATION = ["generation", "time", "protocol", "cause", "trigger", "members", "joined", "left", "join", "sync", "duration", "timeout", "moved", "forced", "avoidable", "max", "min", "idle", "type"];
+const INTERVAL = ["row", "member", "first", "last", "start", "end", "by", "revoking"];
 const asObjects = (names, rows) => rows.map((row) => Object.fromEntries(names.map((name, index) => [name, row[index]])));
 
 async function unpack(packed) {
@@ -14,6 +14,9 @@ async function unpack(packed) {
 }
 
 let drawings = 0;
+
+// What the numbers of a group are called.
+const numberName = (detail) => detail.generations.every((row) => row.type === "consumer") ? "Epoch" : "Generation";
 
 function ownershipPart(detail, draw) {
   if (!detail.generations.length && !detail.intervals.length) {
@@ -28,14 +31,15 @@ function ownershipPart(detail, draw) {
     ? `Generations ${number(detail.generations[0].generation)} to ${number(detail.generations.at(-1).generation)}, ${number(detail.generations.length)} of ${number(detail.generations_total)}${detail.centred ? ", around its worst finding" : ", the latest"}. ` : "";
   const rows = detail.partitions_left_out ? `${number(detail.partitions_left_out)} further partitions are not drawn. ` : "";
   const cut = detail.intervals_left_out ? `${number(detail.intervals_left_out)} older ownerships are not drawn. ` : "";
-  return [el("h3", {}, "Owners"), el("p", { class: "about" }, `${window}${rows}${cut}A row per partition, a colour per member.`), draw.strip, legend];
+  return [el("h3", {}, "Owners"), el("p", { class: "about" }, `${window}${rows}${cut}A row per partition, a colour per member.${detail.intervals.some((owned) => owned.revoking !== null) ? " By time, a pale end of a bar is the time in which the member had been told to give the partition up and had not done so yet." : ""}`), draw.strip, legend];
 }
 
 function durationPart(detail, draw, causes) {
   const known = detail.generations.filter((row) => row.duration !== null);
   const syncs = detail.generations.filter((row) => row.sync !== null);
   if (!detail.generations.length) return [];
-  const about = known.length ? [key("var(--join)", "waiting for members"), key("var(--sync)", "waiting for the leader's assignment")]
+  const about = known.length ? [known.some((row) => row.type === "classic") ? [key("var(--join)", "waiting for members"), key("var(--sync)", "waiting for the leader's assignment")] : [],
+    known.some((row) => row.type === "consumer") ? key("var(--reconcile)", "from the new epoch until every member had its partitions") : []]
     : [el("span", {}, "This log does not say when a rebalance began (a broker without Kohort's headers wrote it)" + (syncs.length ? `; leaders took up to ${duration(Math.max(...syncs.map((row) => row.sync)))} to assign.` : "."))];
   return [el("h3", {}, "How long rebalances took, and why"), el("div", { class: "legend" }, about,
     causes.map((cause, index) => key(CAUSE_COLOURS[Math.min(index, CAUSE_COLOURS.length - 1)], cause))), known.length || causes.length ? draw.durations : null];
@@ -47,18 +51,19 @@ function movesPart(detail, draw) {
   const still = !detail.generations.some((row) => row.moved) && !totals.some((row) => row.moved);
   const legend = still ? el("p", { class: "note" }, "No partition changed hands" + (totals.length ? ", nor would any have with another assignor." : "."))
     : el("div", { class: "legend" }, key("var(--forced)", "forced: the owner had left"), key("var(--needed)", "needed for balance"), key("var(--avoidable)", "avoidable"));
-  const parts = [el("h3", {}, "What rebalances moved, and what other assignors would have"), legend];
+  const parts = [el("h3", {}, totals.length ? "What rebalances moved, and what other assignors would have" : "What rebalances moved"), legend];
   if (!totals.length) {
     return [...parts, still ? null : draw.moves, el("p", { class: "note" }, detail.type === "consumer" ? "The coordinator assigns partitions of a consumer group itself, so there is no what-if." : "Subscriptions are not readable, so there is no what-if.")];
   }
   const choice = el("select", { "aria-label": "Assignor to compare with", onchange: (event) => draw.compare(event.target.value) },
     totals.map((row) => el("option", { value: row.assignor, selected: row.assignor === draw.assignor }, row.assignor)));
   if (!still) legend.append(el("label", {}, "— what would have moved with ", choice));
+  const mixed = detail.generations.some((row) => row.type === "consumer");
   const most = Math.max(1, detail.what_if.moved, ...totals.map((row) => row.moved));
   const bar = (count, own) => el("span", {}, el("span", { class: own ? "bar own" : "bar", style: `width: ${(count / most * 78).toFixed(1)}%` }), ` ${number(count)}`);
   const rows = [["as it was", bar(detail.what_if.moved, true), "–", number(detail.what_if.gap)],
     ...totals.map((row) => [row.assignor + (row.own ? " (the group's own)" : ""), bar(row.moved, false), number(row.interrupted), number(row.gap)])];
-  const grid = table([{ name: "Assignor" }, { name: `Partitions moved in ${plural(detail.what_if.rebalances, "rebalance")}` }, { name: "Interrupted", class: "n" }, { name: "Largest gap in load", class: "n" }], rows);
+  const grid = table([{ name: "Assignor" }, { name: `Partitions moved in ${plural(detail.what_if.rebalances, mixed ? "classic rebalance" : "rebalance")}` }, { name: "Interrupted", class: "n" }, { name: "Largest gap in load", class: "n" }], rows);
   grid.classList.add("whatif");
   return [...parts, still ? null : draw.moves, grid, el("p", { class: "note" }, "Interrupted: partitions that members had to let go, if only for the time of the rebalance. Gap: partitions of the member with most, less those of the member with fewest. Each rebalance is judged from the owners there really were before it; racks are not considered.")];
 }
@@ -74,7 +79,7 @@ function offsetsPart(detail) {
 function rebalanceTable(detail) {
   if (!detail.generations.length) return [];
   const n = (name) => ({ name, class: "n" });
-  const heads = [n("Generation"), { name: "Time", class: "t" }, { name: "Cause" }, { name: "By" }, n("Members"), n("Joined"), n("Left"), n("Took"), n("Moved"), n("Avoidable"), n("Most"), n("Fewest")];
+  const heads = [n(numberName(detail)), { name: "Time", class: "t" }, { name: "Cause" }, { name: "By" }, n("Members"), n("Joined"), n("Left"), n("Took"), n("Moved"), n("Avoidable"), n("Most"), n("Fewest")];
   const rows = detail.generations.slice(-200).reverse().map((row) => [number(row.generation), moment(row.time), row.cause || "–", el("span", { class: "mono", title: row.trigger || false }, brief(row.trigger || "–")), number(row.members), number(row.joined), number(row.left), duration(row.duration), number(row.moved), number(row.avoidable), number(row.max), number(row.min)]);
   const holder = el("details", {}, el("summary", { class: "legend" }, `Rebalances as a table (${rows.length}, latest first)`));
   holder.addEventListener("toggle", () => { if (holder.open && holder.children.length < 2) holder.append(table(heads, rows)); });
@@ -120,9 +125,9 @@ async function openGroup(holder, packed) {
   const draw = makeDrawings(detail, causes);
   const modes = ["generation", "time"].map((mode) => el("button", { type: "button", class: "chip", "aria-pressed": String(draw.mode === mode), onclick: () => {
     draw.mode = mode;
-    modes.forEach((chip) => chip.setAttribute("aria-pressed", String(chip.textContent.endsWith(mode))));
+    modes.forEach((chip) => chip.setAttribute("aria-pressed", String(chip.dataset.mode === mode)));
     draw.all();
-  } }, "By " + mode));
+  }, "data-mode": mode }, "By " + (mode === "time" ? mode : numberName(detail).toLowerCase())));
   holder.replaceChildren(...findingsPart(detail), detail.generations.length ? el("div", { class: "tools" }, modes) : "", ...ownershipPart(detail, draw),
     ...[...durationPart(detail, draw, causes), ...movesPart(detail, draw), ...offsetsPart(detail), ...rebalanceTable(detail)].filter((part) => part));
   draw.all();

@@ -125,6 +125,16 @@ def test_a_member_of_a_consumer_group_owns_what_it_has_yet_to_revoke() -> None:
     ]  # fmt: skip
 
 
+def test_an_interval_tells_since_when_its_partition_is_to_be_revoked() -> None:
+    story = two_members().current("m1", 1, "a0", revoking="a1")
+    since = story.log[-1].time_ms
+    story.current("m1", 1, "a0", revoking="a1")
+    assert [each.revoking_since_ms for each in walk(story.log).intervals] == [None, since]
+    assert [each.revoking_since_ms for each in walk(story.current("m1", 2, "a0").log).intervals] == [None, since]
+    kept = two_members().current("m1", 1, "a0", revoking="a1").current("m1", 3, "a0 a1")
+    assert [each.revoking_since_ms for each in walk(kept.log).intervals] == [None, None]
+
+
 def test_a_rebalance_of_a_consumer_group_is_a_new_target() -> None:
     first, second = walk(two_members().log).rebalances
     assert (first.generation, first.joined, first.moved, first.protocol) == (1, ["m1"], 0, "uniform")

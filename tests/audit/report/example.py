@@ -102,6 +102,7 @@ class Example:
                 log_partition=7,
                 start_time=told.pop("start_ms"),
                 end_time=told.pop("end_ms"),
+                revoking_since=told.pop("revoking_since_ms"),
                 **told,
             )
         for rebalance in history.rebalances:

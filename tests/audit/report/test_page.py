@@ -12,7 +12,7 @@ from kohort.audit.report.details import _shortened
 from kohort.audit.report.limits import GENERATIONS
 from kohort.audit.report.page import page
 from kohort.audit.report.payload import payload
-from kohort.audit.report.ranking import window
+from kohort.audit.report.ranking import THE_END, window
 from kohort.audit.report.rows import Gathered
 
 EVIL = "</script><script>alert('x')</script>\u2028{{payload}}"
@@ -113,8 +113,8 @@ def test_what_is_not_evaluable_is_told_once_for_all_its_groups() -> None:
 def test_a_long_history_is_drawn_where_it_ends_or_around_its_worst_finding() -> None:
     history = rebalances(2_000)
     assert window([], []) is None
-    assert window(rebalances(3), []) == (0, 20)
-    assert window(history, []) == (10 * (2_000 - GENERATIONS), 19_990)
+    assert window(rebalances(3), []) == (0, THE_END)
+    assert window(history, []) == (10 * (2_000 - GENERATIONS), THE_END)
     old = a_finding(severity="critical", log_offset=5_000)
     late = a_finding(severity="warning", log_offset=19_000)
     first, last = window(history, [late, old]) or (0, 0)
