@@ -80,7 +80,7 @@ def row(
 
 
 def _describe(shard: ShardState, group: ConsumerGroup) -> Steps[DescribedGroup]:
-    assignor = preferred_assignor(group, None, None, shard.config.consumer_assignors[0])
+    assignor = preferred_assignor(group, shard.config.consumer_assignors[0])
     described = DescribedGroup(
         0, None, group.group_id, group.state_name, group.epoch, group.assignment_epoch, assignor, (), NOT_ASKED
     )
@@ -116,7 +116,7 @@ def _assignment(shard: ShardState, partitions: Mapping[TopicId, Iterable[int]]) 
     """Topics that do not exist any more are left out."""
     return Assignment(
         [
-            TopicPartitions(topic_id, name, list(owned))
+            TopicPartitions(topic_id, name, sorted(owned))
             for topic_id, owned in partitions.items()
             if (name := shard.topics.name_of(topic_id)) is not None
         ]

@@ -13,7 +13,7 @@ A field that is null, or -1, is as it was in the member's last heartbeat. A hear
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any, Generic, NamedTuple, Self
@@ -52,7 +52,7 @@ from kohort.coordinator.consumer.target import (
     assign_in_pieces,
     changed_targets,
     moved_partitions,
-    preferred_assignor,
+    preferred_assignor_with,
     target_records,
 )
 from kohort.coordinator.outcome import AtomicRecords, Call, InPieces, LogEntry, Outcome, Record
@@ -68,6 +68,7 @@ from kohort.protocol.messages.consumer_group_heartbeat import (
 
 FIRST_VERSION_WITH_OWN_ID = 1
 MAX_TOPIC_NAMES = 10_000  # in a subscription: more would keep the event loop for too long
+JAVA_BLANKS = "".join(map(chr, range(33)))  # what String.trim takes away: fewer characters than Python's strip
 FEW_RECORDS = 20  # of usual members: so many fit into one batch in any case
 MOST_BYTES_OF_THE_REST = 100_000  # of these records, without names, ids and partitions of the member
 
@@ -123,7 +124,7 @@ def _blank(request: ConsumerGroupHeartbeatRequest, version: int) -> str | None:
         ("InstanceId", request.instance_id, False),
         ("RackId", request.rack_id, False),
     ):
-        if not may_be_blank and value is not None and not value.strip():
+        if not may_be_blank and value is not None and not value.strip(JAVA_BLANKS):
             return f"{name} can't be empty."
     return None
 
@@ -226,6 +227,7 @@ class MemberUpdate(ABC, Generic[Response]):
         self._converting = len(records)  # of the records: those that convert the group
         self._install = install
         self._owned: Owned = None  # what the member says that it has
+        self._names: Sequence[str] | None = None  # topics, as the member lists them in this request
         self._before: ConsumerMember  # the member as it was; one that nobody knows has epoch 0
         self._replaced: ConsumerMember | None = None  # the static member whose place this one takes
         self._subscriptions: Subscriptions | None = None  # as they will be, if they change
@@ -334,6 +336,8 @@ class MemberUpdate(ABC, Generic[Response]):
         if not must_bump and group.topics_version == shard.topics.version:
             return
         self._subscriptions = after = self._subscriptions_with(member)
+        if not must_bump and len(after.resolved) < len(after.regexes):
+            return  # the hash lacks what a new regular expression matches; its resolution looks at the topics anyway
         metadata_hash = after.metadata_hash(shard)
         self._topics_version = shard.topics.version
         if must_bump or metadata_hash != group.metadata_hash:
@@ -400,10 +404,11 @@ class MemberUpdate(ABC, Generic[Response]):
             dict(group.targets),
             subscriptions,
             subscriptions.are_equal(len(group.members) + is_new),
-            preferred_assignor(group, self._before, member, shard.config.consumer_assignors[0]),
+            preferred_assignor_with(group, self._before, member, shard.config.consumer_assignors[0]),
             shard.topics,
             member,
             self._replaced,
+            self._names,
         )
 
     # --- 4. the way to the target
@@ -535,6 +540,7 @@ class Heartbeat(MemberUpdate[ConsumerGroupHeartbeatResponse]):
         super().__init__(shard, group, call, records, install)
         self._request = request
         self._owned = request.topic_partitions
+        self._names = request.subscribed_topic_names
 
     def _find_member(self) -> Refusal | None:
         group, request = self._group, self._request

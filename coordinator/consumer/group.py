@@ -65,6 +65,7 @@ class ConsumerGroup(Group):
         "_reconciled",
         "assignment_epoch",
         "assignment_timestamp",
+        "assignors_capacity",
         "capacity",
         "classic_member_count",
         "classic_protocols",
@@ -101,6 +102,7 @@ class ConsumerGroup(Group):
         self.targets: dict[str, Target] = {}
         self.subscriptions = Subscriptions()
         self.server_assignors: Counter[str] = Counter()  # that members ask for
+        self.assignors_capacity = CAPACITY_AT_FIRST  # likewise, through assignors
         self.classic_member_count = 0
         self.classic_protocols: Counter[str] = Counter()  # protocol: count of classic members that know it
         self.has_old_metadata_record = False  # a record of type 4, which Kafka wrote before 4.1
@@ -210,8 +212,9 @@ class ConsumerGroup(Group):
             self._hold(new.assigned, new.epoch)
             self._hold(new.pending_revocation, new.epoch)
             self._count(new, 1)
+            # Kafka's map grows as if for one more, also when the member is there already.
+            self.capacity = timeline_capacity(self.capacity, len(self.members) + 1)
             self.members[new.member_id] = new
-            self.capacity = timeline_capacity(self.capacity, len(self.members))
             if new.instance_id is not None:
                 self.static_members[new.instance_id] = new.member_id
         elif old is not None:
@@ -223,6 +226,8 @@ class ConsumerGroup(Group):
         if member.state == STABLE:
             _add(self._reconciled, member.epoch, by)
         if member.server_assignor is not None:
+            if self.server_assignors[member.server_assignor] + by:  # removing does not make Kafka's map grow
+                self.assignors_capacity = timeline_capacity(self.assignors_capacity, len(self.server_assignors) + 1)
             _add(self.server_assignors, member.server_assignor, by)
         if member.classic is not None:
             self.classic_member_count += by

@@ -7,13 +7,19 @@ are answered with the old target, and the group shows Assigning.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kohort.coordinator.api import Steps, in_slices
-from kohort.coordinator.assignors.java_order import JavaMap, hash_of_text, set_order, timeline_order
+from kohort.coordinator.assignors.java_order import (
+    USUAL_CAPACITY,
+    JavaMap,
+    capacity_for,
+    hash_of_text,
+    set_order,
+    timeline_order,
+)
 from kohort.coordinator.assignors.server_range import assign_ranges
 from kohort.coordinator.assignors.server_side import (
     NO_PARTITIONS,
@@ -55,6 +61,7 @@ class Plan:
     topics: Topics
     updated: ConsumerMember | None = None  # the member whose heartbeat asks for the target
     replaced: ConsumerMember | None = None  # the static member whose place `updated` takes
+    names_in_request: Sequence[str] | None = None  # of `updated`; other members have theirs from the log, sorted
     _topic_ids: dict[tuple[tuple[str, ...], str | None], list[TopicId]] = field(default_factory=dict)
     _taken: dict[TopicId, set[int]] = field(default_factory=dict)  # partitions in the targets that were looked at
 
@@ -95,10 +102,13 @@ class Plan:
         is_updated = self.updated is not None and self.updated.member_id == member_id
         member = self.updated if self.updated is not None and is_updated else self.members[member_id]
         before = self.replaced.member_id if is_updated and self.replaced is not None else member_id
-        wants = (member.topic_names, member.topic_regex)
+        names = member.topic_names
+        if is_updated and self.names_in_request is not None:
+            names = tuple(self.names_in_request)
+        wants = (names, member.topic_regex)
         topic_ids = self._topic_ids.get(wants)
         if topic_ids is None:
-            topic_ids = self._topic_ids[wants] = self._ids(member)
+            topic_ids = self._topic_ids[wants] = self._ids(*wants)
         return Subscriber(topic_ids, self._target_before(before), member.instance_id)
 
     def _target_before(self, member_id: str) -> Target:
@@ -122,12 +132,12 @@ class Plan:
             self._taken[topic_id].update(partitions)
         return target
 
-    def _ids(self, member: ConsumerMember) -> list[TopicId]:
-        """The existing topics that the member wants, in the order in which Kafka goes through them."""
-        found = self.subscriptions.resolved.get(member.topic_regex or "")
-        names: Iterable[str] = set_order(member.topic_names)
+    def _ids(self, subscribed: tuple[str, ...], regex: str | None) -> list[TopicId]:
+        """The existing topics that a member wants, in the order in which Kafka goes through them."""
+        found = self.subscriptions.resolved.get(regex or "")
+        names: Iterable[str] = set_order(subscribed)
         if found is not None and found.topics:
-            few, many = sorted((member.topic_names, found.topics), key=len)
+            few, many = sorted((subscribed, found.topics), key=lambda names: len(set(names)))
             names = dict.fromkeys((*set_order(many), *set_order(few)))
         return [topic_id for name in names if (topic_id := self.topics.topic_id(name)) is not None]
 
@@ -136,20 +146,27 @@ class Plan:
         return self.topics.partition_count(name) if name is not None else 0
 
 
-def preferred_assignor(
-    group: ConsumerGroup, old: ConsumerMember | None, new: ConsumerMember | None, default: str
-) -> str:
-    """The assignor that most members ask for."""
-    counts = Counter(group.server_assignors)
-    if old is not None and old.server_assignor is not None:
-        counts[old.server_assignor] -= 1
-    if new is not None and new.server_assignor is not None:
-        counts[new.server_assignor] += 1
-    order: JavaMap[str, int] = JavaMap(hash_of_text)
-    for name, count in counts.items():
-        if count > 0:
-            order.put(name, count)
-    return max(order.keys(), key=lambda name: counts[name], default=default)
+def preferred_assignor(group: ConsumerGroup, default: str) -> str:
+    """The assignor that most members ask for. Of several, Kafka takes the one that its hash table has first."""
+    counts = group.server_assignors
+    return max(timeline_order(counts, group.assignors_capacity), key=counts.__getitem__, default=default)
+
+
+def preferred_assignor_with(group: ConsumerGroup, old: ConsumerMember, new: ConsumerMember, default: str) -> str:
+    """The assignor that most members ask for when `old` has become `new`. Kafka asks a copy, with another order."""
+    known = group.server_assignors
+    capacity = capacity_for(int(len(known) / 0.75) + 1) if known else USUAL_CAPACITY
+    counts: JavaMap[str, int] = JavaMap(hash_of_text, capacity)
+    for name in timeline_order(known, group.assignors_capacity):
+        counts.put(name, known[name])
+    if (before := old.server_assignor) is not None and before in counts.entries:
+        counts.entries[before] -= 1
+        if not counts.entries[before]:
+            counts.remove(before)
+    if (after := new.server_assignor) is not None:
+        counts.compute_if_absent(after, int)
+        counts.entries[after] += 1
+    return max(counts.keys(), key=counts.entries.__getitem__, default=default)
 
 
 def changed_targets(before: Mapping[str, Target], after: Targets) -> Targets:
