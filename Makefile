@@ -102,6 +102,7 @@ fuzz: install  ## decode 10 million mutated frames (10 minutes on 2 cores)
 
 parity: install  ## send the same requests to Apache Kafka and to Kohort and compare the answers (needs Java and Maven)
 	$(BIN)/python -m tests.parity $(PARITY)
+	$(BIN)/python -m tests.parity.assignments --groups 300
 
 MINUTES ?= 60
 

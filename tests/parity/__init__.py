@@ -1,8 +1,10 @@
 """The same requests to Apache Kafka and to Kohort, and their answers compared field by field: `make parity`.
 
 scenarios/      what is asked: short functions whose names are sentences, run once per broker and version
+pairs.py        settings of the brokers
 peer.py         one broker as a scenario sees it; keeps a transcript of what was asked and answered
 compare.py      two transcripts -> differences, one line each
 differences.py  the differences that are allowed, each with its reason; docs/protocol-support.md shows them
 run.py          starts both brokers, runs all, prints
+assignments.py  random groups of KIP-848, whose partitions both brokers must share out alike
 """

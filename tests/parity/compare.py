@@ -123,7 +123,8 @@ def _ordered(api: str, path: str, values: Any) -> list[Any]:
     plain = _INDEX.sub("", path)
     for unordered in UNORDERED:
         if unordered.api == api and fnmatchcase(plain, unordered.field):
-            return sorted(values, key=lambda each: repr([getattr(each, key) for key in unordered.keys]))
+            keys = unordered.keys
+            return sorted(values, key=lambda each: repr([getattr(each, key) for key in keys] if keys else each))
     return list(values)
 
 

@@ -28,11 +28,11 @@ class Allowed:
 
 @dataclass(frozen=True)
 class Unordered:
-    """A list that Kafka answers in the order of a hash table: compared sorted by these fields."""
+    """A list that Kafka answers in the order of a hash table: compared sorted by these fields, or as a whole."""
 
     api: str
     field: str
-    keys: tuple[str, ...]
+    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -155,4 +155,11 @@ UNORDERED = [
     Unordered("DescribeGroups", "groups.members", ("member_id",)),
     Unordered("ListGroups", "groups", ("group_id",)),
     Unordered("DeleteGroups", "results", ("group_id",)),
+    Unordered("ConsumerGroupHeartbeat", "assignment.topic_partitions", ("topic_id",)),
+    Unordered("ConsumerGroupHeartbeat", "assignment.topic_partitions.partitions"),
+    Unordered("ConsumerGroupDescribe", "groups", ("group_id",)),
+    Unordered("ConsumerGroupDescribe", "groups.members", ("member_id",)),
+    Unordered("ConsumerGroupDescribe", "groups.members.subscribed_topic_names"),
+    Unordered("ConsumerGroupDescribe", "groups.members.*assignment.topic_partitions", ("topic_name",)),
+    Unordered("ConsumerGroupDescribe", "groups.members.*assignment.topic_partitions.partitions"),
 ]

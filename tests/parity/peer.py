@@ -193,12 +193,17 @@ class Peer:
 
         self.wait_until(ready, f"{name} to be led")
 
-    def topic_id(self, name: str) -> bytes:
+    def topic_id(self, name: str, known_as: str | None = None) -> bytes:
+        """The topic's id, which answers show as `known_as` from now on."""
         request = MetadataRequest([MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
         answer = self.quietly(ApiKey.METADATA, request, 12)
         topic_id = bytes(answer.topics[0].topic_id)
-        self._names[topic_id] = f"the id of {name}"
+        self._names[topic_id] = known_as or self._names.get(topic_id) or f"the id of {name}"
         return topic_id
+
+    def words_for(self, topic_id: bytes) -> str:
+        """How answers show the id of a topic that the scenario has asked for."""
+        return self._names[topic_id]
 
     def append(self, topic: str, *batches: bytes, partition: int = 0) -> None:
         """Produces each batch with acks=-1."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
-from itertools import groupby, repeat
+from itertools import groupby, repeat, starmap
 from pathlib import Path
 
 from kohort.broker.client import Client
@@ -20,22 +20,13 @@ from tests.kafka.server import KafkaServer
 from tests.parity import scenarios
 from tests.parity.compare import Comparison, Difference
 from tests.parity.differences import ALLOWED
+from tests.parity.pairs import PAIRS
 from tests.parity.peer import CLOSED, Exchange, Peer
 from tests.parity.scenario import SCENARIOS, Scenario
 from tests.parity.scenarios.coordinators import warm_up
+from tests.parity.transcript import transcript_text
 
 SIDE_BY_SIDE = 8
-
-# Settings of both brokers of a pair. Most scenarios are played on the first, one or two on a pair of their own.
-PAIRS: dict[str, dict[str, str]] = {
-    "": {"group.initial.rebalance.delay.ms": "0"},
-    "hurried": {
-        "group.initial.rebalance.delay.ms": "400",
-        "group.min.session.timeout.ms": "100",
-        "group.max.size": "2",
-        "default.replication.factor": "3",
-    },
-}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -54,15 +45,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
             continue
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kohort-parity-")))
-            kafka = options.kafka or stack.enter_context(KafkaServer(folder / "kafka", settings)).address
-            kohort = options.kohort or stack.enter_context(start_kohort(folder / "kohort", settings)).address
+            kafka = options.kafka or start_kafka(stack, folder / "kafka", settings)
+            start_other = start_kafka if options.twice else start_kohort
+            kohort = options.kohort or start_other(stack, folder / "other", settings)
             play_all(wanted, kafka, kohort, result)
     print_report(result, time.monotonic() - started)
+    if options.transcripts is not None:
+        options.transcripts.write_text("".join(starmap(transcript_text, result.transcripts)), encoding="utf-8")
     return 1 if result.comparison.differences else 0
 
 
-def start_kohort(folder: Path, settings: dict[str, str]) -> KohortProcess:
-    return KohortProcess(folder, node_id="1", **{key.replace(".", "_"): value for key, value in settings.items()})
+def start_kafka(stack: ExitStack, folder: Path, settings: dict[str, str]) -> str:
+    return stack.enter_context(KafkaServer(folder, settings)).address
+
+
+def start_kohort(stack: ExitStack, folder: Path, settings: dict[str, str]) -> str:
+    overrides = {key.replace(".", "_"): value for key, value in settings.items()}
+    return stack.enter_context(KohortProcess(folder, node_id="1", **overrides)).address
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -73,6 +72,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--newest", action="store_true", help="each scenario in its newest version alone")
     parser.add_argument("--kafka", metavar="HOST:PORT", help="a Kafka that runs already")
     parser.add_argument("--kohort", metavar="HOST:PORT", help="a Kohort that runs already")
+    parser.add_argument("--twice", action="store_true", help="a second Kafka in Kohort's place: do scenarios repeat?")
+    parser.add_argument("--transcripts", type=Path, metavar="FILE", help="write what was asked, and Kafka's answers")
     return parser.parse_args(arguments)
 
 
@@ -82,6 +83,7 @@ class Result:
         self.played: set[str] = set()
         self.runs = 0
         self.not_served: set[str] = set()
+        self.transcripts: list[tuple[Scenario, int, list[Exchange]]] = []  # of Kafka
 
 
 def play_all(chosen: Sequence[Scenario], kafka: str, kohort: str, result: Result) -> None:
@@ -105,6 +107,7 @@ def play_all(chosen: Sequence[Scenario], kafka: str, kohort: str, result: Result
             ):
                 result.comparison.transcripts(run[0].name, theirs, ours)
                 result.played.add(run[0].name)
+                result.transcripts.append((*run, theirs))
     result.runs += len(runs)
 
 

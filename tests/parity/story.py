@@ -23,6 +23,7 @@ from kohort.protocol.codec import request_encoder
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.frames import framed
 from kohort.protocol.headers import request_header
+from kohort.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kohort.protocol.messages.describe_groups import DescribeGroupsRequest
 from kohort.protocol.messages.heartbeat import HeartbeatRequest
 from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -56,6 +57,8 @@ VERSIONS = {
     ApiKey.DESCRIBE_GROUPS: 6,
     ApiKey.LIST_GROUPS: 5,
     ApiKey.DELETE_GROUPS: 2,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: 1,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: 1,
 }
 RUN = token_hex(2)  # groups cannot be deleted while they have members: a broker may know those of an earlier run
 SESSION_MS = 60_000
@@ -65,6 +68,7 @@ FIRST_FETCH_OF_SEVERAL = 8
 FIRST_LEAVE_OF_SEVERAL = 3
 
 _RANDOM_ID = re.compile(r"^(.*)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$", re.DOTALL)
+_RANDOM_ID_OF_CONSUMER_GROUP = re.compile(r"^()[A-Za-z0-9_-]{22}$")
 
 Protocols = Sequence[tuple[str, bytes]]
 Offsets = dict[tuple[str, int], int]
@@ -456,8 +460,8 @@ class Member:
 def name_member_ids(exchanges: Sequence[Exchange]) -> None:
     names: dict[str, str] = {}
     for exchange in exchanges:
-        if isinstance(exchange.answer, JoinGroupResponse):
-            _name(exchange.answer.member_id, names)
+        if isinstance(exchange.answer, (JoinGroupResponse, ConsumerGroupHeartbeatResponse)):
+            _name(exchange.answer.member_id or "", names)
     for exchange in exchanges:
         if isinstance(exchange.answer, Message):
             _rename(exchange.answer, names)
@@ -465,7 +469,7 @@ def name_member_ids(exchanges: Sequence[Exchange]) -> None:
 
 def _name(text: str, names: dict[str, str]) -> str:
     if text not in names:
-        found = _RANDOM_ID.match(text)
+        found = _RANDOM_ID.match(text) or _RANDOM_ID_OF_CONSUMER_GROUP.match(text)
         if found is None:
             return text
         names[text] = f"{found[1]}-#{len(names) + 1}"

@@ -1,0 +1,43 @@
+"""The pairs of brokers that scenarios are played on: settings of both. A scenario names its pair."""
+
+from __future__ import annotations
+
+CONSUMERS = "consumers"  # groups of KIP-848: assignments without delay, short sessions
+FEW_CONSUMERS = "few consumers"  # groups of KIP-848 with limits, which do not change their protocol
+UPGRADE = "upgrade only"
+DOWNGRADE = "downgrade only"
+
+PAIRS: dict[str, dict[str, str]] = {
+    "": {"group.initial.rebalance.delay.ms": "0"},
+    "hurried": {
+        "group.initial.rebalance.delay.ms": "400",
+        "group.min.session.timeout.ms": "100",
+        "group.max.size": "2",
+        "default.replication.factor": "3",
+    },
+    CONSUMERS: {
+        "group.initial.rebalance.delay.ms": "0",
+        "group.min.session.timeout.ms": "100",
+        "group.consumer.assignment.interval.ms": "0",
+        "group.consumer.min.session.timeout.ms": "500",
+        "group.consumer.min.heartbeat.interval.ms": "100",
+    },
+    FEW_CONSUMERS: {
+        "group.initial.rebalance.delay.ms": "0",
+        "group.consumer.max.size": "2",
+        "group.consumer.assignors": "range",
+        "group.consumer.migration.policy": "disabled",
+    },
+    UPGRADE: {
+        "group.initial.rebalance.delay.ms": "0",
+        "group.consumer.assignment.interval.ms": "0",
+        "group.consumer.max.size": "2",
+        "group.consumer.migration.policy": "upgrade",
+    },
+    DOWNGRADE: {
+        "group.initial.rebalance.delay.ms": "0",
+        "group.consumer.assignment.interval.ms": "0",
+        "group.max.size": "2",
+        "group.consumer.migration.policy": "downgrade",
+    },
+}
