@@ -23,6 +23,7 @@ Read in this order:
     outcome.py       what handlers give back; api.py: how an API is served; pieces.py: what is done bit by bit
     shard_state.py   what a shard knows; shard_clock.py: its time; purgatory.py: who waits until when
     membership.py    JoinGroup and its like: the kind of the group decides who answers
+    conversion.py    a classic group becomes a consumer group, and the other way round
     classic/         classic groups; foreign.py: groups that are kept and not coordinated
     offsets/  admin/ the APIs that concern every kind of group
     shard.py         how the log becomes state; runtime.py: all shards, as the host sees them

@@ -36,6 +36,16 @@ class GroupConfig:
     consumer_migration_policy: str = "bidirectional"  # or upgrade, downgrade, disabled
     consumer_regex_refresh_interval_ms: int = 600_000
 
+    @property
+    def upgrades_groups(self) -> bool:
+        """Whether a classic group becomes a consumer group when a member of the newer protocol joins."""
+        return self.consumer_migration_policy in ("bidirectional", "upgrade")
+
+    @property
+    def downgrades_groups(self) -> bool:
+        """Whether a consumer group becomes a classic group when only classic members are left."""
+        return self.consumer_migration_policy in ("bidirectional", "downgrade")
+
 
 class ConsumerSettings:
     """The settings of consumer groups as they are now. All shards share this object, so a change holds at once."""

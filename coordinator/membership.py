@@ -1,11 +1,12 @@
 """JoinGroup, SyncGroup, Heartbeat, LeaveGroup and ConsumerGroupHeartbeat: the kind of the group decides who answers.
 
-Classic groups answer in classic/, consumer groups in consumer/. An empty group makes room for one of the other kind.
+Classic groups answer in classic/, consumer groups in consumer/. A consumer group can have members of both protocols. An
+empty group makes room for one of the other kind.
 """
 
 from __future__ import annotations
 
-from kohort.coordinator.api import GroupApi, Steps
+from kohort.coordinator.api import GroupApi, Steps, all_steps
 from kohort.coordinator.classic import heartbeat as heartbeats
 from kohort.coordinator.classic import join_group as joins
 from kohort.coordinator.classic import leave_group as leaves
@@ -13,26 +14,70 @@ from kohort.coordinator.classic import sync_group as syncs
 from kohort.coordinator.classic.answers import join_error
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.state import EMPTY
+from kohort.coordinator.consumer import classic_heartbeat, classic_join, classic_leave, classic_sync
 from kohort.coordinator.consumer import consumer_group_heartbeat as consumer_heartbeats
-from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.consumer.group import ConsumerGroup, find_consumer
 from kohort.coordinator.consumer.member import JOIN_EPOCH
 from kohort.coordinator.consumer.topic_hash import hash_in_steps
-from kohort.coordinator.outcome import Call, Outcome, Parked
+from kohort.coordinator.conversion import upgrade
+from kohort.coordinator.outcome import Call, InPieces, Outcome, Parked
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kohort.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
-def join_group(shard: ShardState, request: JoinGroupRequest, call: Call) -> JoinGroupResponse | Outcome | Parked:
+def join_group(
+    shard: ShardState, request: JoinGroupRequest, call: Call
+) -> JoinGroupResponse | Outcome | Parked | InPieces:
     group = shard.groups.get(request.group_id)
-    if group is not None and not isinstance(group, ClassicGroup) and not group.can_be_replaced:
-        refusal = joins.refused(shard, request, call)
-        return refusal or join_error(call.version, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "")
-    return joins.join_group(shard, request, call)
+    if group is None or isinstance(group, ClassicGroup) or group.can_be_replaced:
+        return joins.join_group(shard, request, call)
+    if refusal := joins.refused(shard, request, call):
+        return refusal
+    if isinstance(group, ConsumerGroup):
+        return classic_join.join_group(shard, group, request, call)
+    return join_error(call.version, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "")
+
+
+def sync_group(shard: ShardState, request: SyncGroupRequest, call: Call) -> SyncGroupResponse | Outcome | Parked:
+    group = find_consumer(shard, request.group_id)
+    if group is None:
+        return syncs.sync_group(shard, request, call)
+    return syncs.refused(request, call) or classic_sync.sync_group(shard, group, request)
+
+
+def sync_group_in_steps(
+    shard: ShardState, request: SyncGroupRequest, call: Call, error: ErrorCode | None
+) -> Steps[SyncGroupResponse | Outcome | Parked]:
+    if error is None and find_consumer(shard, request.group_id) is not None:
+        return sync_group(shard, request, call)
+    return (yield from syncs.in_steps(shard, request, call, error))
+
+
+def heartbeat(shard: ShardState, request: HeartbeatRequest, call: Call) -> HeartbeatResponse:
+    group = find_consumer(shard, request.group_id)
+    if group is None:
+        return heartbeats.heartbeat(shard, request, call)
+    return classic_heartbeat.heartbeat(shard, group, request)
+
+
+def leave_group(shard: ShardState, request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse | Outcome:
+    return all_steps(leave_group_in_steps(shard, request, call, None))
+
+
+def leave_group_in_steps(
+    shard: ShardState, request: LeaveGroupRequest, call: Call, error: ErrorCode | None
+) -> Steps[LeaveGroupResponse | Outcome]:
+    if error is None and find_consumer(shard, request.group_id) is not None:
+        return (yield from classic_leave.in_steps(shard, request, call))
+    return (yield from leaves.in_steps(shard, request, call, error))
 
 
 def consumer_group_heartbeat(
@@ -43,7 +88,9 @@ def consumer_group_heartbeat(
     group = shard.groups.get(request.group_id)
     if group is None or isinstance(group, ConsumerGroup):
         return consumer_heartbeats.consumer_group_heartbeat(shard, group, request, call)
-    if request.member_epoch == JOIN_EPOCH and isinstance(group, ClassicGroup) and group.state is EMPTY:
+    if request.member_epoch == JOIN_EPOCH and isinstance(group, ClassicGroup):
+        if group.state is not EMPTY:
+            return upgrade(shard, group, request, call)
         fresh = ConsumerGroup(request.group_id)
         return consumer_heartbeats.Heartbeat(shard, fresh, request, call, group.tombstones()).answer()
     message = f"Group {request.group_id} is not a consumer group."
@@ -61,14 +108,14 @@ def consumer_group_heartbeat_in_steps(
     return consumer_group_heartbeat(shard, request, call)
 
 
-# The answer to a JoinGroup never rests on what is not durable yet: Kafka, too, hands out member ids without waiting.
+# The bare answer to a JoinGroup never rests on what is not durable yet: Kafka, too, hands out member ids at once.
 JOIN_GROUP = GroupApi(join_group, joins.unavailable, joins.failed, waits_for_writes=False)
-SYNC_GROUP = GroupApi(syncs.sync_group, syncs.unavailable, syncs.failed, steps=syncs.in_steps)
-HEARTBEAT = GroupApi(heartbeats.heartbeat, heartbeats.unavailable, heartbeats.failed)
+SYNC_GROUP = GroupApi(sync_group, syncs.unavailable, syncs.failed, steps=sync_group_in_steps)
+HEARTBEAT = GroupApi(heartbeat, heartbeats.unavailable, heartbeats.failed)
 CONSUMER_GROUP_HEARTBEAT = GroupApi(
     consumer_group_heartbeat,
     consumer_heartbeats.unavailable,
     consumer_heartbeats.failed,
     steps=consumer_group_heartbeat_in_steps,
 )
-LEAVE_GROUP = GroupApi(leaves.leave_group, leaves.unavailable, leaves.failed, steps=leaves.in_steps)
+LEAVE_GROUP = GroupApi(leave_group, leaves.unavailable, leaves.failed, steps=leave_group_in_steps)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from enum import Enum
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from kohort.coordinator import foreign
 from kohort.coordinator.classic.group import ClassicGroup
@@ -39,6 +39,10 @@ from kohort.protocol.messages.log_legacy_offset_commit import LegacyOffsetCommit
 from kohort.protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
 from kohort.protocol.record_batch import CONTROL, TRANSACTIONAL, parse_marker, scan_records
 from kohort.protocol.wire import Message
+
+if TYPE_CHECKING:
+    from kohort.coordinator.consumer.group import ConsumerGroup
+    from kohort.coordinator.consumer.member import ConsumerMember
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +83,7 @@ class Write:
 class Shard:
     def __init__(self, state: ShardState) -> None:
         self.state = state
+        state.downgrade = _downgrade
         self.partition = state.partition
         self.status = Status.LOADING
         self.is_abandoned = False  # a fresh object has taken its place, because a write failed or the log was deleted
@@ -283,6 +288,19 @@ def _replay_consumer(state: ShardState, key: Message, value: Message | None) -> 
     from kohort.coordinator.consumer.group import replay  # start-up pays for it only if there are such groups
 
     replay(state, key, value)
+
+
+def _downgrade(
+    shard: ShardState,
+    group: ConsumerGroup,
+    gone: Sequence[str],
+    joining: ConsumerMember | None,
+    rebalances: bool,
+    out: Outcome,
+) -> bool:
+    from kohort.coordinator.conversion import downgrade  # as above
+
+    return downgrade(shard, group, gone, joining, rebalances, out)
 
 
 Value = TypeVar("Value", bound=Message)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from random import Random
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kohort.coordinator.config import ConsumerGroupSettings, ConsumerSettings, GroupConfig
 from kohort.coordinator.group import Group
@@ -14,6 +14,10 @@ from kohort.coordinator.outcome import Outcome
 from kohort.coordinator.purgatory import Purgatory
 from kohort.coordinator.shard_clock import ShardClock
 from kohort.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from kohort.coordinator.consumer.group import ConsumerGroup
+    from kohort.coordinator.consumer.member import ConsumerMember
 
 
 class Topics(Protocol):
@@ -35,8 +39,24 @@ class Topics(Protocol):
         ...
 
 
+class Downgrade(Protocol):
+    """How a consumer group becomes a classic one: see conversion.py, which stands above the kinds of groups."""
+
+    def __call__(
+        self,
+        shard: ShardState,
+        group: ConsumerGroup,
+        gone: Sequence[str],
+        joining: ConsumerMember | None,
+        rebalances: bool,
+        out: Outcome,
+    ) -> bool: ...
+
+
 class ShardState:
-    __slots__ = ("clock", "config", "consumer", "groups", "offsets", "partition", "purgatory", "random", "topics")
+    __slots__ = (
+        "clock", "config", "consumer", "downgrade", "groups", "offsets", "partition", "purgatory", "random", "topics",
+    )  # fmt: skip
 
     def __init__(
         self, partition: int, config: GroupConfig, consumer: ConsumerSettings, topics: Topics, random: Random
@@ -50,6 +70,7 @@ class ShardState:
         self.groups: dict[str, Group] = {}
         self.offsets = OffsetStore()
         self.purgatory = Purgatory()
+        self.downgrade: Downgrade  # the shard sets it
 
     def replace(self, group: Group) -> None:
         """The group of this id is this object from now on."""

@@ -27,7 +27,7 @@ _count = Struct(">i")
 
 
 def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
-    version = _read_version(metadata)
+    version = read_version(metadata)
     subscription: ConsumerProtocolSubscription = consumer_protocol.decode_subscription[version](metadata, 2)
     return subscription
 
@@ -64,7 +64,7 @@ def _ends_well(metadata: bytes, topics_size: int) -> bool:
 
 
 def read_assignment(assignment: bytes) -> ConsumerProtocolAssignment:
-    version = _read_version(assignment)
+    version = read_version(assignment)
     read: ConsumerProtocolAssignment = consumer_protocol.decode_assignment[version](assignment, 2)
     return read
 
@@ -81,7 +81,8 @@ def _pack(body: Any, version: int) -> bytes:
     return _version.pack(version) + bytes(body)
 
 
-def _read_version(data: bytes) -> int:
+def read_version(data: bytes) -> int:
+    """In which version a subscription or an assignment can be read."""
     if len(data) < 2:
         raise MalformedMessage("too short for a ConsumerProtocol version")
     (version,) = _version.unpack_from(data)

@@ -127,6 +127,17 @@ class DelayedJoin:
     expire = complete
 
 
+def stop_waiting(shard: ShardState, group: ClassicGroup, error: ErrorCode, out: Outcome) -> None:
+    """Another group takes the place of this one: requests that are parked get the error, and deadlines end."""
+    for member in group.members.values():
+        refuse_join(member, error, out, member.member_id)
+        refuse_sync(member, error, out)
+    shard.purgatory.cancel(join_key(group))
+    shard.purgatory.cancel(sync_key(group))
+    for member_id in (*group.members, *group.pending_joins):
+        shard.purgatory.cancel(session_key(group.group_id, member_id))
+
+
 # --- how it ends
 
 

@@ -345,12 +345,14 @@ class ClassicGroup(Group):
         """Install a generation that was just decided.
 
         The empty record of a group that was just created comes back when its first member has joined already. The
-        record says nothing new then, and the join phase must go on.
+        record says nothing new then, and the join phase must go on. So it must in a group that was a consumer group,
+        whose first record comes back when the members have to join again already.
         """
         if not value.members and self.members and self.state is PREPARING_REBALANCE:
             return
         target = STABLE if value.members else EMPTY
-        if self.state is not target:
+        is_converted = bool(value.members) and self.state is PREPARING_REBALANCE
+        if self.state is not target and not is_converted:
             self.transition_to(target, value.current_state_timestamp)
         self._learn(value)
 

@@ -9,6 +9,8 @@ Read in this order:
     target.py                     who shall have which partitions: the target assignment of an epoch
     reconcile.py                  how far one member has come on the way to its target
     removal.py, timers.py         members that leave, or are silent for too long
+    classic_join.py, classic_sync.py, classic_heartbeat.py, classic_leave.py
+                                  members that speak the classic protocol, in a group that is on its way between both
     consumer_group_describe.py    the other API
 
 Epochs. A change of members, subscriptions or topics bumps the *group epoch*. The target assignment is computed for a

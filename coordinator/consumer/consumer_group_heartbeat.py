@@ -158,7 +158,7 @@ def _too_many(request: ConsumerGroupHeartbeatRequest) -> str | None:
 def leave(shard: ShardState, group: ConsumerGroup | None, request: ConsumerGroupHeartbeatRequest, call: Call) -> Answer:
     if group is None:
         return group_not_found(request.group_id).response()
-    member, refusal = _known_member(group, request)
+    member, refusal = known_member(group, request.member_id, request.instance_id)
     if member is None:
         assert refusal is not None
         return refusal.response()
@@ -181,21 +181,21 @@ def _since_epoch_0(partitions: Partitions) -> Partitions:
     return {topic_id: dict.fromkeys(owned, 0) for topic_id, owned in partitions.items()}
 
 
-def _known_member(
-    group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest
+def known_member(
+    group: ConsumerGroup, member_id: str, instance_id: str | None
 ) -> tuple[ConsumerMember | None, Refusal | None]:
-    """The member that sent the request, or why it is none."""
-    if request.instance_id is None:
-        member = group.members.get(request.member_id)
+    """The member that says that it is this one, or why it is none."""
+    if instance_id is None:
+        member = group.members.get(member_id)
         if member is None:
-            message = f"Member {request.member_id} is not a member of group {group.group_id}."
+            message = f"Member {member_id} is not a member of group {group.group_id}."
             return None, Refusal(ErrorCode.UNKNOWN_MEMBER_ID, message)
         return member, None
-    member = group.static_member(request.instance_id)
+    member = group.static_member(instance_id)
     if member is None:
-        return None, Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {request.instance_id} is unknown.")
-    if member.member_id != request.member_id:
-        message = f"Static member {request.member_id} with instance id {request.instance_id} was fenced by member "
+        return None, Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+    if member.member_id != member_id:
+        message = f"Static member {member_id} with instance id {instance_id} was fenced by member "
         return None, Refusal(ErrorCode.FENCED_INSTANCE_ID, f"{message}{member.member_id}.")
     return member, None
 
@@ -548,7 +548,7 @@ class Heartbeat(MemberUpdate[ConsumerGroupHeartbeatResponse]):
             return refusal
         if request.member_epoch == JOIN_EPOCH:
             return self._join()
-        member, refusal = _known_member(group, request)
+        member, refusal = known_member(group, request.member_id, request.instance_id)
         if member is None:
             return refusal
         self._before = member
@@ -592,6 +592,9 @@ class Heartbeat(MemberUpdate[ConsumerGroupHeartbeatResponse]):
         """Its session begins anew; if it has just been told to give up partitions, the time for that begins."""
         group = self._group
         group.heard_from(self._shard, member)
+        if self._before.classic is not None:  # it has changed its protocol, and kept its id
+            group.joined(member.member_id)
+            group.synced(member.member_id)
         if self._has_moved_on and member.state == UNREVOKED:
             group.expect_revocation(self._shard, member)
         elif self._has_moved_on:

@@ -7,6 +7,7 @@ whoever holds a member object and finds the same object in `members` knows that 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 from kohort.coordinator.assignors.java_order import timeline_capacity
@@ -20,7 +21,15 @@ from kohort.coordinator.consumer.member import (
 from kohort.coordinator.consumer.rebalance import Rebalance
 from kohort.coordinator.consumer.records import group_tombstones
 from kohort.coordinator.consumer.subscriptions import ResolvedRegex, Subscriptions
-from kohort.coordinator.consumer.timers import CommitPulse, ConsumerPulse, RebalanceTimeout, Session
+from kohort.coordinator.consumer.timers import (
+    JOIN,
+    SYNC,
+    ClassicTimeout,
+    CommitPulse,
+    ConsumerPulse,
+    RebalanceTimeout,
+    Session,
+)
 from kohort.coordinator.group import CONSUMER, Group
 from kohort.coordinator.outcome import Outcome, Record
 from kohort.protocol.error_codes import ErrorCode
@@ -69,6 +78,7 @@ class ConsumerGroup(Group):
         "capacity",
         "classic_member_count",
         "classic_protocols",
+        "classic_timeouts",
         "epoch",
         "has_old_metadata_record",
         "is_abandoned",
@@ -111,6 +121,7 @@ class ConsumerGroup(Group):
         # Soft state.
         self.sessions: dict[str, Session] = {}
         self.rebalance_timeouts: dict[str, RebalanceTimeout] = {}
+        self.classic_timeouts: dict[tuple[str, str], ClassicTimeout] = {}  # by what is expected, and of whom
         self.rebalance: Rebalance | None = None  # that is going on
         self.topics_version = -1  # of the topics for which the hash was last looked at
         self.regexes_version = -1  # of the topics for which regular expressions were last resolved
@@ -147,6 +158,20 @@ class ConsumerGroup(Group):
 
     def target_of(self, member_id: str) -> Target:
         return self.targets.get(member_id, NO_PARTITIONS)
+
+    def supports(self, protocol_type: str, protocols: Iterable[str]) -> bool:
+        """Whether a classic member with these protocols can be in the group: all others like it must know one."""
+        known_by_all = self.classic_member_count
+        is_consumer = protocol_type == self.protocol_type
+        return is_consumer and any(self.classic_protocols[name] == known_by_all for name in protocols)
+
+    def waits_for_others(self, member: ConsumerMember) -> bool:
+        """Whether a partition of the member's target is still held by another member."""
+        return any(
+            partition not in member.assigned.get(topic_id, ()) and self.is_held(topic_id, partition)
+            for topic_id, partitions in self.target_of(member.member_id).items()
+            for partition in partitions
+        )
 
     def is_held(self, topic_id: TopicId, partition: int) -> bool:
         """Whether a member has the partition, or has not said yet that it has given it up."""
@@ -341,9 +366,32 @@ class ConsumerGroup(Group):
         if timeout is not None:
             timeout.stop()
 
+    def expect_join(self, shard: ShardState, member: ConsumerMember) -> None:
+        """A classic member was told to join again. Its time runs from the first time that it was told so."""
+        if (JOIN, member.member_id) not in self.classic_timeouts:
+            self.classic_timeouts[JOIN, member.member_id] = ClassicTimeout(shard, self, member, JOIN)
+
+    def expect_sync(self, shard: ShardState, member: ConsumerMember) -> None:
+        """A classic member has joined, and has to ask for its assignment."""
+        self.joined(member.member_id)
+        self.classic_timeouts[SYNC, member.member_id] = ClassicTimeout(shard, self, member, SYNC)
+
+    def joined(self, member_id: str) -> None:
+        self._stop(JOIN, member_id)
+
+    def synced(self, member_id: str) -> None:
+        self._stop(SYNC, member_id)
+
+    def _stop(self, what: str, member_id: str) -> None:
+        timeout = self.classic_timeouts.pop((what, member_id), None)
+        if timeout is not None:
+            timeout.stop()
+
     def forget(self, member_id: str) -> None:
         """The member is gone: nothing is expected of it any more."""
         self.expect_no_revocation(member_id)
+        self.joined(member_id)
+        self.synced(member_id)
         session = self.sessions.pop(member_id, None)
         if session is not None:
             session.stop()

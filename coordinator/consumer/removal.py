@@ -15,10 +15,22 @@ if TYPE_CHECKING:
     from kohort.coordinator.shard_state import ShardState
 
 
+def may_downgrade(shard: ShardState, group: ConsumerGroup, gone: Sequence[str], joining: int = 0) -> bool:
+    """Whether a classic group can take the place of this one, without the members that are gone."""
+    left = len(group.members) - len(gone)
+    classic = group.classic_member_count - sum(group.members[each].classic is not None for each in gone)
+    return shard.config.downgrades_groups and classic == left and 0 < left + joining <= shard.config.max_size
+
+
 def remove_members(
     shard: ShardState, group: ConsumerGroup, member_ids: Sequence[str], cause: str, out: Outcome
 ) -> None:
-    """The partitions of these members are free at once, and the next heartbeat of another member assigns them."""
+    """The partitions of these members are free at once, and the next heartbeat of another member assigns them.
+
+    If only classic members are left, the group becomes a classic one.
+    """
+    if may_downgrade(shard, group, member_ids) and shard.downgrade(shard, group, member_ids, None, True, out):
+        return
     records: list[Record] = []
     after = group.subscriptions.copy()
     for member_id in member_ids:

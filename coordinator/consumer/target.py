@@ -219,8 +219,8 @@ def assign_in_pieces(shard: ShardState, group: ConsumerGroup, plan: Plan) -> Ite
         for some in in_slices(changed.items()):
             present = [(member_id, target) for member_id, target in some if member_id in group.members]
             yield Outcome([target_record(group.group_id, member_id, target) for member_id, target in present])
-            if group.member_count == 0:
-                return  # nobody is left; the group may have been deleted
+            if group.is_abandoned or group.member_count == 0:
+                return  # nobody is left, or the group has become a classic one
         yield Outcome([target_epoch_record(group.group_id, plan.epoch, shard.clock.wall)])
     finally:
         group.is_assigning = False

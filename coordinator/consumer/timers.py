@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from kohort.coordinator.consumer.removal import remove_members
 from kohort.coordinator.shard_clock import NEVER
 
+JOIN, SYNC = "JoinGroup", "SyncGroup"  # what a classic member has to send in time
+
 if TYPE_CHECKING:
     from kohort.coordinator.consumer.group import ConsumerGroup
     from kohort.coordinator.consumer.member import ConsumerMember
@@ -96,6 +98,40 @@ class RebalanceTimeout:
         member = group.members.get(self._member_id)
         if member is not None and member.epoch == self._epoch:
             cause = "partitions not given up within the rebalance timeout"
+            remove_members(self._shard, group, [self._member_id], cause, out)
+
+
+class ClassicTimeout:
+    """A classic member has to send JoinGroup or SyncGroup, and has its rebalance timeout to do so."""
+
+    __slots__ = ("_group", "_key", "_member_id", "_shard", "_what")
+
+    def __init__(self, shard: ShardState, group: ConsumerGroup, member: ConsumerMember, what: str) -> None:
+        self._shard = shard
+        self._group = group
+        self._member_id = member.member_id
+        self._what = what
+        self._key: Key = (what, group.group_id, member.member_id)
+        shard.purgatory.watch(self._key, self, shard.clock.now + member.rebalance_timeout_ms)
+
+    def stop(self) -> None:
+        self._shard.purgatory.cancel(self._key)
+
+    # --- in the purgatory
+
+    def can_complete(self) -> bool:
+        return False
+
+    def complete(self, out: Outcome) -> None:
+        raise AssertionError("it is stopped if the member is on time")
+
+    def expire(self, out: Outcome) -> None:
+        group = self._group
+        if group.is_abandoned or group.classic_timeouts.get((self._what, self._member_id)) is not self:
+            return
+        del group.classic_timeouts[self._what, self._member_id]
+        if self._member_id in group.members:
+            cause = f"no {self._what} within the rebalance timeout"
             remove_members(self._shard, group, [self._member_id], cause, out)
 
 
