@@ -76,6 +76,11 @@ RECURRING = frozenset({  # see broker.recurring
 class UnsupportedRequest(Exception):
     """An API that is not served, or not in that version."""
 
+    def __init__(self, message: str, api_key: int, version: int) -> None:
+        super().__init__(message)
+        self.api_key = api_key
+        self.version = version
+
 
 class Route:
     """How requests of one API and version are read, handled and answered."""
@@ -113,10 +118,12 @@ class ApiTable:
     def _find(self, api_key: int, version: int) -> Route:
         api = APIS.get(api_key)
         if api is None or api.key not in self._handlers:
-            raise UnsupportedRequest(f"API {api_key} is not served")
+            raise UnsupportedRequest(f"API {api_key} is not served", api_key, version)
         if not api.min_version <= version <= api.max_version:
             raise UnsupportedRequest(
-                f"{api.name} version {version} is not served, only {api.min_version} to {api.max_version}"
+                f"{api.name} version {version} is not served, only {api.min_version} to {api.max_version}",
+                api_key,
+                version,
             )
         module, _, function = self._handlers[api.key].partition(":")
         handler: Handler = getattr(import_module(module), function or module.rpartition(".")[2])

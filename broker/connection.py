@@ -244,7 +244,15 @@ class Connection(asyncio.Protocol):
     def _refuse(self, problem: Exception) -> None:
         if self._server.metrics is not None:
             self._server.metrics.refused_requests += 1
-        self.close(str(problem))
+        from kohort.broker.unserved import unserved
+
+        told = unserved(self._server.broker)
+        if isinstance(problem, UnsupportedRequest):
+            told.tell_of_request(self.peer[0], self._client_id, str(self), problem.api_key, problem.version)
+        elif not told.tell_of_bytes(self.peer[0], str(self), bytes(self._splitter.rest[:2])):
+            self.close(str(problem))
+            return
+        self.close(str(problem), logging.DEBUG)  # the client was told of, once for all of its connections
 
     def _read_on(self) -> None:
         if not self._reading:
@@ -263,7 +271,7 @@ class Connection(asyncio.Protocol):
         if known is not None and ((rest := frame[pos:]) == known.rest or known.reads(rest)):
             route, request, call = known.route, known.request, known.call
         else:
-            found = server.routes.get(kind) or self._find_route(kind, correlation_id)
+            found = server.routes.get(kind) or self._find_route(kind, correlation_id, frame, pos)
             if found is None:
                 return
             route = found
@@ -319,13 +327,14 @@ class Connection(asyncio.Protocol):
             heartbeats.begin(pulse, response)
             self._beat = heartbeats
 
-    def _find_route(self, kind: int, correlation_id: int) -> Route | None:
+    def _find_route(self, kind: int, correlation_id: int, frame: bytes, pos: int) -> Route | None:
         """The route for the first request of its kind. None: an ApiVersions of an unknown version, already answered."""
         api_key, version = api_key_and_version(kind)
         try:
             return self._server.broker.apis.route(api_key, version)
         except UnsupportedRequest:
             if api_key != ApiKey.API_VERSIONS:
+                self._client_id = decode_client_id(read_tail(frame, pos, flexible=False)[0])
                 raise
             self._answer_unknown_api_versions(version, correlation_id)
             return None
@@ -583,10 +592,10 @@ class Connection(asyncio.Protocol):
         waiting = bool(self._splitter.rest) and self._parked is None and not self._choked and not self._sending
         return self._frame_started if waiting else None
 
-    def close(self, reason: str) -> None:
+    def close(self, reason: str, level: int = logging.INFO) -> None:
         """Close the connection at once, and log whose it is and why."""
         if not self.is_closed:
-            logger.info("closed %s: %s", self, reason)
+            logger.log(level, "closed %s: %s", self, reason)
             self._write_gathered()
             self.is_closed = True
             self._transport.abort()

@@ -16,6 +16,7 @@ import json
 import logging
 from typing import TYPE_CHECKING
 
+from kohort.broker.unserved import TRANSACTIONS, unserved
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kohort.storage.errors import FileDamaged
@@ -64,11 +65,9 @@ def init_producer_id(broker: Broker, request: InitProducerIdRequest, call: Call)
     if request.transactional_id == "":
         return InitProducerIdResponse(0, ErrorCode.INVALID_REQUEST, -1, -1)
     if request.transactional_id is not None:
-        logger.warning(
-            "a producer of %s with the transactional id %r is refused: Kohort has no transactions",
-            call.client_host,
-            request.transactional_id,
-        )
+        host = call.client_host.removeprefix("/")
+        who, asked = f"{host} (client id {call.client_id!r})", f"the transactional id {request.transactional_id!r}"
+        unserved(broker).tell(host, call.client_id, who, asked, TRANSACTIONS.what, TRANSACTIONS.instead)
         return InitProducerIdResponse(0, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1, -1)
     ids: ProducerIds | None = broker.extra.get("producer_ids")
     if ids is None:

@@ -104,8 +104,11 @@ def _unserved_version() -> bytes:
         (pack(">i", -1), "a frame of -1 bytes"),
         (pack(">i", 0), "a frame of 0 bytes"),
         (pack(">i", 104_857_601), "socket.request.max.bytes"),
-        (pack(">i", 10) + pack(">hhih", 9999, 0, 1, -1), "API 9999 is not served"),
-        (pack(">i", len(_unserved_version())) + _unserved_version(), "Metadata version 99 is not served, only 0 to 13"),
+        (pack(">i", 10) + pack(">hhih", 9999, 0, 1, -1), "asked for API 9999 version 0"),
+        (
+            pack(">i", len(_unserved_version())) + _unserved_version(),
+            "asked for Metadata version 99: the versions 0 to 13 are served",
+        ),
         (pack(">i", 8) + pack(">hhi", 3, 0, 1), "a request header of less than 10 bytes"),
         (pack(">i", 14) + pack(">hhihi", 3, 0, 1, -1, 2**31 - 1), "MetadataRequest v0"),
     ],

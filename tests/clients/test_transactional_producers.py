@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -19,17 +20,24 @@ PATIENCE_S = 60  # no client should need it
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KohortProcess]:
-    with KohortProcess(tmp_path_factory.mktemp("transactions")) as running:
+    with KohortProcess(tmp_path_factory.mktemp("transactions"), "--log-level", "debug") as running:
         yield running
 
 
 def refusals(broker: KohortProcess, transactional_id: str) -> int:
-    """How often the broker refused this id, by its log."""
-    return broker.log.read_text().count(f"with the transactional id '{transactional_id}' is refused: Kohort has no")
+    """How often the broker refused this client, by its log. Its client id is its transactional id."""
+    log = broker.log.read_text()
+    assert log.count(f"asked for the transactional id '{transactional_id}': Kohort has no transactions.") == 1
+    line = (
+        f"request api=InitProducerId .* client_id='{transactional_id}' .* error=TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
+    )
+    return len(re.findall(line, log))
 
 
 def test_confluent_kafka_gives_up_after_one_answer(broker: KohortProcess) -> None:
-    producer = Producer({"bootstrap.servers": broker.address, "transactional.id": "confluent"})
+    producer = Producer(
+        {"bootstrap.servers": broker.address, "transactional.id": "confluent", "client.id": "confluent"}
+    )
     with pytest.raises(KafkaException) as refused:
         producer.init_transactions(PATIENCE_S)
     error = refused.value.args[0]
@@ -39,7 +47,10 @@ def test_confluent_kafka_gives_up_after_one_answer(broker: KohortProcess) -> Non
 
 def test_kafka_python_gives_up_after_one_answer(broker: KohortProcess) -> None:
     producer = KafkaProducer(
-        bootstrap_servers=broker.address, transactional_id="kafka-python", max_block_ms=PATIENCE_S * 1000
+        bootstrap_servers=broker.address,
+        client_id="kafka-python",
+        transactional_id="kafka-python",
+        max_block_ms=PATIENCE_S * 1000,
     )
     with pytest.raises(TransactionalIdAuthorizationFailedError):
         producer.init_transactions()
@@ -49,7 +60,7 @@ def test_kafka_python_gives_up_after_one_answer(broker: KohortProcess) -> None:
 
 def test_aiokafka_gives_up_after_one_answer(broker: KohortProcess) -> None:
     async def start() -> None:
-        producer = AIOKafkaProducer(bootstrap_servers=broker.address, transactional_id="aiokafka")
+        producer = AIOKafkaProducer(bootstrap_servers=broker.address, client_id="aiokafka", transactional_id="aiokafka")
         try:
             await asyncio.wait_for(producer.start(), PATIENCE_S)
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kohort.broker.api_table import ApiTable
+from kohort.broker.unserved import GAPS
 from kohort.protocol.api_keys import APIS
 from tests.parity.support_page import KAFKA_APIS, PAGE, WHY_NOT, page
 
@@ -21,3 +22,8 @@ def test_every_api_is_served_or_its_absence_explained() -> None:
 def test_every_version_that_kafka_announces_is_announced() -> None:
     for key, low, high in ApiTable().announced():
         assert (APIS[key].name, low, high) == KAFKA_APIS[key]
+
+
+def test_gaps_have_kafkas_names() -> None:
+    named = {key: name for gap in GAPS for key, name in gap.apis.items() if key in KAFKA_APIS}
+    assert named == {key: KAFKA_APIS[key][0] for key in named}
