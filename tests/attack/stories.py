@@ -37,7 +37,7 @@ from kohort.protocol.messages.incremental_alter_configs import (
 from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kohort.protocol.messages.list_groups import ListGroupsRequest
 from kohort.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from kohort.protocol.messages.metadata import MetadataRequest
+from kohort.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -152,6 +152,14 @@ def _of_topics() -> Iterator[Attack]:
     yield _one(
         ApiKey.DESCRIBE_CONFIGS, 4, "all settings of the broker 2,000 times, with documentation",
         lambda: DescribeConfigsRequest([broker] * 2_000, True, True),
+    )  # fmt: skip
+    yield _one(
+        ApiKey.METADATA, 12, "2,000 topics that are created on demand",
+        lambda: MetadataRequest([MetadataRequestTopic(name=name) for name in _names(2_000, "on-demand")]),
+    )  # fmt: skip
+    yield _one(
+        ApiKey.CREATE_TOPICS, 5, "2,000 topics",
+        lambda: CreateTopicsRequest([CreatableTopic(name, 1, 1) for name in _names(2_000, "created")], 60_000),
     )  # fmt: skip
     many = [CreatableTopic(name, 1, 1) for name in _names(1_000, "many")]
     yield _one(
