@@ -139,7 +139,7 @@ def _of_topics() -> Iterator[Attack]:
         )  # fmt: skip
         yield _one(
             ApiKey.CREATE_PARTITIONS, 1, f"{count:,} partitions",
-            partial(CreatePartitionsRequest, [CreatePartitionsTopic(TOPIC, count)], 1_000),
+            partial(CreatePartitionsRequest, [CreatePartitionsTopic(TOPIC, count, None)], 1_000),
         )  # fmt: skip
     resource = AlterConfigsResource(TOPIC_RESOURCE, TOPIC, [AlterableConfig("retention.ms", "86400000")])
     yield _one(ApiKey.ALTER_CONFIGS, 1, "one topic 5,000 times", lambda: AlterConfigsRequest([resource] * 5_000))
@@ -223,6 +223,13 @@ def _join(client: Client, group: str, metadata: bytes = b"") -> Any:
     )
 
 
+def _assignment(partitions: int) -> bytes:
+    """As consumers send it: version 0, one topic with so many partitions, no data of their own."""
+    name = TOPIC.encode()
+    topic = pack(">h", len(name)) + name + pack(">i", partitions) + bytes(4 * partitions)
+    return pack(">hi", 0, 1) + topic + pack(">i", -1)
+
+
 def _of_members() -> Iterator[Attack]:
     leader = ("", 0, "")  # of the group that `join` has made last: its id, generation and member
 
@@ -234,23 +241,23 @@ def _of_members() -> Iterator[Attack]:
         leader = (group, answer.generation_id, answer.member_id)
 
     def sync(members: int, size: int) -> SyncGroupRequest:
-        assignments = [SyncGroupRequestAssignment(f"nobody-{n}", b"a" * size) for n in range(members)]
+        assignments = [SyncGroupRequestAssignment(f"nobody-{n}", _assignment(size)) for n in range(members)]
         return SyncGroupRequest(*leader, None, None, None, assignments)
 
     def sync_own(size: int) -> SyncGroupRequest:
-        own = SyncGroupRequestAssignment(leader[2], b"a" * size)
+        own = SyncGroupRequestAssignment(leader[2], _assignment(size))
         return SyncGroupRequest(*leader, None, None, None, [own])
 
     yield _one(
-        ApiKey.SYNC_GROUP, 3, "16 MB of assignment for a member that does not exist", lambda: sync(1, 16 * MB),
+        ApiKey.SYNC_GROUP, 3, "4 million partitions for a member that does not exist", lambda: sync(1, 4_000_000),
         prepare=join,
     )  # fmt: skip
     yield _one(
-        ApiKey.SYNC_GROUP, 3, "16 MB of assignment for the leader itself", lambda: sync_own(16 * MB),
+        ApiKey.SYNC_GROUP, 3, "4 million partitions for the leader itself", lambda: sync_own(4_000_000),
         prepare=join,
     )  # fmt: skip
     yield _one(
-        ApiKey.SYNC_GROUP, 3, "assignments for 90,000 members that do not exist", lambda: sync(90_000, 10),
+        ApiKey.SYNC_GROUP, 3, "assignments for 90,000 members that do not exist", lambda: sync(90_000, 1),
         prepare=join,
     )  # fmt: skip
     protocols = [JoinGroupRequestProtocol(f"p{number}", b"") for number in range(90_000)]
