@@ -35,7 +35,7 @@ def refresh_is_due(shard: ShardState, group: ConsumerGroup, member: ConsumerMemb
     resolved = group.subscriptions.resolved
     last = next((each.timestamp for each in resolved.values()), None)
     now = shard.clock.wall
-    if last is not None and now <= last + MIN_INTERVAL_MS:
+    if last is not None and 0 <= now - last <= MIN_INTERVAL_MS:  # not if somebody has set the clock back
         return False
     after = _used_after(used, old, regex)
     is_old = last is not None and now > last + shard.config.consumer_regex_refresh_interval_ms
