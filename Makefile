@@ -15,7 +15,7 @@ BIN := .venv/bin
 PACKAGES := audit broker coordinator protocol storage
 
 .DEFAULT_GOAL := help
-.PHONY: help install run audit test check format generate lock bench fuzz vectors rewrite clean parity attack
+.PHONY: help install run audit test check format generate lock bench fuzz vectors rewrite clean parity attack simulate
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -108,3 +108,6 @@ MINUTES ?= 60
 
 attack: install  ## send the most expensive requests there are for an hour (MINUTES=60); a bystander must be answered
 	$(BIN)/python -m tests.attack --minutes $(MINUTES) $(ATTACK)
+
+simulate: install  ## simulated groups on new seeds for an hour (MINUTES=60), and bugs that they must catch
+	$(BIN)/python -m tests.simulation --minutes $(MINUTES) $(SIMULATE)

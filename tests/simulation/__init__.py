@@ -1,1 +1,1 @@
-"""A world for tests in which everything that can go wrong does, on a seed: the disk so far."""
+"""Worlds for tests in which everything that can go wrong does, on a seed: a disk; a coordinator and its clients."""

@@ -1,4 +1,4 @@
-"""A consumer for the simulation: one connection, one call at a time, and a real client's answer to every error.
+"""A classic consumer for the simulation: one connection, one call at a time, and a real client's answer to every error.
 
 It joins, assigns if it leads, commits, fetches, heartbeats, changes its mind, leaves, is restarted or dies. What it
 learns it tells its world, which checks that it can be true.
@@ -14,19 +14,19 @@ from kohort.protocol.messages.consumer_protocol import ConsumerProtocolAssignmen
 from kohort.protocol.subscription import pack_assignment, read_assignment
 from tests.coordinator.members import Member, errors_of, leave, send_fetch, subscription
 from tests.coordinator.support import Call
+from tests.simulation.world import COME_AGAIN
 
 if TYPE_CHECKING:
-    from tests.simulation.coordinator_world import World
+    from tests.simulation.classic_world import ClassicWorld
 
 TOPIC = "orders"
 PARTITIONS = 12
-COME_AGAIN = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 REJOIN = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION)
 START_OVER = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_MAX_SIZE_REACHED, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
 
-class Client:
-    def __init__(self, world: World, name: str, group_id: str, instance_id: str | None) -> None:
+class ClassicClient:
+    def __init__(self, world: ClassicWorld, name: str, group_id: str, instance_id: str | None) -> None:
         random = world.random
         self.world = world
         self.name = name
@@ -146,8 +146,7 @@ class Client:
 
     def disconnect(self) -> None:
         if self.call is not None:
-            self.world.gone.add(id(self.call))
-            self.world.gone_calls.append(self.call)  # keeps the id taken
+            self.world.hang_up(self.call)
         self.call = self._then = None
 
     # --- what it hears

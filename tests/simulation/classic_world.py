@@ -1,6 +1,4 @@
-"""A coordinator among consumers that come, go, hang and die, over a disk that is slow, fails and loses power.
-
-One seed decides everything: who acts next, how much time passes, what the disk does. Checked at every step:
+"""Classic groups: consumers that come, go, hang and die. Checked after each event:
 
     a partition has one owner in a generation
     generations never go back
@@ -10,150 +8,65 @@ One seed decides everything: who acts next, how much time passes, what the disk 
     replaying a log twice, or upon itself, gives the same state, and what runs is what a replay gives
 
 At the end nothing goes wrong any more for a while: then every group must be stable with all partitions owned.
-
-Repeat a seed and see its story:    python -m tests.simulation.coordinator_world SEED [STEPS]
 """
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
-from hashlib import sha256
+from collections.abc import Iterator
 from random import Random
-from typing import Any
 
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
 from kohort.coordinator.outcome import Record
-from kohort.coordinator.runtime import Runtime
-from kohort.coordinator.shard import Shard, Status
-from kohort.coordinator.shard_state import ShardState
+from kohort.coordinator.shard import Shard
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.log_records import GROUP_METADATA, decode_key
 from kohort.protocol.messages.log_group_metadata import GroupMetadataKey
 from kohort.protocol.record_batch import read_records
 from kohort.protocol.subscription import read_assignment
 from tests.coordinator.members import fetched, subscription
-from tests.coordinator.support import START, Call, Host
-from tests.simulation.group_client import COME_AGAIN, PARTITIONS, TOPIC, Client
+from tests.coordinator.support import Call, Host
+from tests.simulation.classic_client import PARTITIONS, TOPIC, ClassicClient
+from tests.simulation.world import COME_AGAIN, Chances, World
 
 GROUPS = ("alpha", "beta", "gamma")
 CLIENTS = 9
 CALM_MS = 600_000  # longer than a new member may take to join
 
 
-class World:
+class ClassicWorld(World):
     def __init__(self, seed: int) -> None:
-        self.random = Random(seed)
-        self.trace: list[str] = []
-        self.host = Host(
-            seed=seed, partition_count=2, initial_rebalance_delay_ms=self.random.choice((0, 500, 3_000)),
-            max_size=self.random.choice((2, 4, 100)),
+        random = Random(seed)
+        host = Host(
+            seed=seed, partition_count=2, initial_rebalance_delay_ms=random.choice((0, 500, 3_000)),
+            max_size=random.choice((2, 4, 100)),
         )  # fmt: skip
-        self.host.disk.is_slow = self.host.disk.is_busy = True
+        super().__init__(seed, random, host)
         self.host.on_reply = self._heard
-        self.gone: set[int] = set()
-        self.gone_calls: list[Call] = []
-        self.clients = [self._client(n) for n in range(CLIENTS)]
+        self.clients: list[ClassicClient] = [self._client(n) for n in range(CLIENTS)]
         self._sent: dict[tuple[str, int], int] = {}
         self._acknowledged: dict[tuple[str, int], int] = {}
         self._seen: dict[tuple[str, int], int] = {}
         self._owners: dict[tuple[str, int, int, int], str] = {}
         self._newest: dict[tuple[str, int], int] = {}  # generation that somebody was assigned in, by incarnation
         self._tombstones: dict[int, tuple[int, Counter[str]]] = {}  # per partition: batches read, groups deleted
-        self.crashes = self.failures = self.assignments = 0
+        self.assignments = 0
 
-    def _client(self, n: int) -> Client:
+    def _client(self, n: int) -> ClassicClient:
         group = GROUPS[n % len(GROUPS)]
-        return Client(self, f"client{n}", group, f"desk{n}" if self.random.random() < 0.3 else None)
+        return ClassicClient(self, f"client{n}", group, f"desk{n}" if self.random.random() < 0.3 else None)
 
-    def tell(self, text: str) -> None:
-        self.trace.append(f"{self.host.now - START:8d}  {text}")
-
-    def digest(self) -> str:
-        return sha256("\n".join(self.trace).encode()).hexdigest()
-
-    # --- what happens
-
-    def run(self, steps: int) -> None:
-        chances: list[tuple[float, Callable[[], None]]] = [
-            (0.60, self._someone_acts),
-            (0.13, self._time_passes),
-            (0.20, self._disk_writes),
-            (0.04, self._shards_load),
-            (0.02, self._disk_fails),
-            (0.005, self._broker_crashes),
-            (0.005, self._retention_is_checked),
+    def chances(self) -> Chances:
+        return [
+            (0.60, self.someone_acts),
+            (0.13, self.time_passes),
+            (0.20, self.disk_writes),
+            (0.04, self.shards_load),
+            (0.02, self.disk_fails),
+            (0.005, self.broker_crashes),
+            (0.005, self.retention_is_checked),
         ]
-        weights, actions = zip(*chances, strict=True)
-        for _ in range(steps):
-            self.random.choices(actions, weights)[0]()
-            self._check()
-        self._calm_down()
-
-    def _someone_acts(self) -> None:
-        self.random.choice(self.clients).act()
-
-    def _time_passes(self) -> None:
-        self.host.advance(int(self.random.expovariate(1 / 400)))
-
-    def _disk_writes(self) -> None:
-        """It takes what has gathered, or finishes the oldest write that it has taken."""
-        if self.host.disk.on_the_way and self.random.random() < 0.5:
-            self.host.write_one()
-        else:
-            self.host.disk.on_the_way += self.host.take_writes()
-        self.host.settle()
-
-    def _disk_fails(self) -> None:
-        """For one shard: what of it is on the way is refused, though some of it may have arrived."""
-        on_the_way = self.host.disk.on_the_way
-        if not on_the_way:
-            return
-        partition = self.random.choice(on_the_way).shard.partition
-        mine = [write for write in on_the_way if write.shard.partition == partition]
-        self.host.disk.on_the_way = [write for write in on_the_way if write not in mine]
-        for write in mine[: self.random.randint(0, len(mine))]:
-            self.host.disk.keep(write)
-        for write in mine:
-            self.host.runtime.write_failed(write, self.random.choice(COME_AGAIN))
-        self.host.settle()
-        self.failures += 1
-        self.tell(f"disk of partition {partition} fails")
-
-    def _shards_load(self) -> None:
-        for shard in self.host.runtime.shards:
-            if shard.status is not Status.ACTIVE:
-                self._load(shard)
-        self.host.settle()
-
-    def _load(self, shard: Shard) -> None:
-        once = hard_state(self._replayed(shard.partition, 1))
-        assert hard_state(self._replayed(shard.partition, 2)) == once, "a log replayed upon itself"
-        self.host.load_shard(shard)
-        self.tell(f"partition {shard.partition} is loaded: {once}")
-
-    def _replayed(self, partition: int, times: int) -> ShardState:
-        shard = Runtime(self.host.config, self.host.topics, Random(0), self.host.partition_count).shards[partition]
-        for batch in self.host.disk.batches.get(partition, []) * times:
-            list(shard.load_chunk(batch, len(batch)))
-        return shard.state
-
-    def _broker_crashes(self) -> None:
-        """What was on the way is lost, but for the first few writes: the page cache may have had them."""
-        on_the_way = self.host.disk.on_the_way
-        for write in on_the_way[: self.random.randint(0, len(on_the_way))]:
-            self.host.disk.keep(write)
-        for client in self.clients:
-            client.disconnect()
-        self.host.crash(load=False)
-        self.crashes += 1
-        self.tell("the broker crashes")
-
-    def _retention_is_checked(self) -> None:
-        if all(shard.status is Status.ACTIVE for shard in self.host.runtime.shards):
-            self.host.expire_offsets()
 
     # --- what clients say, and ask
 
@@ -170,7 +83,7 @@ class World:
         known = {partition: self._acknowledged.get((group_id, partition), -1) for partition in range(PARTITIONS)}
         return {partition: max(floor, self._seen.get((group_id, partition), -1)) for partition, floor in known.items()}
 
-    def fetched(self, client: Client, call: Call, floor: dict[int, int]) -> None:
+    def fetched(self, client: ClassicClient, call: Call, floor: dict[int, int]) -> None:
         answer = call.answer
         errors = {p.error_code for topic in answer.topics for p in topic.partitions} if call.version < 8 else set()
         errors |= {answer.error_code if call.version < 8 else answer.groups[0].error_code}
@@ -236,15 +149,14 @@ class World:
 
     # --- what must hold
 
-    def _check(self) -> None:
+    def check(self) -> None:
         for shard in self.host.runtime.shards:
             for group in shard.state.groups.values():
                 assert isinstance(group, ClassicGroup)
                 check_group(shard, group)
 
-    def _calm_down(self) -> None:
-        """Nothing goes wrong any more: everyone is answered, and every group that has members becomes stable."""
-        self.tell("calm")
+    def calm_down(self) -> None:
+        """Everyone is answered, and every group that has members becomes stable."""
         self.host.disk_catches_up()
         self.host.load()
         for client in self.clients:
@@ -256,11 +168,10 @@ class World:
             for client in self.clients:
                 client.go_on()
             self.host.advance(1_000)
-            self._check()
+            self.check()
         assert self._everyone_consumes(), [self.host.describe(group_id) for group_id in GROUPS]
-        open_calls = [call for call in self.host.open_calls if id(call) not in self.gone]
-        assert open_calls == [], "everyone is answered"
-        self._check_replay()
+        self.check_everyone_is_answered()
+        self._check_end()
 
     def _everyone_consumes(self) -> bool:
         """All partitions are owned, nobody waits: who is no member was refused because the group is full."""
@@ -274,9 +185,8 @@ class World:
                 return False
         return True
 
-    def _check_replay(self) -> None:
-        live = [hard_state(shard.state) for shard in self.host.runtime.shards]
-        assert [hard_state(self._replayed(partition, 1)) for partition in range(len(live))] == live
+    def _check_end(self) -> None:
+        live = self.check_replay()
         self.host.crash()
         for (group_id, partition), offset in self._acknowledged.items():
             stored = self.host.state_of(group_id).offsets.get(group_id, TOPIC, partition)
@@ -317,39 +227,3 @@ def check_group(shard: Shard, group: ClassicGroup) -> None:
     for member in members.values():
         parked = member.awaiting_join is not None or member.awaiting_sync is not None
         assert parked or purgatory.is_watched(("session", group.group_id, member.member_id)), member
-
-
-def hard_state(state: ShardState) -> Any:
-    """What a log can say: of groups with a generation in force, and of offsets."""
-    groups = {
-        group.group_id: (
-            group.state.value,
-            group.generation,
-            group.protocol_type,
-            group.protocol_name,
-            group.leader_id,
-            sorted((m.member_id, m.instance_id or "", m.assignment.hex()) for m in group.members.values()),
-        )
-        for group in state.groups.values()
-        if isinstance(group, ClassicGroup)
-    }
-    return sorted(groups.items()), sorted((place, offset.offset) for place, offset in state.offsets.all_offsets())
-
-
-def play(seed: int, steps: int) -> World:
-    world = World(seed)
-    try:
-        world.run(steps)
-    except BaseException:
-        print("\n".join(world.trace[-60:]))
-        print(f"seed {seed} failed; again: python -m tests.simulation.coordinator_world {seed} {steps}")
-        raise
-    return world
-
-
-if __name__ == "__main__":
-    played = play(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1_000)
-    if sys.argv[-1] == "--digest":
-        print(played.digest())
-    else:
-        print("\n".join(played.trace))

@@ -1,0 +1,256 @@
+"""What must hold of consumer groups (KIP-848), after each event.
+
+`Watch` compares the coordinator with its clients: who holds what, and who was removed with good reason. `check_group`
+looks at one group: what is derived from its records agrees with them, and nobody is forgotten by the clock.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from kohort.coordinator.consumer.group import ConsumerGroup, find_consumer
+from kohort.coordinator.consumer.member import STABLE, STATIC_LEAVE_EPOCH, UNREVOKED, ConsumerMember
+from kohort.coordinator.shard import Shard, Status
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from tests.coordinator.support import Call
+from tests.simulation.world import COME_AGAIN, consumer_groups
+
+if TYPE_CHECKING:
+    from tests.simulation.consumer_client import Consumer, Holds, Place, Sent
+    from tests.simulation.consumer_world import ConsumerWorld
+
+Key = tuple[str, str]  # group id, member id
+
+
+class Seen:
+    """A member, as it was seen after the last event."""
+
+    __slots__ = ("member", "since", "unrevoked_since")
+
+    def __init__(self, member: ConsumerMember, now: int) -> None:
+        self.member = member
+        self.since = now  # in this group object; a load begins anew
+        self.unrevoked_since = now
+
+
+class Watch:
+    def __init__(self, world: ConsumerWorld) -> None:
+        self._world = world
+        self._heard: dict[Key, int] = {}  # when the last heartbeat was sent that was not refused
+        self._left: set[Key] = set()  # members that have sent a last heartbeat
+        self.removals: Counter[Key] = Counter()
+        self._gone: set[Key] = set()  # members that the coordinator has removed with good reason
+        self._shards: dict[str, Shard] = {}  # of a group; another object: it was loaded again
+        self._groups: dict[str, tuple[ConsumerGroup, int, int]] = {}  # with its epochs
+        self._seen: dict[Key, Seen] = {}
+        self._echoes: list[tuple[Call, bool]] = []  # old heartbeats, and whether they have changed anything
+        self._last_check = world.host.steady_ms  # when the event that is looked at began
+
+    # --- what clients do
+
+    def leaves(self, client: Consumer, epoch: int) -> None:
+        self._left.add((client.group_id, client.member_id))
+
+    def is_gone(self, client: Consumer) -> bool:
+        return (client.group_id, client.member_id) in self._gone
+
+    def picture(self, group_id: str) -> Any:
+        """Equal if nothing has happened to the group."""
+        group = self._world.host.state_of(group_id).groups.get(group_id)
+        if not isinstance(group, ConsumerGroup):
+            return (group,)
+        return group, group.epoch, group.assignment_epoch, dict(group.members), dict(group.targets)
+
+    def is_answered(self, client: Consumer, call: Call, sent: Sent) -> None:
+        key = client.group_id, call.request.member_id or call.answer.member_id
+        if call.error is ErrorCode.NONE:
+            assert call.request.member_epoch <= 0 or not sent.was_gone, f"a heartbeat of {key}, which is removed"
+            if call.request.member_epoch >= 0:
+                self._heard[key] = max(sent.at, self._heard.get(key, 0))
+        elif call.error not in COME_AGAIN and key[1] and sent.removals == self.removals[key]:
+            # The answer may wait for a target; a member that is removed meanwhile is told so.
+            assert not sent.has_changed, f"a refused heartbeat of {key} has changed the group: {call.error.name}"
+
+    def expect_refusal(self, client: Consumer, request: ConsumerGroupHeartbeatRequest, version: int) -> None:
+        before = self.picture(client.group_id)
+        call = self._world.host.send(request, version, client.name)
+        has_changed = self.picture(client.group_id) != before
+        self._echoes.append((call, has_changed))
+        self._world.hang_up(call)
+
+    def _check_echoes(self) -> None:
+        answered = [(call, has_changed) for call, has_changed in self._echoes if call.is_answered]
+        self._echoes = [echo for echo in self._echoes if not echo[0].is_answered]
+        for call, has_changed in answered:
+            assert call.error is not ErrorCode.NONE, f"an old heartbeat is taken: epoch {call.request.member_epoch}"
+            assert not has_changed or call.error in COME_AGAIN, "an old heartbeat has changed the group"
+
+    # --- after each event
+
+    def check(self) -> None:
+        self._check_echoes()
+        for shard in self._world.host.runtime.shards:
+            if shard.status is Status.ACTIVE:
+                for group in consumer_groups(shard.state):
+                    check_group(shard, group)
+        for group_id in self._world.groups:
+            shard = self._world.host.shard_of(group_id)
+            if shard.status is Status.ACTIVE:
+                self._check_members(shard, group_id, find_consumer(shard.state, group_id))
+                self._check_holders(shard, group_id)
+        self._last_check = self._world.host.steady_ms
+
+    def _check_members(self, shard: Shard, group_id: str, group: ConsumerGroup | None) -> None:
+        """Epochs rise, and nobody is removed without a reason."""
+        last = self._groups.get(group_id)
+        is_same = last is not None and last[0] is group
+        if group is not None:
+            if last is not None and is_same:
+                assert (group.epoch, group.assignment_epoch) >= last[1:], f"epochs of {group_id} fall"
+                assert group.assignment_epoch >= last[2], f"the assignment epoch of {group_id} falls"
+            self._groups[group_id] = group, group.epoch, group.assignment_epoch
+        now = self._world.host.steady_ms
+        members = {} if group is None else group.members
+        is_reloaded = self._shards.get(group_id) is not shard
+        self._shards[group_id] = shard
+        for key in [key for key in self._seen if key[0] == group_id and key[1] not in members]:
+            seen = self._seen.pop(key)
+            if is_reloaded and key not in self._left:
+                continue  # whether the client was told of it shows in `_check_holders`
+            self._check_removal(key, seen, now)
+        for member_id, member in members.items():
+            self._see((group_id, member_id), member, self._last_check, begins_anew=is_reloaded)
+
+    def _see(self, key: Key, member: ConsumerMember, now: int, *, begins_anew: bool) -> None:
+        seen = self._seen.get(key)
+        if seen is None or begins_anew:
+            self._seen[key] = Seen(member, now)
+            self._gone.discard(key)
+        elif seen.member is not member:
+            seen.member = member
+            seen.unrevoked_since = now
+
+    def _check_removal(self, key: Key, seen: Seen, now: int) -> None:
+        world, member = self._world, seen.member
+        settings = world.host.state_of(key[0]).consumer_settings(key[0])
+        silent_since = max(seen.since, self._heard.get(key, 0))
+        has_reason = (
+            key in self._left
+            or member.epoch == STATIC_LEAVE_EPOCH
+            or now >= silent_since + settings.session_timeout_ms
+            or (member.state == UNREVOKED and now >= seen.unrevoked_since + member.rebalance_timeout_ms)
+        )
+        assert has_reason, f"{key} is removed, though it was heard {now - silent_since} ms ago"
+        self._left.discard(key)
+        self._gone.add(key)
+        self.removals[key] += 1
+        for client in world.clients:
+            if (client.group_id, client.member_id) == key:
+                client.told_epoch = 0
+
+    def _check_holders(self, shard: Shard, group_id: str) -> None:
+        group = find_consumer(shard.state, group_id)
+        holders: dict[Place, str] = {}
+        for client in self._world.clients:
+            if client.group_id != group_id or not client.holds or self.is_gone(client):
+                continue
+            member = group.members.get(client.member_id) if group is not None else None
+            assert member is not None, f"{client.member_id} holds {told(client.holds)}, and nobody has removed it"
+            forgotten = client.holds - held(member)
+            assert not forgotten, f"{client.member_id} holds {told(forgotten)}, and the coordinator has forgotten it"
+            for place in sorted(client.holds):
+                other = holders.setdefault(place, client.member_id)
+                assert other == client.member_id, f"{told({place})} is held by {other} and {client.member_id}"
+
+    def others_holding(self, client: Consumer, place: Place) -> list[str]:
+        return [
+            other.member_id
+            for other in self._world.clients
+            if other is not client
+            and other.group_id == client.group_id
+            and place in other.holds
+            and not self.is_gone(other)
+        ]
+
+
+def held(member: ConsumerMember) -> Holds:
+    """What the coordinator believes that the member holds."""
+    return frozenset(
+        (topic_id, partition)
+        for partitions in (member.assigned, member.pending_revocation)
+        for topic_id, owned in partitions.items()
+        for partition in owned
+    )
+
+
+def told(places: Any) -> list[str]:
+    return [f"{topic_id[-1]}-{partition}" for topic_id, partition in sorted(places)]
+
+
+# --- one group
+
+
+def check_group(shard: Shard, group: ConsumerGroup) -> None:
+    check_derived(group)
+    check_deadlines(shard, group)
+    check_targets(shard, group)
+
+
+def check_derived(group: ConsumerGroup) -> None:
+    """What is derived from members agrees with them."""
+    members = group.members.values()
+    assert group.assignment_epoch <= group.epoch, (group.assignment_epoch, group.epoch)
+    holders: Counter[Place] = Counter(place for member in members for place in held(member))
+    twice = [place for place, count in holders.items() if count > 1]
+    assert not twice, f"{told(twice)} of {group.group_id} are with two members"
+    counted = {(topic_id, n) for topic_id, partitions in group._holders.items() for n in partitions}
+    assert counted >= set(holders), "a partition that is held counts as free"
+    assert counted <= set(holders), "a partition that nobody holds counts as held"
+    assert {m.instance_id: m.member_id for m in members if m.instance_id} == group.static_members
+    names = Counter(name for member in members for name in member.topic_names)
+    assert names == Counter(group.subscriptions.names)
+    assert Counter(m.topic_regex for m in members if m.topic_regex) == Counter(group.subscriptions.regexes)
+    unused = set(group.subscriptions.resolved) - set(group.subscriptions.regexes)
+    assert not unused, f"{group.group_id} keeps {unused}, which nobody uses"
+    matched = Counter(topic for found in group.subscriptions.resolved.values() for topic in found.topics)
+    assert matched == Counter(group.subscriptions.matched)
+    is_stable = all(m.state == STABLE and m.epoch == group.assignment_epoch for m in members)
+    assert group.all_reconciled() == is_stable
+    assert set(group.targets) <= set(group.members), "a target of nobody"
+
+
+def check_deadlines(shard: Shard, group: ConsumerGroup) -> None:
+    """Each member has a session, and a time until which it must have given up partitions, if it has to."""
+    purgatory = shard.state.purgatory
+    assert set(group.sessions) <= set(group.members), group.sessions
+    assert set(group.rebalance_timeouts) <= set(group.members), group.rebalance_timeouts
+    for member_id, member in group.members.items():
+        assert purgatory.is_watched(("session", group.group_id, member_id)), f"{member_id} has no session"
+        must_revoke = member.state == UNREVOKED and member.epoch != STATIC_LEAVE_EPOCH
+        if must_revoke:
+            assert purgatory.is_watched(("revocation", group.group_id, member_id)), f"{member_id} may take for ever"
+
+
+def check_targets(shard: Shard, group: ConsumerGroup) -> None:
+    """The targets of an epoch in force share out all partitions among those that want them, each once."""
+    topics, subscriptions = shard.state.topics, group.subscriptions
+    if group.epoch != group.assignment_epoch or not group.members:
+        return
+    if subscriptions.metadata_hash(shard.state) != group.metadata_hash:
+        return  # topics have changed, and the next heartbeat will see that
+    given = Counter(
+        (topic_id, n) for target in group.targets.values() for topic_id, owned in target.items() for n in owned
+    )
+    twice = [place for place, count in given.items() if count > 1]
+    assert not twice, f"{told(twice)} of {group.group_id} are in two targets"
+    for member in group.members.values():
+        wanted = {
+            (topic_id, n)
+            for name in subscriptions.topics_of(member)
+            if (topic_id := topics.topic_id(name)) is not None
+            for n in range(topics.partition_count(name))
+        }
+        missing = wanted - set(given)
+        assert not missing, f"{told(missing)} of {group.group_id} are in no target of epoch {group.assignment_epoch}"

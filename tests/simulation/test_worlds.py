@@ -1,0 +1,55 @@
+"""The coordinator among random clients, crashes, and a disk that is slow or fails. See docs/simulation.md."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.classic_world import ClassicWorld
+from tests.simulation.consumer_world import ConsumerWorld
+from tests.simulation.planted_bugs import BUGS, MAX_SEEDS, hunt
+from tests.simulation.worlds import WORLDS, play
+
+ROOT = Path(__file__).parents[2]
+FOUND_A_BUG = [
+    ("classic", 1),  # a member whose SyncGroup was parked when a rebalance began was watched by nobody any more
+    ("consumer", 0),  # nothing was assigned for an hour after the clock had been set back by an hour
+]
+SEEDS = {"classic": range(1_000, 1_040), "consumer": range(1_000, 1_020)}
+
+
+@pytest.mark.parametrize(("kind", "seed"), [*FOUND_A_BUG, *((kind, seed) for kind in SEEDS for seed in SEEDS[kind])])
+def test_everything_that_must_hold_holds(kind: str, seed: int) -> None:
+    play(kind, seed)
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_a_planted_bug_is_caught(name: str) -> None:
+    assert hunt(BUGS[name], MAX_SEEDS) is not None, f"try: python -m tests.simulation {BUGS[name].world} 0 --bug {name}"
+
+
+@pytest.mark.parametrize("world", [ClassicWorld, ConsumerWorld])
+def test_the_simulation_does_what_it_is_for(world: type[ClassicWorld | ConsumerWorld]) -> None:
+    worlds = [world(seed) for seed in range(5)]
+    for each in worlds:
+        each.run(1_000)
+    assert min(each.assignments for each in worlds) > 0
+    assert sum(each.crashes for each in worlds) > 5
+    assert sum(each.failures for each in worlds) > 5
+
+
+@pytest.mark.parametrize("hash_seed", ["1", "2"])
+@pytest.mark.parametrize("kind", WORLDS)
+def test_the_same_seed_gives_the_same_story_whatever_pythons_hash_seed_is(kind: str, hash_seed: str) -> None:
+    command = [sys.executable, "-m", "tests.simulation", kind, "7", "--digest"]
+    environment = os.environ | {"PYTHONHASHSEED": hash_seed}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == play(kind, 7).digest()
+
+
+def test_the_documentation_names_every_planted_bug() -> None:
+    text = (ROOT / "docs" / "simulation.md").read_text()
+    missing = [name for name in BUGS if name.replace("_", " ") not in text.lower()]
+    assert missing == []
