@@ -11,7 +11,7 @@ FILES = (
     *("groups_join", "groups_static", "groups_sync", "groups_heartbeat", "groups_leave", "groups_commit"),
     *("groups_fetch", "groups_offset_delete", "groups_admin", "groups_time", "group_configs"),
     *("consumer_requests", "consumer_members", "consumer_static", "consumer_topics", "consumer_regex"),
-    *("consumer_time", "consumer_offsets", "consumer_admin"),
+    *("consumer_time", "consumer_offsets", "consumer_admin", "consumer_classic", "consumer_migration"),
 )
 
 
