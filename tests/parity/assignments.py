@@ -204,8 +204,8 @@ class RandomGroup:
     # --- steps; each says in words what it did
 
     def _join(self) -> str:
-        """Nobody joins without a topic: that bumps no epoch, and if another change is due, Kafka takes the subscriptions
-        for those before the member came. It may get what it does not want, and the others do not get it.
+        """Nobody joins without a topic: that bumps no epoch. If another change is due then, Kafka takes the group's
+        subscriptions for those before the member came: it may get what it does not want, and nobody else gets it.
         """
         if self.away and self.chance.random() < 0.7:
             member = self.away.pop(self.chance.randrange(len(self.away)))
