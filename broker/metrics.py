@@ -10,18 +10,23 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from kohort.broker.rebalances import DURATION_BUCKETS_S
+from kohort.broker.rebalances import DURATION_BUCKETS_S, Rebalances
 from kohort.coordinator.classic.state import ClassicGroupState
-from kohort.coordinator.group import CLASSIC
+from kohort.coordinator.group import CLASSIC, CONSUMER
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.server import Server
+    from kohort.coordinator.group import Group
 
 LATENCY_BUCKETS_S = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 60)
 STEP_BUCKETS_S = (0.0001, 0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.3, 1)
 LAG_INTERVAL_S = 0.5
 PER_STEP = 500  # logs or groups
+TYPES_AND_STATES = (
+    *((CLASSIC, state.value) for state in ClassicGroupState),
+    *((CONSUMER, state) for state in ("Empty", "Assigning", "Reconciling", "Stable")),
+)
 
 
 class ApiMetrics:
@@ -113,27 +118,49 @@ class Metrics:
 
 
 def _group_lines(broker: Broker) -> Iterator[str]:
-    states: Counter[str] = Counter()
-    members = 0
+    groups: Counter[tuple[str, str]] = Counter()  # by type and state
+    members: Counter[str] = Counter()  # by type
+    member_states: Counter[str] = Counter()  # of consumer groups
     for shard in broker.coordinator.runtime.shards:
         for number, group in enumerate(list(shard.state.groups.values())):
-            if group.type == CLASSIC:
-                states[group.state_name] += 1
-                members += group.member_count
+            groups[group.type, group.state_name] += 1
+            members[group.type] += group.member_count
+            if group.type == CONSUMER:
+                member_states.update(_states_of_members(group))
             if number % PER_STEP == 0:
                 yield ""
-    rows = [(f'state="{state.value}"', states[state.value]) for state in ClassicGroupState]
-    yield from _gauge("kohort_groups", "classic groups", rows)
-    yield from _gauge("kohort_group_members", "members of all classic groups", [("", members)])
+    rows = [(f'type="{kind}",state="{state}"', groups[kind, state]) for kind, state in TYPES_AND_STATES]
+    yield from _gauge("kohort_groups", "groups by type and state", rows)
+    rows = [(f'type="{kind}"', members[kind]) for kind in (CLASSIC, CONSUMER)]
+    yield from _gauge("kohort_group_members", "members of groups by type", rows)
+    rows = [(f'state="{state}"', count) for state, count in sorted(member_states.items())]
+    yield from _gauge("kohort_consumer_group_members", "members of consumer groups by their state", rows)
     unreadable = sum(shard.unreadable_count for shard in broker.coordinator.runtime.shards)
     yield from _gauge("kohort_unreadable_group_records", "records of groups that nobody can read", [("", unreadable)])
-    told = broker.coordinator.rebalances
-    causes = [(f'cause="{cause}"', count) for cause, count in sorted(told.by_cause.items())]
+    yield from _rebalance_lines(broker.coordinator.rebalances)
+
+
+def _states_of_members(group: Group) -> dict[str, int]:
+    from kohort.coordinator.consumer.group import ConsumerGroup  # only brokers that have such groups pay for them
+
+    assert isinstance(group, ConsumerGroup)
+    return group.member_states()
+
+
+def _rebalance_lines(told: Rebalances) -> Iterator[str]:
+    causes = [
+        (f'type="{kind}",cause="{cause}"', count)
+        for kind, counters in told.by_type.items()
+        for cause, count in sorted(counters.by_cause.items())
+    ]
     yield from _metric("kohort_rebalances_total", "counter", "rebalances, also those that left nobody", causes)
-    moved = [("", told.moved_partitions)]
+    moved = [(f'type="{kind}"', counters.moved_partitions) for kind, counters in told.by_type.items()]
     yield from _metric("kohort_rebalance_moved_partitions_total", "counter", "that got another owner", moved)
-    yield from _metric("kohort_rebalance_seconds", "histogram", "from the cause to the assignment", ())
-    yield from _histogram("kohort_rebalance_seconds", "", DURATION_BUCKETS_S, told.buckets, told.seconds)
+    about = "from the cause to the assignment, in consumer groups until all members had reconciled"
+    yield from _metric("kohort_rebalance_seconds", "histogram", about, ())
+    for kind, counters in told.by_type.items():
+        label = f'type="{kind}"'
+        yield from _histogram("kohort_rebalance_seconds", label, DURATION_BUCKETS_S, counters.buckets, counters.seconds)
 
 
 def _gauge(name: str, about: str, rows: Iterable[tuple[str, object]]) -> Iterator[str]:

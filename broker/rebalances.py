@@ -10,29 +10,44 @@ import logging
 from bisect import bisect_left
 from collections import Counter
 
-from kohort.coordinator.events import Rebalanced
+from kohort.coordinator.events import Event, Reconciled
+from kohort.coordinator.group import CLASSIC, CONSUMER
 
 logger = logging.getLogger("kohort.rebalance")
 
 DURATION_BUCKETS_S = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000)
-LINE = "rebalanced group=%s generation=%d cause=%r trigger=%r slowest=%r duration_ms=%d members=%d moved=%d"
+REST = "cause=%r trigger=%r slowest=%r duration_ms=%d members=%d moved=%d"
+CLASSIC_LINE = f"rebalanced group=%s generation=%d {REST}"
+CONSUMER_LINE = f"rebalanced group=%s epoch=%d {REST}"
 
 
-class Rebalances:
+class Counters:
+    """The rebalances of groups of one type."""
+
     def __init__(self) -> None:
         self.by_cause: Counter[str] = Counter()
         self.moved_partitions = 0
         self.seconds = 0.0
         self.buckets = [0] * (len(DURATION_BUCKETS_S) + 1)
 
-    def tell(self, event: Rebalanced) -> None:
+    def count(self, event: Event) -> None:
         cause = event.cause.partition(": ")[0]  # behind the colon is the reason that the client gave
         self.by_cause[cause] += 1
         self.moved_partitions += max(0, event.moved)
         seconds = event.duration_ms / 1000
         self.seconds += seconds
         self.buckets[bisect_left(DURATION_BUCKETS_S, seconds)] += 1
-        logger.info(LINE, _word(event.group), *event[1:], extra={"fields": event._asdict()})
+
+
+class Rebalances:
+    def __init__(self) -> None:
+        self.by_type = {CLASSIC: Counters(), CONSUMER: Counters()}
+
+    def tell(self, event: Event) -> None:
+        is_consumer = isinstance(event, Reconciled)
+        self.by_type[CONSUMER if is_consumer else CLASSIC].count(event)
+        line = CONSUMER_LINE if is_consumer else CLASSIC_LINE
+        logger.info(line, _word(event.group), *event[1:], extra={"fields": event._asdict()})
 
 
 def _word(name: str) -> str:

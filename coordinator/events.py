@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 
 class Rebalanced(NamedTuple):
+    """A classic group has a new generation, and everybody in it has an assignment."""
+
     group: str
     generation: int
     cause: str
@@ -18,4 +20,17 @@ class Rebalanced(NamedTuple):
     )
 
 
-Event = Rebalanced
+class Reconciled(NamedTuple):
+    """A consumer group is stable again: all its members have reached its epoch, or nobody is left."""
+
+    group: str
+    epoch: int
+    cause: str  # the first one, if several came together
+    trigger: str  # who caused it
+    slowest: str  # who reached the epoch last; nobody if they are all gone
+    duration_ms: int  # from the cause until all members were there
+    members: int
+    moved: int  # partitions that got another owner
+
+
+Event = Rebalanced | Reconciled

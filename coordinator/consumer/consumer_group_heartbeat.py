@@ -379,7 +379,7 @@ class MemberUpdate(ABC, Generic[Response]):
             return
         targets = all_steps(plan.compute())
         changed = changed_targets(group.targets, targets)
-        self._moved = moved_partitions(group.targets, changed)
+        self._moved = moved_partitions(group.targets, changed, self._rebalance)
         self._records += target_records(group.group_id, changed, self._epoch, shard.clock.wall)
         self._target = targets[member.member_id]
         self._assignment_epoch = self._epoch

@@ -14,6 +14,7 @@ from kohort.coordinator.assignors.java_order import timeline_capacity
 from kohort.coordinator.assignors.server_side import NO_PARTITIONS, Target, TopicId
 from kohort.coordinator.consumer.member import (
     STABLE,
+    STATE_NAMES,
     UNREVOKED,
     ConsumerMember,
     Partitions,
@@ -72,6 +73,7 @@ class ConsumerGroup(Group):
     __slots__ = (
         "_holders",
         "_reconciled",
+        "_states",
         "assignment_epoch",
         "assignment_timestamp",
         "assignors_capacity",
@@ -118,6 +120,7 @@ class ConsumerGroup(Group):
         self.has_old_metadata_record = False  # a record of type 4, which Kafka wrote before 4.1
         self._holders: dict[TopicId, dict[int, int]] = {}  # partition: epoch of the member that holds it
         self._reconciled: Counter[int] = Counter()  # epoch: count of members that are stable in it
+        self._states: Counter[int] = Counter()  # count of members in each state
         # Soft state.
         self.sessions: dict[str, Session] = {}
         self.rebalance_timeouts: dict[str, RebalanceTimeout] = {}
@@ -151,6 +154,10 @@ class ConsumerGroup(Group):
     @property
     def member_count(self) -> int:
         return len(self.members)
+
+    def member_states(self) -> dict[str, int]:
+        """How many members are in each state."""
+        return {STATE_NAMES.get(state, "unknown"): count for state, count in self._states.items()}
 
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
         member_id = self.static_members.get(instance_id) if instance_id is not None else None
@@ -248,6 +255,7 @@ class ConsumerGroup(Group):
                 del self.static_members[old.instance_id]
 
     def _count(self, member: ConsumerMember, by: int) -> None:
+        _add(self._states, member.state, by)
         if member.state == STABLE:
             _add(self._reconciled, member.epoch, by)
         if member.server_assignor is not None:

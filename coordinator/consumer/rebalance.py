@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kohort.coordinator.events import Rebalanced
+from kohort.coordinator.events import Reconciled
 
 if TYPE_CHECKING:
+    from kohort.coordinator.assignors.server_side import TopicId
     from kohort.coordinator.consumer.group import ConsumerGroup
     from kohort.coordinator.outcome import Headers
     from kohort.coordinator.shard_clock import ShardClock
@@ -18,7 +19,7 @@ MAX_TOLD = 1_000  # characters of a cause or a name, which clients choose
 class Rebalance:
     """Several causes can come together before all members are reconciled; the first of them is told."""
 
-    __slots__ = ("cause", "moved", "started", "started_wall", "trigger")
+    __slots__ = ("cause", "freed", "moved", "started", "started_wall", "trigger")
 
     def __init__(self, clock: ShardClock, cause: str, trigger: str) -> None:
         self.cause = cause[:MAX_TOLD]
@@ -26,6 +27,7 @@ class Rebalance:
         self.started = clock.now
         self.started_wall = clock.wall
         self.moved = 0  # partitions that have another member in the target than before
+        self.freed: set[tuple[TopicId, int]] = set()  # that members had in their targets who are gone
 
 
 def begin_rebalance(shard: ShardState, group: ConsumerGroup, cause: str, trigger: str) -> Headers:
@@ -48,12 +50,12 @@ def headers_of(shard: ShardState, rebalance: Rebalance, cause: str, trigger: str
 
 def end_rebalance(
     shard: ShardState, group: ConsumerGroup, epoch: int, member_count: int, last_member_id: str
-) -> Rebalanced | None:
+) -> Reconciled | None:
     """All members are reconciled to `epoch`; the last of them was `last_member_id`."""
     going_on, group.rebalance = group.rebalance, None
     if going_on is None:
         return None
-    return Rebalanced(
+    return Reconciled(
         group.group_id,
         epoch,
         going_on.cause,

@@ -39,6 +39,10 @@ def remove_members(
         group.forget(member_id)
     records += [regex_tombstone(group.group_id, regex) for regex in after.forget_unused()]
     headers = begin_rebalance(shard, group, cause, ", ".join(member_ids))
+    if group.rebalance is not None:
+        for member_id in member_ids:
+            for topic_id, partitions in group.target_of(member_id).items():
+                group.rebalance.freed.update((topic_id, partition) for partition in partitions)
     records.append(group_epoch_record(group.group_id, group.epoch + 1, after.metadata_hash(shard), headers))
     out.records.append(AtomicRecords(records))
     if len(member_ids) == len(group.members) and (event := end_rebalance(shard, group, group.epoch + 1, 0, "")):

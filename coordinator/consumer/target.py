@@ -40,6 +40,7 @@ from kohort.coordinator.pieces import in_pieces
 if TYPE_CHECKING:
     from kohort.coordinator.consumer.group import ConsumerGroup
     from kohort.coordinator.consumer.member import ConsumerMember
+    from kohort.coordinator.consumer.rebalance import Rebalance
     from kohort.coordinator.shard_state import ShardState, Topics
 
 ASSIGNORS: dict[str, Callable[[ServerGroup], Assigning]] = {"uniform": assign_uniformly, "range": assign_ranges}
@@ -181,9 +182,10 @@ def _same(one: Target, other: Target) -> bool:
     return one.keys() == other.keys() and all(set(one[topic]) == set(other[topic]) for topic in one)
 
 
-def moved_partitions(before: Mapping[str, Target], changed: Targets) -> int:
-    """How many partitions another member had in its target before."""
-    lost = {
+def moved_partitions(before: Mapping[str, Target], changed: Targets, rebalance: Rebalance | None) -> int:
+    """How many partitions another member had in its target before, or a member that is gone since."""
+    lost = set() if rebalance is None else set(rebalance.freed)
+    lost |= {
         (topic, partition)
         for member_id in changed
         for topic, partitions in before.get(member_id, NO_PARTITIONS).items()
@@ -215,7 +217,7 @@ def assign_in_pieces(shard: ShardState, group: ConsumerGroup, plan: Plan) -> Ite
             return
         changed = changed_targets(group.targets, _of_present_members(group, plan, targets))
         if group.rebalance is not None:
-            group.rebalance.moved += moved_partitions(group.targets, changed)
+            group.rebalance.moved += moved_partitions(group.targets, changed, group.rebalance)
         for some in in_slices(changed.items()):
             present = [(member_id, target) for member_id, target in some if member_id in group.members]
             yield Outcome([target_record(group.group_id, member_id, target) for member_id, target in present])

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
+from kohort.broker.client import Client
 from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kohort.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kohort.protocol.wire import NO_UUID
 from tests.clients.kohort import KohortProcess
+from tests.kafka.members_848 import NewMember, settle
 from tests.parity.peer import Peer
 from tests.parity.story import Member, Story, subscription
 
@@ -75,13 +82,81 @@ def test_metrics_tell_of_groups_and_their_rebalances(tmp_path: Path) -> None:
         story.commit({}, "idle")
         busy = read_metrics(url)
         story.close()
-    assert quiet['kohort_groups{state="Stable"}'] == "0"
-    assert quiet["kohort_rebalance_seconds_count"] == "0"
-    assert busy['kohort_groups{state="Stable"}'] == "1"
-    assert busy["kohort_group_members"] == "2"
-    assert busy['kohort_rebalances_total{cause="member joined"}'] == "2"
-    assert busy["kohort_rebalance_seconds_count"] == busy['kohort_rebalance_seconds_bucket{le="+Inf"}'] == "2"
-    assert busy["kohort_rebalance_moved_partitions_total"] == "0"
+    assert quiet['kohort_groups{type="classic",state="Stable"}'] == "0"
+    assert quiet['kohort_rebalance_seconds_count{type="classic"}'] == "0"
+    assert busy['kohort_groups{type="classic",state="Stable"}'] == "1"
+    assert busy['kohort_group_members{type="classic"}'] == "2"
+    assert busy['kohort_rebalances_total{type="classic",cause="member joined"}'] == "2"
+    assert busy['kohort_rebalance_seconds_count{type="classic"}'] == "2"
+    assert busy['kohort_rebalance_seconds_bucket{type="classic",le="+Inf"}'] == "2"
+    assert busy['kohort_rebalance_moved_partitions_total{type="classic"}'] == "0"
+    assert busy['kohort_groups{type="consumer",state="Stable"}'] == "0"
+
+
+@contextmanager
+def consumer_members(process: KohortProcess) -> Iterator[list[NewMember]]:
+    """Three members for a consumer group; the first two have come to share six partitions."""
+    with Client(process.address) as admin:
+        admin.send(ApiKey.CREATE_TOPICS, CreateTopicsRequest([CreatableTopic("orders", 6, 1)], 10_000), 7)
+        asked = MetadataRequest([MetadataRequestTopic(NO_UUID, "orders")], False)
+        (topic,) = admin.send(ApiKey.METADATA, asked, 12).topics
+    ids = {"orders": bytes(topic.topic_id)}
+    members = [NewMember(process.address, ids, "billing", name) for name in ("m1", "m2", "m3")]
+    for member in members[:2]:
+        member.join("orders")
+    settle(*members[:2])
+    try:
+        yield members
+    finally:
+        for member in members:
+            member.client.close()
+
+
+def test_the_log_tells_when_all_members_of_a_consumer_group_have_reconciled(tmp_path: Path) -> None:
+    settings = {"group_consumer_assignment_interval_ms": "0"}
+    with (
+        KohortProcess(tmp_path, "--log-format", "json", **settings) as process,
+        consumer_members(process) as (first, second, _),
+    ):
+        first.leave()
+        settle(second)
+        lines: list[dict[str, Any]] = [json.loads(line) for line in rebalance_lines(process)]
+    names = ("epoch", "cause", "trigger", "slowest", "members", "moved")
+    assert [tuple(line[name] for name in names) for line in lines] == [
+        (2, "member joined", "m1", "m1", 1, 0),
+        (3, "member joined", "m2", "m2", 2, 3),
+        (4, "member left", "m1", "m2", 1, 3),
+    ]
+    assert all(isinstance(line["duration_ms"], int) for line in lines)
+    assert all("generation" not in line for line in lines)
+
+
+def test_the_line_for_people_tells_the_epoch(tmp_path: Path) -> None:
+    with KohortProcess(tmp_path, group_consumer_assignment_interval_ms="0") as process, consumer_members(process):
+        lines = rebalance_lines(process)
+    assert "rebalanced group=billing epoch=2 cause='member joined' trigger='m1' slowest='m1' duration_ms=" in lines[0]
+
+
+def test_metrics_tell_of_consumer_groups_and_the_states_of_their_members(tmp_path: Path) -> None:
+    settings = {"kohort_metrics_port": "0", "group_consumer_assignment_interval_ms": "0"}
+    with KohortProcess(tmp_path, **settings) as process:
+        assert process.process.stdout is not None
+        url = process.process.stdout.readline().split()[-1]
+        with consumer_members(process) as (first, _, third):
+            calm = read_metrics(url)
+            third.join("orders")
+            first.beat()
+            busy = read_metrics(url)
+    assert calm['kohort_groups{type="consumer",state="Stable"}'] == "1"
+    assert calm['kohort_group_members{type="consumer"}'] == "2"
+    assert calm['kohort_consumer_group_members{state="stable"}'] == "2"
+    assert calm['kohort_rebalances_total{type="consumer",cause="member joined"}'] == "2"
+    assert calm['kohort_rebalance_moved_partitions_total{type="consumer"}'] == "3"
+    assert calm['kohort_rebalance_seconds_count{type="consumer"}'] == "2"
+    assert calm['kohort_groups{type="classic",state="Stable"}'] == "0"
+    assert busy['kohort_groups{type="consumer",state="Reconciling"}'] == "1"
+    assert busy['kohort_consumer_group_members{state="unrevoked partitions"}'] == "1"
+    assert busy['kohort_consumer_group_members{state="unreleased partitions"}'] == "1"
 
 
 def read_metrics(url: str) -> dict[str, str]:

@@ -18,7 +18,9 @@ from tests.clients.kohort import KohortProcess
 from tests.clients.ports import free_ports
 from tests.kafka.server import KafkaServer
 
-REBALANCED = re.compile(r"rebalanced group=(\S+) generation=(\d+) cause=(['\"])(.*?)\3 trigger=(['\"])(.*?)\5 ")
+REBALANCED = re.compile(
+    r"rebalanced group=(\S+) (?:generation|epoch)=(\d+) cause=(['\"])(.*?)\3 trigger=(['\"])(.*?)\5 "
+)
 NOT_READY = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 COMPLAINT = re.compile(r"^.*(?: ERROR |Traceback).*$", re.MULTILINE)
 

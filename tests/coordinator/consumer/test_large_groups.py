@@ -19,7 +19,7 @@ def test_the_answer_waits_for_the_target() -> None:
     assert group.beat("m1", 2, {"orders": range(MANY // 2)}) == Answer(3, None)
     assert group.beat("m2", 3) == Answer(3, {"orders": list(range(MANY // 2, MANY))})
     assert group.state == "Stable"
-    assert [event.generation for event in group.host.events] == [2, 3]
+    assert [event.epoch for event in group.host.events] == [2, 3]
 
 
 def test_a_member_that_comes_back_with_a_full_request_is_told_everything() -> None:

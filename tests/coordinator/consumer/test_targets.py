@@ -148,10 +148,10 @@ def test_members_with_other_wishes_get_only_those() -> None:
 def test_moved_partitions_are_those_with_another_owner_than_before() -> None:
     t, u = b"T" * 16, b"U" * 16
     before: Targets = {"m1": {t: (0, 1, 2)}, "m2": {u: (0,)}}
-    assert moved_partitions(before, {"m1": {t: (0, 1)}, "m2": {u: (0,), t: (2,)}}) == 1
-    assert moved_partitions(before, {"m1": {t: (0,)}}) == 0  # nobody has got the others yet
-    assert moved_partitions({}, {"m1": {t: (0, 1)}}) == 0
-    assert moved_partitions(before, {"m1": {u: (0,)}, "m2": {t: (0, 1, 2)}}) == 4
+    assert moved_partitions(before, {"m1": {t: (0, 1)}, "m2": {u: (0,), t: (2,)}}, None) == 1
+    assert moved_partitions(before, {"m1": {t: (0,)}}, None) == 0  # nobody has got the others yet
+    assert moved_partitions({}, {"m1": {t: (0, 1)}}, None) == 0
+    assert moved_partitions(before, {"m1": {u: (0,)}, "m2": {t: (0, 1, 2)}}, None) == 4
 
 
 # --- large groups: in pieces, between which anything may happen
