@@ -118,10 +118,10 @@ class FakeTopics:
         for name, count in partition_counts.items():
             self.create(name, count)
 
-    def create(self, name: str, count: int) -> bytes:
+    def create(self, name: str, count: int, topic_id: bytes | None = None) -> bytes:
         self._made += 1
         self.version += 1
-        self._ids[name] = self._made.to_bytes(16, "big")
+        self._ids[name] = topic_id or self._made.to_bytes(16, "big")
         self._counts[name] = count
         self.created_version = self.version
         return self._ids[name]

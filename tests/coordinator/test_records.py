@@ -46,10 +46,8 @@ TRANSACTIONAL = bytes.fromhex("0004 00000000000000c8 ffffffff 03746d 000001a1e1c
 
 
 class OneTopic(FakeTopics):
-    def create(self, name: str, count: int) -> bytes:
-        super().create(name, count)
-        self._ids[name] = ORDERS_TOPIC_ID
-        return ORDERS_TOPIC_ID
+    def create(self, name: str, count: int, topic_id: bytes | None = ORDERS_TOPIC_ID) -> bytes:
+        return super().create(name, count, topic_id)
 
 
 # --- golden bytes
