@@ -13,6 +13,9 @@ Three assignors mean the protocol of KIP-848, in which the broker assigns: `cons
 `consumer-range` (its range assignor) and `consumer-regex` (a regular expression, which the broker resolves, instead of
 the topic's name). All others are assignors of the client in the classic protocol.
 
+In the programs for confluent-kafka, Java and franz-go the variable KOHORT_TEST_WORK_MS says how long the member works
+on what one poll returned, before it commits and polls again.
+
 Members are processes, and not threads of the test, because confluent-kafka can hang for ever in close (docs/clients.md,
 known client problems) while it holds the GIL: nothing but SIGKILL from outside ends that.
 """
@@ -21,6 +24,7 @@ from __future__ import annotations
 
 import faulthandler
 import json
+import os
 import sys
 import threading
 import time
@@ -33,6 +37,7 @@ HEARTBEAT_INTERVAL_MS = 500
 POLL_MS = 100
 CLOSE_DEADLINE_S = 30.0  # a member that has not closed by then is killed; mostly it takes less than a second
 STACKS_AFTER_S = 20.0
+WORK_S = int(os.environ.get("KOHORT_TEST_WORK_MS", "0")) / 1000
 SERVER_SIDE = ("consumer", "consumer-range", "consumer-regex")
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from tests.clients.group_member import (
     HEARTBEAT_INTERVAL_MS,
     POLL_MS,
     SERVER_SIDE,
+    WORK_S,
     Arguments,
     Membership,
     arguments,
@@ -50,8 +52,11 @@ def poll(consumer: Any) -> list[Any]:
     messages = []
     message = consumer.poll(POLL_MS / 1000)
     while message is not None:
-        if message.error() is None:  # else the broker is away; librdkafka goes on by itself
+        error = message.error()
+        if error is None:
             messages.append(message)
+        elif error.code() == KafkaError._FATAL:  # any other says that the broker is away: librdkafka goes on by itself
+            raise KafkaException(error)
         if len(messages) == MAX_RECORDS:
             break
         message = consumer.poll(0)
@@ -70,12 +75,20 @@ class Member:
         self._consumer.subscribe([subscribed], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
 
     def run(self, closing: threading.Event) -> None:
-        while not closing.is_set():
-            messages = poll(self._consumer)
-            self._to_commit |= self._membership.consumed((m.partition(), m.offset(), m.value()) for m in messages)
-            self._commit(dict(self._to_commit))
+        try:
+            while not closing.is_set():
+                self._consume()
+        except KafkaException as problem:
+            self._membership.say("problem", text=str(problem))
         self._consumer.close()
         self._membership.say("closed")
+
+    def _consume(self) -> None:
+        messages = poll(self._consumer)
+        self._to_commit |= self._membership.consumed((m.partition(), m.offset(), m.value()) for m in messages)
+        if messages:
+            time.sleep(WORK_S)
+        self._commit(dict(self._to_commit))
 
     def _commit(self, offsets: dict[int, int]) -> None:
         if not offsets:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tests.clients import group_programs as programs
 from tests.clients.group_broker import AnyBroker, GroupBroker, KafkaBroker
@@ -38,6 +38,23 @@ def group_broker(folder: Path, **overrides: str) -> GroupBroker | KafkaBroker:
 
 class WatchedScenario(Scenario):
     """Also checks after each step that no partition had two owners at any time."""
+
+    def __init__(self, broker: AnyBroker, groups: Sequence[str], folder: Path) -> None:
+        super().__init__(broker, groups, folder)
+        self._refused: dict[MemberProcess, str | None] = {}  # with what they were told
+
+    def wait_until_refused(self, member: MemberProcess) -> str:
+        """The member must fail. Returns the error that it saw, and ends it."""
+        self._refused[member] = None
+        self._until(lambda: self._refused[member] is not None, f"{member.name} is refused")
+        self.kill(member)
+        return self._refused[member] or ""
+
+    def _take(self, member: MemberProcess, event: dict[str, Any]) -> None:
+        if event["event"] == "problem" and member in self._refused:
+            self._refused[member] = event["text"]
+        else:
+            super()._take(member, event)
 
     def settle(self, what: str) -> None:
         super().settle(what)

@@ -31,6 +31,7 @@ public class GroupMember implements Runnable, ConsumerRebalanceListener {
             "sticky", "StickyAssignor",
             "cooperative-sticky", "CooperativeStickyAssignor");
     static final ReadWriteLock POLLING = new ReentrantReadWriteLock(); // who writes keeps everyone from polling
+    static final long WORK_MS = Long.parseLong(System.getenv().getOrDefault("KOHORT_TEST_WORK_MS", "0"));
     static volatile boolean closing;
 
     final String topic;
@@ -118,7 +119,7 @@ public class GroupMember implements Runnable, ConsumerRebalanceListener {
         say("closed", "\"partitions\": []");
     }
 
-    void consume() {
+    void consume() throws InterruptedException {
         List<long[]> ranges = new ArrayList<>();
         long[] range = null;
         for (ConsumerRecord<String, String> record : consumer.poll(Duration.ofMillis(100))) {
@@ -135,6 +136,7 @@ public class GroupMember implements Runnable, ConsumerRebalanceListener {
         }
         if (!ranges.isEmpty()) {
             say("consumed", "\"ranges\": " + ranges.stream().map(r -> "[" + r[0] + ", " + r[1] + ", " + r[2] + "]").toList());
+            Thread.sleep(WORK_MS);
         }
     }
 

@@ -27,6 +27,7 @@ var balancers = map[string]kgo.GroupBalancer{
 }
 
 var output sync.Mutex
+var work time.Duration // on what one poll returned
 
 // nanotime reads the monotonic clock that other processes read, too; package time shows only differences of it.
 //
@@ -57,6 +58,9 @@ func main() {
 	sessionMs, err := strconv.Atoi(os.Args[3])
 	if err != nil {
 		panic(err)
+	}
+	if told, err := strconv.Atoi(os.Getenv("KOHORT_TEST_WORK_MS")); err == nil {
+		work = time.Duration(told) * time.Millisecond
 	}
 	closing, done := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -142,6 +146,7 @@ func (m *member) consumed(fetches kgo.Fetches) bool {
 	})
 	if len(ranges) > 0 {
 		m.say("consumed", map[string]any{"ranges": ranges})
+		time.Sleep(work)
 	}
 	return len(ranges) > 0
 }
