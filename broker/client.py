@@ -86,15 +86,22 @@ class Client:
             raise ClientError(f"{self.address} answers with what is not Kafka's protocol: {problem}") from None
 
     def newest_version(self, api_key: int) -> int:
+        version = self._newest_common(api_key)
+        if version is None:
+            raise ClientError(f"{self.address} does not offer {APIS[api_key].name} in a version that Kohort speaks")
+        return version
+
+    def offers(self, api_key: int) -> bool:
+        return self._newest_common(api_key) is not None
+
+    def _newest_common(self, api_key: int) -> int | None:
         if self._versions is None:
             answer = self.send(ApiKey.API_VERSIONS, ApiVersionsRequest("kohort", "0.1"), 3)
             self._versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
         ours = APIS[api_key]
         low, high = self._versions.get(api_key, (1, 0))
         version = min(high, ours.max_version)
-        if version < max(low, ours.min_version):
-            raise ClientError(f"{self.address} does not offer {ours.name} in a version that Kohort speaks")
-        return version
+        return version if version >= max(low, ours.min_version) else None
 
     def send_raw(self, data: bytes) -> None:
         try:

@@ -52,6 +52,7 @@ _ADVICE: dict[int, str] = {
 }
 
 TopicPartition = tuple[str, int]
+Owner = tuple[str, str, str]  # member id, host, client id
 
 
 class PartitionRow(NamedTuple):
@@ -207,22 +208,17 @@ def by_topic(places: Iterable[TopicPartition]) -> dict[str, list[int]]:
     return found
 
 
-def partition_rows(client: Client, group: DescribedGroup) -> list[PartitionRow]:
+def partition_rows(client: Client, group_id: str, owners: dict[TopicPartition, Owner]) -> list[PartitionRow]:
     """Every partition that is owned or has a committed offset, with its lag."""
-    owners = {}
-    for member in group.members:
-        for place in assigned_partitions(member.member_assignment):
-            owners[place] = member
-    committed = committed_offsets(client, group.group_id)
+    committed = committed_offsets(client, group_id)
     places = sorted({*owners, *committed})
     existing = partition_counts(client, {topic for topic, _ in places})
     ends = offsets_at(client, [(t, p) for t, p in places if p < existing.get(t, 0)], LATEST)
     rows = []
     for place in places:
-        offset, end, owner = committed.get(place), ends.get(place), owners.get(place)
+        offset, end = committed.get(place), ends.get(place)
         lag = None if offset is None or end is None else end - offset  # below zero: committed beyond the end
-        who = (None, None, None) if owner is None else (owner.member_id, owner.client_host, owner.client_id)
-        rows.append(PartitionRow(*place, offset, end, lag, *who))
+        rows.append(PartitionRow(*place, offset, end, lag, *owners.get(place, (None, None, None))))
     return rows
 
 

@@ -12,6 +12,7 @@ from kohort.broker.client import Client
 from kohort.broker.commands.common import Action, add_action, option, with_broker
 from kohort.broker.commands.delete_offsets import add_delete_offsets_arguments, delete_offsets
 from kohort.broker.commands.reset_offsets import add_reset_arguments, check_reset_options, reset_offsets
+from kohort.broker.group_view import MemberView, partition_rows, view
 from kohort.broker.terminal import complain, table
 from kohort.printable import printable
 from kohort.protocol.api_keys import ApiKey
@@ -23,7 +24,9 @@ STATES = (
 )  # fmt: skip
 
 OFFSET_HEADS = ("TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID")
-MEMBER_HEADS = ("CONSUMER-ID", "INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "ASSIGNMENT")
+NAME_HEADS = ("CONSUMER-ID", "INSTANCE-ID", "HOST", "CLIENT-ID")
+MEMBER_HEADS = (*NAME_HEADS, "#PARTITIONS", "ASSIGNMENT")
+CONSUMER_MEMBER_HEADS = (*NAME_HEADS, "PROTOCOL", "EPOCH", "STATE", "#PARTITIONS", "ASSIGNMENT", "TO-REVOKE", "TO-COME")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -102,38 +105,40 @@ def _describe(client: Client, options: argparse.Namespace) -> int:
 
 
 def _description(client: Client, name: str) -> dict[str, Any]:
-    group, group_type = group_client.describe(client, name)
-    members = [
-        {
-            "member_id": member.member_id,
-            "instance_id": member.group_instance_id,
-            "client_id": member.client_id,
-            "host": member.client_host,
-            "partitions": [list(place) for place in group_client.assigned_partitions(member.member_assignment)],
-        }
-        for member in group.members
-    ]
-    rows = [] if group.group_state == group_client.DEAD else group_client.partition_rows(client, group)
-    return {
+    group = view(client, name)
+    shown = {
         "group": name,
-        "type": group_type,
-        "state": group.group_state,
+        "type": group.type,
+        "state": group.state,
         "protocol_type": group.protocol_type,
-        "assignor": group.protocol_data,
-        "members": members if group_type == group_client.CLASSIC else None,  # null: not shown
-        "partitions": [row._asdict() for row in rows],
+        "assignor": group.assignor,
+        "epoch": group.epoch,  # null: the group is classic
+        "target_epoch": group.target_epoch,
+        "members": None if group.members is None else [_member(member) for member in group.members],  # null: not told
     }
+    return shown | {"partitions": [row._asdict() for row in partition_rows(client, group)]}
+
+
+def _member(member: MemberView) -> dict[str, Any]:
+    shown = member._asdict()
+    reconciliation = shown.pop("reconciliation")
+    return shown if reconciliation is None else shown | reconciliation._asdict()
 
 
 def _print_group(group: dict[str, Any], members: bool) -> None:
     if group["state"] == group_client.DEAD:
         return
-    assignor = f", assignor {group['assignor']}" if group["assignor"] else ""
-    count = "its members are not shown" if group["members"] is None else _count(len(group["members"]))
     kind = f"{group['type']} group" if group["type"] != group_client.CLASSIC else "group"
-    print(printable(f"{kind} {group['group']}: {group['state']}, {count}{assignor}"))
+    count = "its members are not shown" if group["members"] is None else _count(len(group["members"]))
+    words = [f"{kind} {group['group']}: {group['state']}", count]
+    if group["assignor"]:
+        words.append(f"assignor {group['assignor']}")
+    if group["epoch"] is not None:
+        words.append(f"epoch {group['epoch']}, target of epoch {group['target_epoch']}")
+    print(printable(", ".join(words)))
     if members and group["members"] is not None:
-        print(table(MEMBER_HEADS, [_member_row(member) for member in group["members"]]))
+        heads = MEMBER_HEADS if group["epoch"] is None else CONSUMER_MEMBER_HEADS
+        print(table(heads, [_member_row(member) for member in group["members"]]))
     else:
         print(table(OFFSET_HEADS, [tuple(row.values()) for row in group["partitions"]]))
     print()
@@ -144,12 +149,17 @@ def _count(members: int) -> str:
 
 
 def _member_row(member: dict[str, Any]) -> tuple[Any, ...]:
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in member["partitions"]:
-        by_topic.setdefault(topic, []).append(partition)
-    assignment = " ".join(f"{topic}({','.join(map(str, sorted(p)))})" for topic, p in sorted(by_topic.items()))
     names = member["member_id"], member["instance_id"], member["host"], member["client_id"]
-    return (*names, len(member["partitions"]), assignment or None)
+    has = len(member["partitions"]), _places(member["partitions"])
+    if "epoch" not in member:
+        return (*names, *has)
+    way = _places(member["to_revoke"]), _places(member["to_come"])
+    return (*names, member["protocol"], member["epoch"], member["state"], *has, *way)
+
+
+def _places(partitions: list[tuple[str, int]]) -> str | None:
+    found = group_client.by_topic(partitions)
+    return " ".join(f"{topic}({','.join(map(str, sorted(found[topic])))})" for topic in sorted(found)) or None
 
 
 def _delete(client: Client, options: argparse.Namespace) -> int:

@@ -14,11 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from kohort.broker import group_client
+from kohort.broker import group_client, group_view
 from kohort.broker.client import Client
+from kohort.broker.group_client import TopicPartition
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kohort.protocol.messages.metadata import MetadataRequest
 from tests.clients.group_broker import GroupBroker
+from tests.kafka.members_848 import NewMember
 from tests.parity.batches import batch
 from tests.parity.peer import Peer
 from tests.parity.story import Story, subscription
@@ -262,6 +265,49 @@ def test_groups_and_members_are_shown_under_the_names_that_kafka_gives_them(oper
     assert members[1].split()[0] == "CONSUMER-ID"
     assert members[2].split()[0] == member.id
     member.leave()
+
+
+def test_members_of_a_consumer_group_are_shown_with_what_they_must_revoke(operator: Operator) -> None:
+    with Client(operator.address) as client:
+        topic_ids = {
+            topic.name: bytes(topic.topic_id) for topic in client.send(ApiKey.METADATA, MetadataRequest(None)).topics
+        }
+    anna, ben = (NewMember(operator.address, topic_ids, "newer", member_id) for member_id in ("anna", "ben"))
+    try:
+        anna.join(ORDERS)
+        ben.join(ORDERS)
+        while anna.epoch == ben.epoch:  # the next target is computed a second after the last one
+            ben.beat()
+        title, heads, first, second, _ = operator.groups("describe", "newer", "--members").stdout.split("\n", 4)
+        assert title == "consumer group newer: Reconciling, 2 members, assignor uniform, epoch 3, target of epoch 3"
+        assert heads.split()[4:] == ["PROTOCOL", "EPOCH", "STATE", "#PARTITIONS", "ASSIGNMENT", "TO-REVOKE", "TO-COME"]
+        assert first.split()[4:] == ["consumer", "2", "Revoking", "3", "orders(0,1,2)", "orders(2)", "-"]
+        assert second.split()[4:] == ["consumer", "3", "Waiting", "0", "-", "-", "orders(2)"]
+        (shown,) = json.loads(operator.groups("describe", "newer", "--json").stdout)
+        assert [row["member_id"] for row in shown["partitions"]] == ["anna"] * 3
+        assert operator.refused("delete", "newer") == "newer: it has members; stop them first"
+    finally:
+        for member in (anna, ben):
+            member.leave()
+            member.client.close()
+    assert operator.groups("delete", "newer").stdout == "deleted newer\n"
+
+
+@pytest.mark.parametrize(
+    ("epoch", "to_revoke", "to_come", "state"),
+    [
+        (7, [], [], "Stable"),
+        (6, [], [], "Behind"),
+        (6, [("t", 0)], [], "Revoking"),
+        (6, [("t", 0)], [("t", 1)], "Revoking"),
+        (7, [], [("t", 1)], "Waiting"),
+        (-2, [], [("t", 1)], "Away"),
+    ],
+)
+def test_the_state_of_a_member_follows_from_what_it_has_and_shall_have(
+    epoch: int, to_revoke: list[TopicPartition], to_come: list[TopicPartition], state: str
+) -> None:
+    assert group_view.state_of(epoch, 7, to_revoke, to_come) == state
 
 
 # --- delete-offsets
