@@ -90,7 +90,7 @@ class ClassicJoin(MemberUpdate[JoinGroupResponse]):
             return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"The subscription cannot be read: {problem}")
         if len(self._subscription.topics) > MAX_TOPIC_NAMES:
             return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"At most {MAX_TOPIC_NAMES} topics are taken.")
-        topics = self._shard.topics
+        topics, self._names = self._shard.topics, self._subscription.topics
         self._owned = [
             TopicPartitions(topic_id, each.partitions)
             for each in self._subscription.owned_partitions

@@ -9,6 +9,9 @@ from kohort.coordinator.consumer.rebalance import begin_rebalance, end_rebalance
 from kohort.coordinator.consumer.records import group_epoch_record, member_tombstones, regex_tombstone
 from kohort.coordinator.outcome import AtomicRecords, Record
 
+TOMBSTONES_OF_MEMBER = 3
+BYTES_OF_THE_REST = 100  # of a record, without the ids in its key
+
 if TYPE_CHECKING:
     from kohort.coordinator.consumer.group import ConsumerGroup
     from kohort.coordinator.outcome import Outcome
@@ -20,6 +23,12 @@ def may_downgrade(shard: ShardState, group: ConsumerGroup, gone: Sequence[str], 
     left = len(group.members) - len(gone)
     classic = group.classic_member_count - sum(group.members[each].classic is not None for each in gone)
     return shard.config.downgrades_groups and classic == left and 0 < left + joining <= shard.config.max_size
+
+
+def _most_bytes(group: ConsumerGroup, member_ids: Sequence[str]) -> int:
+    """The records that remove these members have at most so many bytes."""
+    texts = [*group.subscriptions.resolved, *(each for each in member_ids for _ in range(TOMBSTONES_OF_MEMBER))]
+    return sum(4 * (len(text) + len(group.group_id)) + BYTES_OF_THE_REST for text in (*texts, ""))
 
 
 def remove_members(
@@ -43,7 +52,10 @@ def remove_members(
         for member_id in member_ids:
             for topic_id, partitions in group.target_of(member_id).items():
                 group.rebalance.freed.update((topic_id, partition) for partition in partitions)
-    records.append(group_epoch_record(group.group_id, group.epoch + 1, after.metadata_hash(shard), headers))
-    out.records.append(AtomicRecords(records))
+    bump = group_epoch_record(group.group_id, group.epoch + 1, after.metadata_hash(shard), headers)
+    if _most_bytes(group, member_ids) <= shard.config.max_message_bytes:
+        out.records.append(AtomicRecords([*records, bump]))
+    else:  # the epoch first: if not all tombstones are written, the sessions of these members end later
+        out.records += [bump, *records]
     if len(member_ids) == len(group.members) and (event := end_rebalance(shard, group, group.epoch + 1, 0, "")):
         out.events.append(event)  # nobody is left to reconcile

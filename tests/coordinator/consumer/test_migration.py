@@ -850,3 +850,15 @@ def test_a_conversion_says_why_in_the_log() -> None:
     share([a], 4)
     assert (group.host.events[-1].cause, group.host.events[-1].trigger) == ("downgrade to classic group", "new")
     assert group.host.events[-1].generation == 3
+
+
+def test_members_whose_tombstones_do_not_fit_into_one_batch_are_sent_away_together() -> None:
+    group = a_group(partitions=4, max_message_bytes=5_000)
+    names = [f"member-{number:02}" for number in range(30)]
+    for name in names:
+        assert isinstance(group.join(name, ()), Answer)
+    call = leave(group.host, group.group_id, *((name, None) for name in names))
+    assert {each.error_code for each in call.answer.members} == {NONE}
+    assert group.state == "Empty"
+    group.host.crash()
+    assert group.state == "Empty"
