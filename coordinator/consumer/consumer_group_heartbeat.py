@@ -512,6 +512,7 @@ class MemberUpdate(ABC, Generic[Response]):
         again._epoch, again._assignment_epoch = group.epoch, group.assignment_epoch
         again._replaced = again._subscriptions = again._later = None
         again._has_moved_on = False
+        again._owned = None  # what the member said may be old: it may have been given partitions by a later heartbeat
         return again
 
     def _tell_if_stable(self, member: ConsumerMember, out: Outcome) -> None:

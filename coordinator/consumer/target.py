@@ -64,6 +64,7 @@ class Plan:
     replaced: ConsumerMember | None = None  # the static member whose place `updated` takes
     names_in_request: Sequence[str] | None = None  # of `updated`; other members have theirs from the log, sorted
     _topic_ids: dict[tuple[tuple[str, ...], str | None], list[TopicId]] = field(default_factory=dict)
+    _counts: dict[TopicId, int] = field(default_factory=dict)  # of partitions, when the topic was first looked up
     _taken: dict[TopicId, set[int]] = field(default_factory=dict)  # partitions in the targets that were looked at
 
     @property
@@ -81,8 +82,7 @@ class Plan:
         for some in in_slices(self._in_order(hashes)):
             subscribers.update((member_id, self._subscriber(member_id)) for member_id in some)
             yield
-        counts = {each: self._count(each) for topic_ids in self._topic_ids.values() for each in topic_ids}
-        assigned = yield from ASSIGNORS[self.assignor](ServerGroup(subscribers, counts, self.is_equal))
+        assigned = yield from ASSIGNORS[self.assignor](ServerGroup(subscribers, self._counts, self.is_equal))
         return {member_id: assigned.get(member_id, NO_PARTITIONS) for member_id in subscribers}
 
     def _in_order(self, hashes: dict[str, int]) -> list[str]:
@@ -140,11 +140,10 @@ class Plan:
         if found is not None and found.topics:
             few, many = sorted((subscribed, found.topics), key=lambda names: len(set(names)))
             names = dict.fromkeys((*set_order(many), *set_order(few)))
-        return [topic_id for name in names if (topic_id := self.topics.topic_id(name)) is not None]
-
-    def _count(self, topic_id: TopicId) -> int:
-        name = self.topics.name_of(topic_id)
-        return self.topics.partition_count(name) if name is not None else 0
+        found_ids = {name: topic_id for name in names if (topic_id := self.topics.topic_id(name)) is not None}
+        for name, topic_id in found_ids.items():
+            self._counts.setdefault(topic_id, self.topics.partition_count(name))
+        return list(found_ids.values())
 
 
 def preferred_assignor(group: ConsumerGroup, default: str) -> str:

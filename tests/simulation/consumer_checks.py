@@ -128,9 +128,10 @@ class Watch:
         if seen is None or begins_anew:
             self._seen[key] = Seen(member, now)
             self._gone.discard(key)
-        elif seen.member is not member:
+        else:
+            if _way(seen.member) != _way(member):
+                seen.unrevoked_since = now
             seen.member = member
-            seen.unrevoked_since = now
 
     def _check_removal(self, key: Key, seen: Seen, now: int) -> None:
         world, member = self._world, seen.member
@@ -173,6 +174,11 @@ class Watch:
             and place in other.holds
             and not self.is_gone(other)
         ]
+
+
+def _way(member: ConsumerMember) -> Any:
+    """How far the member has come. Whatever else changes gives it no more time to give up partitions."""
+    return member.epoch, member.state, member.assigned, member.pending_revocation
 
 
 def held(member: ConsumerMember) -> Holds:
