@@ -15,7 +15,8 @@ BIN := .venv/bin
 PACKAGES := audit broker coordinator protocol storage
 
 .DEFAULT_GOAL := help
-.PHONY: help install run audit test check format generate lock bench fuzz vectors rewrite clean parity attack simulate
+.PHONY: help install run audit test check format generate lock bench pictures fuzz vectors rewrite clean
+.PHONY: parity attack simulate
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -97,6 +98,12 @@ bench: install  ## figures for docs/performance.md, with ratios against Apache K
 	$(BIN)/python -m benchmarks.synced_commits $(PEER)
 	$(BIN)/python -m benchmarks.audit_decode
 	$(BIN)/python -m benchmarks.audit
+
+RECORDINGS ?= .rebalances
+
+pictures: install  ## record the three ways of rebalancing, print who paused, draw the pictures of docs/rebalancing.md
+	$(BIN)/python -m benchmarks.rebalance_pause --clients java --save $(RECORDINGS)
+	$(BIN)/python -m benchmarks.rebalance_pictures $(RECORDINGS) docs
 
 fuzz: install  ## decode 10 million mutated frames (10 minutes on 2 cores)
 	$(BIN)/python -m benchmarks.fuzz --frames 10000000
