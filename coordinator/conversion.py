@@ -19,9 +19,10 @@ from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.member import CONSUMER_PROTOCOL, Member
 from kohort.coordinator.classic.state import STABLE
 from kohort.coordinator.consumer.classic_sync import packed_assignment
-from kohort.coordinator.consumer.consumer_group_heartbeat import Heartbeat, Refusal
+from kohort.coordinator.consumer.consumer_group_heartbeat import Heartbeat
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.member import ClassicMetadata, ConsumerMember, sorted_names
+from kohort.coordinator.consumer.member_update import Refusal
 from kohort.coordinator.consumer.rebalance import MAX_TOLD, begin_rebalance
 from kohort.coordinator.consumer.records import (
     current_assignment_record,

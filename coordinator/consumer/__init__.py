@@ -6,6 +6,7 @@ Read in this order:
     subscriptions.py              which topics the members want; regex.py: those that match a regular expression
     group.py                      a group: what its records say, and its sessions
     consumer_group_heartbeat.py   the API: joins, heartbeats and leaves
+    member_update.py              the way of what a member says into its group, step by step
     target.py                     who shall have which partitions: the target assignment of an epoch
     reconcile.py                  how far one member has come on the way to its target
     removal.py, timers.py         members that leave, or are silent for too long

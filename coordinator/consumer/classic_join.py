@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kohort.coordinator.consumer.consumer_group_heartbeat import (
+from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.consumer.member import UNREVOKED, ClassicMetadata, ConsumerMember, Partitions, sorted_names
+from kohort.coordinator.consumer.member_update import (
     MAX_TOPIC_NAMES,
     MemberUpdate,
     Refusal,
     known_member,
 )
-from kohort.coordinator.consumer.group import ConsumerGroup
-from kohort.coordinator.consumer.member import UNREVOKED, ClassicMetadata, ConsumerMember, Partitions, sorted_names
 from kohort.coordinator.consumer.removal import may_downgrade
 from kohort.coordinator.outcome import Call, InPieces, Outcome
 from kohort.coordinator.shard_state import ShardState

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kohort.coordinator.api import Steps
-from kohort.coordinator.consumer.consumer_group_heartbeat import known_member
 from kohort.coordinator.consumer.group import ConsumerGroup, find_consumer
+from kohort.coordinator.consumer.member_update import known_member
 from kohort.coordinator.consumer.removal import remove_members
 from kohort.coordinator.outcome import Call, Outcome
 from kohort.coordinator.shard_state import ShardState

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from kohort.coordinator.assignors.server_side import TopicId
-from kohort.coordinator.consumer.consumer_group_heartbeat import known_member
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.member import UNREVOKED, ClassicMetadata, ConsumerMember
+from kohort.coordinator.consumer.member_update import known_member
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.errors import MalformedMessage

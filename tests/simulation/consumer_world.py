@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from kohort.coordinator import api
 from kohort.coordinator.config import ConsumerGroupSettings
-from kohort.coordinator.consumer import consumer_group_heartbeat, target
+from kohort.coordinator.consumer import member_update, target
 from kohort.coordinator.consumer.group import find_consumer
 from kohort.coordinator.runtime import Runtime
 from kohort.coordinator.shard import Shard, Status
@@ -323,6 +323,4 @@ def in_small_steps(wanted: bool) -> AbstractContextManager[None]:
     """Every group counts as a large one, whose target is computed and written in pieces."""
     if not wanted:
         return nullcontext()
-    return replaced(
-        (consumer_group_heartbeat, "SMALL_GROUP", 0), (target, "STEPS_IN_PIECE", 1), (api, "ELEMENTS_IN_STEP", 1)
-    )
+    return replaced((member_update, "SMALL_GROUP", 0), (target, "STEPS_IN_PIECE", 1), (api, "ELEMENTS_IN_STEP", 1))

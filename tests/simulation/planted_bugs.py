@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from kohort.coordinator.consumer import consumer_group_heartbeat as heartbeats
-from kohort.coordinator.consumer import records, removal, resolve, target, timers
+from kohort.coordinator.consumer import member_update, records, removal, resolve, target, timers
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.member import NOTHING, STABLE, UNRELEASED, ConsumerMember
 from kohort.coordinator.consumer.reconcile import Reconciliation
@@ -178,13 +178,13 @@ def the_fast_path_never_looks_at_the_group() -> AbstractContextManager[None]:
 
 @planted()
 def a_static_member_comes_back_to_no_target() -> AbstractContextManager[None]:
-    whole = heartbeats.MemberUpdate._replace
+    whole = member_update.MemberUpdate._replace
 
     def forgetful(self: Any, *how: Any) -> None:
         whole(self, *how)
         self._records = [each for each in self._records if not _is_target(each)]
 
-    return replaced((heartbeats.MemberUpdate, "_replace", forgetful))
+    return replaced((member_update.MemberUpdate, "_replace", forgetful))
 
 
 def _is_target(record: Record) -> bool:

@@ -1,0 +1,409 @@
+"""What a member says, on its way into its group: by a ConsumerGroupHeartbeat, or by the JoinGroup of a classic member.
+
+1. find the member, and compare epochs;
+2. take over what the member says about itself; if that changes what the group wants, bump the group epoch;
+3. compute a target for the new epoch, unless the last one is too young;
+4. reconcile the member with its target.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from dataclasses import replace
+from typing import Any, Generic, NamedTuple, Self
+
+from kohort.coordinator.api import Response, all_steps
+from kohort.coordinator.assignors.server_side import Target
+from kohort.coordinator.consumer.group import ConsumerGroup
+from kohort.coordinator.consumer.member import (
+    ConsumerMember,
+    Partitions,
+)
+from kohort.coordinator.consumer.rebalance import Rebalance, end_rebalance, headers_of
+from kohort.coordinator.consumer.reconcile import Owned, Reconciliation
+from kohort.coordinator.consumer.records import (
+    current_assignment_record,
+    group_epoch_record,
+    member_record,
+    member_tombstones,
+    partition_metadata_tombstone,
+    regex_tombstone,
+    target_record,
+)
+from kohort.coordinator.consumer.regex import InvalidRegularExpression, compile_pattern
+from kohort.coordinator.consumer.resolve import refresh_is_due, resolve_in_pieces
+from kohort.coordinator.consumer.subscriptions import Subscriptions
+from kohort.coordinator.consumer.target import (
+    SMALL_GROUP,
+    Plan,
+    assign_in_pieces,
+    changed_targets,
+    moved_partitions,
+    preferred_assignor_with,
+    target_records,
+)
+from kohort.coordinator.outcome import AtomicRecords, Call, InPieces, LogEntry, Outcome, Record
+from kohort.coordinator.record_codec import batch_bytes
+from kohort.coordinator.shard_state import ShardState
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatResponse,
+)
+
+MAX_TOPIC_NAMES = 10_000  # in a subscription: more would keep the event loop for too long
+FEW_RECORDS = 20  # of usual members: so many fit into one batch in any case
+MOST_BYTES_OF_THE_REST = 100_000  # of these records, without names, ids and partitions of the member
+
+Install = Callable[[Outcome], None]
+
+
+class Refusal(NamedTuple):
+    error: ErrorCode
+    message: str
+
+    def response(self) -> ConsumerGroupHeartbeatResponse:
+        return ConsumerGroupHeartbeatResponse(0, self.error, self.message)
+
+
+def known_member(
+    group: ConsumerGroup, member_id: str, instance_id: str | None
+) -> tuple[ConsumerMember | None, Refusal | None]:
+    """The member that says that it is this one, or why it is none."""
+    if instance_id is None:
+        member = group.members.get(member_id)
+        if member is None:
+            message = f"Member {member_id} is not a member of group {group.group_id}."
+            return None, Refusal(ErrorCode.UNKNOWN_MEMBER_ID, message)
+        return member, None
+    member = group.static_member(instance_id)
+    if member is None:
+        return None, Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+    if member.member_id != member_id:
+        message = f"Static member {member_id} with instance id {instance_id} was fenced by member "
+        return None, Refusal(ErrorCode.FENCED_INSTANCE_ID, f"{message}{member.member_id}.")
+    return member, None
+
+
+class MemberUpdate(ABC, Generic[Response]):
+    """What a member says, on its way into the group: by a heartbeat, or by the JoinGroup of a classic member.
+
+    `records` are those that must come first: of a group that was just converted, or replaces an empty one. `install`
+    puts such a group into the shard, once nothing can be refused any more. Nothing of the group changes before that.
+    """
+
+    def __init__(
+        self,
+        shard: ShardState,
+        group: ConsumerGroup,
+        call: Call,
+        records: list[Record],
+        install: Install | None = None,
+    ) -> None:
+        self._shard = shard
+        self._group = group
+        self._call = call
+        self._records = records
+        self._converting = len(records)  # of the records: those that convert the group
+        self._install = install
+        self._owned: Owned = None  # what the member says that it has
+        self._names: Sequence[str] | None = None  # topics, as the member lists them in this request
+        self._before: ConsumerMember  # the member as it was; one that nobody knows has epoch 0
+        self._replaced: ConsumerMember | None = None  # the static member whose place this one takes
+        self._subscriptions: Subscriptions | None = None  # as they will be, if they change
+        self._epoch = group.epoch
+        self._assignment_epoch = group.assignment_epoch
+        self._target: Target = {}
+        self._rebalance = group.rebalance  # that is going on
+        self._moved = 0  # partitions that this request's target gives to another member
+        self._topics_version = group.topics_version  # of the topics for which the hash was last looked at
+        self._has_moved_on = False  # the member has another state, epoch or assignment than before
+        self._later: Plan | None = None  # of the target of a large group, which takes its time
+
+    def answer(self) -> Response | Outcome:
+        group = self._group
+        if refusal := self._find_member():
+            return self._refused(refusal)
+        member = self._as_it_says()
+        if refusal := self._check_regex(member):
+            return self._refused(refusal)
+        names_changed = member.topic_names != self._before.topic_names
+        regex_changed = member.topic_regex != self._before.topic_regex
+        if member != self._before:
+            self._records.append(member_record(group.group_id, member))
+        self._forget_regex(member)
+        self._bump_epoch(member, names_changed, regex_changed)
+        return self._assign(member, names_changed or regex_changed)
+
+    def _assign(self, member: ConsumerMember, subscription_changed: bool) -> Response | Outcome:
+        self._find_target(member)
+        reconciled = self._reconcile(member, subscription_changed)
+        if reconciled is None:
+            message = "The member must abandon all its partitions and rejoin."
+            return self._refused(Refusal(ErrorCode.FENCED_MEMBER_EPOCH, message))
+        entries = self._entries(reconciled)
+        if entries is None:
+            message = "The records of this request are larger than max.message.bytes of the log."
+            return self._refused(Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, message))
+        return self._finish(reconciled, entries)
+
+    # --- what differs between a heartbeat and a JoinGroup
+
+    @abstractmethod
+    def _find_member(self) -> Refusal | None:
+        """Find the member as it was before: `_before`, `_replaced` and `_owned`."""
+
+    @abstractmethod
+    def _as_it_says(self) -> ConsumerMember: ...
+
+    @abstractmethod
+    def _watch(self, member: ConsumerMember) -> None:
+        """The member was heard from: its deadlines begin anew."""
+
+    @abstractmethod
+    def _refused(self, refusal: Refusal) -> Response: ...
+
+    @abstractmethod
+    def _response(self, member: ConsumerMember, assigned_before: Partitions) -> Response: ...
+
+    @abstractmethod
+    def _complete(self, response: Response, last: Response) -> None:
+        """The response waited for a target. `last` is how it is now."""
+
+    # --- 1. the member
+
+    def _is_full(self, member_id: str) -> Refusal | None:
+        group, config = self._group, self._shard.config
+        if len(group.members) < config.consumer_max_size or member_id in group.members:
+            return None
+        message = f"The consumer group has reached its maximum capacity of {config.consumer_max_size} members."
+        return Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
+
+    def _replace(self, old: ConsumerMember, member_id: str) -> None:
+        """A static member has come back, with a new member id: it goes on with what it had."""
+        self._before = new = replace(old, member_id=member_id, epoch=0, previous_epoch=0)
+        self._replaced = old
+        group_id = self._group.group_id
+        self._records += member_tombstones(group_id, old.member_id)
+        self._records.append(member_record(group_id, new))
+        self._records.append(target_record(group_id, new.member_id, self._group.target_of(old.member_id)))
+        self._records.append(current_assignment_record(group_id, new))
+
+    # --- 2. what it says
+
+    def _check_regex(self, member: ConsumerMember) -> Refusal | None:
+        """A regular expression that nobody in the group has used before is compiled."""
+        regex = member.topic_regex
+        if not regex or regex == self._before.topic_regex or regex in self._group.subscriptions.regexes:
+            return None
+        try:
+            compile_pattern(regex)
+        except InvalidRegularExpression as problem:
+            message = f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {problem}."
+            return Refusal(ErrorCode.INVALID_REGULAR_EXPRESSION, message)
+        return None
+
+    def _forget_regex(self, member: ConsumerMember) -> None:
+        """The member was the last one to use its regular expression, and uses another one now."""
+        old = self._before.topic_regex
+        if old and old != member.topic_regex and self._group.subscriptions.regexes.get(old) == 1:
+            self._records.append(regex_tombstone(self._group.group_id, old))
+
+    def _bump_epoch(self, member: ConsumerMember, names_changed: bool, regex_changed: bool) -> None:
+        """Bump the group epoch if the group wants other topics than before, or the topics have changed."""
+        shard, group = self._shard, self._group
+        must_bump = names_changed or (regex_changed and self._is_resolved(member.topic_regex))
+        if not must_bump and group.topics_version == shard.topics.version:
+            return
+        self._subscriptions = after = self._subscriptions_with(member)
+        if not must_bump and len(after.resolved) < len(after.regexes):
+            return  # the hash lacks what a new regular expression matches; its resolution looks at the topics anyway
+        metadata_hash = after.metadata_hash(shard)
+        self._topics_version = shard.topics.version
+        if must_bump or metadata_hash != group.metadata_hash:
+            self._epoch += 1
+            cause, trigger = self._cause(must_bump), member.member_id
+            self._rebalance = self._rebalance or Rebalance(shard.clock, cause, trigger)
+            headers = headers_of(shard, self._rebalance, cause, trigger)
+            self._records.append(group_epoch_record(group.group_id, self._epoch, metadata_hash, headers))
+        if group.has_old_metadata_record:
+            self._records.append(partition_metadata_tombstone(group.group_id))
+
+    def _is_resolved(self, regex: str | None) -> bool:
+        """No regular expression at all, and one that is resolved: both can be assigned at once."""
+        return not regex or regex in self._group.subscriptions.resolved
+
+    def _cause(self, wants_other_topics: bool) -> str:
+        if not wants_other_topics:
+            return "topics changed"
+        is_known = self._before.member_id in self._group.members or self._replaced is not None
+        return "subscription changed" if is_known else "member joined"
+
+    def _subscriptions_with(self, member: ConsumerMember) -> Subscriptions:
+        after = self._group.subscriptions.copy()
+        known = self._replaced or self._group.members.get(member.member_id)
+        after.change(known, member)
+        after.forget_unused()
+        return after
+
+    # --- 3. the target
+
+    def _find_target(self, member: ConsumerMember) -> None:
+        shard, group = self._shard, self._group
+        self._target = group.target_of(self._replaced.member_id if self._replaced else member.member_id)
+        if self._epoch <= group.assignment_epoch or not self._may_assign():
+            return
+        plan = self._plan(member)
+        if plan.size > SMALL_GROUP:
+            self._later = plan
+            return
+        targets = all_steps(plan.compute())
+        changed = changed_targets(group.targets, targets)
+        self._moved = moved_partitions(group.targets, changed, self._rebalance)
+        self._records += target_records(group.group_id, changed, self._epoch, shard.clock.wall)
+        self._target = targets[member.member_id]
+        self._assignment_epoch = self._epoch
+
+    def _may_assign(self) -> bool:
+        """A new target comes at most once in an interval, so that members who come together get one target."""
+        group, clock = self._group, self._shard.clock
+        if group.is_assigning:
+            return False
+        interval_ms = self._shard.consumer_settings(group.group_id).assignment_interval_ms
+        age_ms = clock.wall - group.assignment_timestamp  # if somebody has set the clock back, nobody knows the age
+        return group.assignment_timestamp == 0 or not 0 <= age_ms < interval_ms
+
+    def _plan(self, member: ConsumerMember) -> Plan:
+        shard, group = self._shard, self._group
+        subscriptions = self._subscriptions or self._subscriptions_with(member)
+        is_new = self._replaced is None and member.member_id not in group.members
+        return Plan(
+            self._epoch,
+            dict(group.members),
+            group.capacity,
+            dict(group.targets),
+            subscriptions,
+            subscriptions.are_equal(len(group.members) + is_new),
+            preferred_assignor_with(group, self._before, member, shard.config.consumer_assignors[0]),
+            shard.topics,
+            member,
+            self._replaced,
+            self._names,
+        )
+
+    # --- 4. the way to the target
+
+    def _reconcile(self, member: ConsumerMember, subscription_changed: bool) -> ConsumerMember | None:
+        group = self._group
+        if not subscription_changed and member.is_reconciled_to(self._assignment_epoch):
+            return member
+        subscriptions = self._subscriptions or self._subscriptions_with(member)
+        topics = self._shard.topics
+        wants = {found for name in subscriptions.topics_of(member) if (found := topics.topic_id(name)) is not None}
+        reconciliation = Reconciliation(member, self._assignment_epoch, self._target, wants, group.is_held, self._owned)
+        reconciled = reconciliation.next(subscription_changed=subscription_changed)
+        if reconciled is not None and reconciled != member:
+            self._has_moved_on = True
+            self._records.append(current_assignment_record(group.group_id, reconciled))
+        return reconciled
+
+    # --- the end
+
+    def _entries(self, member: ConsumerMember) -> list[LogEntry] | None:
+        """The records as one batch if they fit into one. None: a single record is too large for any."""
+        records, limit = self._records, self._shard.config.max_message_bytes
+        if not self._converting and len(records) <= FEW_RECORDS and self._most_bytes(member) <= limit:
+            return [AtomicRecords(records)] if records else []
+        sizes = [batch_bytes(record) for record in records] or [0]
+        if max(sizes) > limit:
+            return None
+        if sum(sizes) <= limit:
+            return [AtomicRecords(records)] if records else []
+        first = self._converting
+        if sum(sizes[:first]) > limit:
+            return None  # a group is converted as a whole or not at all
+        return [*([AtomicRecords(records[:first])] if first else []), *records[first:]]
+
+    def _most_bytes(self, member: ConsumerMember) -> int:
+        """The records have at most so many bytes, and usually far less: a member can have a name of a megabyte."""
+        texts = [member.topic_regex or "", member.client_id, member.instance_id or "", member.rack_id or ""]
+        texts += member.topic_names
+        for record in self._records:
+            key: Any = record.key
+            texts += (key.group_id, getattr(key, "member_id", ""))
+        partitions = sum(map(len, self._target.values()))
+        return 4 * (sum(map(len, texts)) + 10 * partitions) + MOST_BYTES_OF_THE_REST
+
+    def _finish(self, member: ConsumerMember, entries: list[LogEntry]) -> Response | Outcome:
+        shard, group = self._shard, self._group
+        out = Outcome(entries)
+        if self._install is not None:
+            self._install(out)
+        elif shard.groups.get(group.group_id) is not group:
+            shard.replace(group)
+        if self._replaced is not None:
+            group.forget(self._replaced.member_id)
+        self._watch(member)
+        group.topics_version, group.rebalance = self._topics_version, self._rebalance
+        if group.rebalance is not None:
+            group.rebalance.moved += self._moved
+        response = self._response(member, self._before.assigned)
+        jobs = self._jobs(member, response)
+        if not entries and not jobs:
+            return response
+        out.jobs = jobs
+        self._tell_if_stable(member, out)
+        if self._later is None:
+            out.reply(self._call, response)
+        return out
+
+    def _jobs(self, member: ConsumerMember, response: Response) -> list[InPieces]:
+        jobs = []
+        if self._later is not None:
+            self._group.is_assigning = True
+            jobs.append(InPieces(self._assign_later(self._later, response), self._call, response))
+        if refresh_is_due(self._shard, self._group, member, self._before):
+            self._group.is_resolving = True
+            jobs.append(InPieces(resolve_in_pieces(self._shard, self._group, member.member_id)))
+        return jobs
+
+    def _assign_later(self, plan: Plan, response: Response) -> Iterator[Outcome]:
+        """Compute the target of a large group; then reconcile the member with it, and complete the response."""
+        group = self._group
+        yield from assign_in_pieces(self._shard, group, plan)
+        member = group.members.get(self._before.member_id)
+        if group.is_abandoned or member is None:
+            message = f"Member {self._before.member_id} is not a member of group {group.group_id}."
+            self._complete(response, self._refused(Refusal(ErrorCode.UNKNOWN_MEMBER_ID, message)))
+            return
+        again = self._anew(member)
+        reconciled = again._reconcile(member, False) or member
+        again._watch(reconciled)
+        out = Outcome(again._entries(reconciled) or [])
+        again._tell_if_stable(reconciled, out)
+        self._complete(response, again._response(reconciled, self._before.assigned))
+        yield out
+
+    def _anew(self, member: ConsumerMember) -> Self:
+        """The same request, when the group has its new target."""
+        again, group = copy(self), self._group
+        again._records, again._converting = [], 0
+        again._before, again._target = member, group.target_of(member.member_id)
+        again._epoch, again._assignment_epoch = group.epoch, group.assignment_epoch
+        again._replaced = again._subscriptions = again._later = None
+        again._has_moved_on = False
+        again._owned = None  # what the member said may be old: it may have been given partitions by a later heartbeat
+        return again
+
+    def _tell_if_stable(self, member: ConsumerMember, out: Outcome) -> None:
+        shard, group, epoch = self._shard, self._group, self._epoch
+        known = self._replaced or group.members.get(member.member_id)
+        if epoch != self._assignment_epoch or not group.will_be_stable(known, member, epoch):
+            return
+        if event := end_rebalance(shard, group, epoch, self._count(), member.member_id):
+            out.events.append(event)
+
+    def _count(self) -> int:
+        is_new = self._replaced is None and self._before.member_id not in self._group.members
+        return len(self._group.members) + is_new
