@@ -205,7 +205,7 @@ class _Group:
         self._behind: set[str] = set()  # the members that have not reached it,
         self._resolved: dict[str, frozenset[str]] = {}  # the topics of regular expressions,
         self._bump: GroupRecord | None = None  # the first epoch of the group since the last target,
-        self._unconfirmed: list[str] = []  # and the owners from before a conversion, until the first target
+        self._unconfirmed: list[str] | None = None  # and after a conversion, until the first target: the owners before
 
     def _is(self, kind: str, by: OwnerRecord) -> bool:
         """Note the group's type. If it changed, a group with members was converted, and True is returned. A group
@@ -301,18 +301,27 @@ class _Group:
         ]
         asked = {self._assignors.get(member.member_id) for member in members}
         protocol = asked.pop() if len(asked) == 1 else None
+        if self._unconfirmed is not None and self._converted(record, self._unconfirmed):
+            return
         if not members:
             self._last_owner.clear()
         elif self._is_new(record, members):
             self._rebalanced(record, members, protocol, self._bump or record)
             self._behind = set(self._present)
-        for member_id in self._unconfirmed:
-            if member_id not in self._present:
-                self.holdings.end_all(member_id, record, LEFT)
-        self._unconfirmed = []
         self._bump = None
         self._generation = record.generation
         self._members = {member.member_id: member for member in members}
+
+    def _converted(self, record: GroupRecord, owners: list[str]) -> bool:
+        """The first target after a conversion. True if the conversion wrote it: then it is no rebalance.
+
+        The next target says who left, and has the cause of the conversion.
+        """
+        for member_id in owners:
+            if member_id not in self._present:
+                self.holdings.end_all(member_id, record, LEFT)
+        self._unconfirmed = None
+        return record.generation == self._generation
 
     def _reconciled(self, record: MemberRecord) -> None:
         """Note how far the member is. If it was the last one behind the target, the rebalance is over."""

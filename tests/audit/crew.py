@@ -86,8 +86,9 @@ class Crew:
 
     def __init__(
         self, address: str, group: str, rng: random.Random, settings: Settings, topics: Sequence[str],
-        places: Sequence[Place],
+        places: Sequence[Place], steps: tuple[int, int] = (-5, 9),
     ) -> None:  # fmt: skip
+        """`steps`: by how much an offset differs from the one committed before."""
         self.address = address
         self.group = group
         self.topics = list(topics)
@@ -97,6 +98,7 @@ class Crew:
         self.events: list[Event] = []
         self.settled: list[Settled] = []
         self._offsets: dict[Place, int] = {}
+        self._steps = steps
         self._rng = rng
         self._numbers = count(1)
         self._static_is_here = False
@@ -119,6 +121,14 @@ class Crew:
             self.remember()
             self._act()
         return self._settled_since is not None
+
+    def settle(self, deadline: float) -> None:
+        """For stories with a script: until all have their partitions, have committed, and have rested for a turn."""
+        turns = 0
+        while turns < 2:
+            assert time.monotonic() < deadline, (self.group, [member.owned for member in self.members])
+            turns = turns + 1 if self.turn(is_over=True) else 0
+        self.remember()
 
     def remember(self) -> None:
         """The members were at rest until now, unless somebody was told something meanwhile."""
@@ -147,6 +157,18 @@ class Crew:
         if member.instance_id is not None:  # it stays a member of the group until it is back
             self.members.append(Member(self, member.name, member.instance_id, self.settings))
 
+    def leave(self, member: Member) -> None:
+        """Also a static member does not come back."""
+        self.members.remove(member)
+        member.close()
+
+    def kill(self, member: Member) -> None:
+        """Its session has to expire before somebody else gets its partitions."""
+        self.members.remove(member)
+        began = time.time()
+        member.consumer.kill()
+        self.events.append(Event(began, member, "", frozenset(), frozenset(member.owned)))
+
     def _is_settled(self) -> bool:
         owned = [place for member in self.members for place in member.owned]
         return sorted(owned) == sorted(self.places) and all(member.owned for member in self.members)
@@ -155,7 +177,8 @@ class Crew:
         """False if a rebalance is going on that the members have not noticed."""
         for member in self.members:
             offsets = {
-                place: max(0, self._offsets.get(place, 5) + self._rng.randint(-5, 9)) for place in sorted(member.owned)
+                place: max(0, self._offsets.get(place, 5) + self._rng.randint(*self._steps))
+                for place in sorted(member.owned)
             }
             try:
                 member.consumer.commit(offsets)
@@ -172,9 +195,7 @@ class Crew:
         The static one is the last, since its partitions go to nobody.
         """
         if self.members and self.turn(is_over=True):
-            member = min(self.members, key=lambda member: member.instance_id is not None)
-            self.members.remove(member)
-            member.close()
+            self.leave(min(self.members, key=lambda member: member.instance_id is not None))
         return not self.members
 
     def believed_at(self, moment: float) -> dict[Place, str]:

@@ -256,7 +256,9 @@ def test_an_upgrade_keeps_the_owners_and_is_no_rebalance_of_its_own() -> None:
 def test_an_owner_that_the_conversion_does_not_name_has_left() -> None:
     story = Story().generation_of(m1="a0", m2="a1").at_once().classic_tombstone().known(member("m1")).epoch(1)
     story.target(1, {"m1": "a0"}).current("m1", 1, "a0")
-    assert [each.rsplit(" ", 1)[1] for each in told(walk(story.log).intervals)] == ["None", "left"]
+    history = walk(story.epoch(2).target(2, {"m1": "a0 a1"}).log)
+    assert [each.rsplit(" ", 1)[1] for each in told(history.intervals)] == ["None", "left"]
+    assert [(each.generation, each.left) for each in history.rebalances] == [(1, []), (2, ["m2"])]
 
 
 def test_an_upgrade_without_its_tombstone_is_one_too() -> None:
