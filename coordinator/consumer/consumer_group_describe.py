@@ -32,6 +32,7 @@ CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 MEMBER_BYTES = 300  # of memory for a member, without its ids, topics and partitions
 TOPIC_BYTES = 150
 PARTITION_BYTES = 8
+MAX_TOLD = 1_000  # characters of an id in a message: the answer must not be twice as long as the request
 
 
 class UnknownGroup(Message):
@@ -51,7 +52,8 @@ class UnknownGroup(Message):
 
     @property
     def error_message(self) -> str:
-        return f"Group {self.group_id} {'is not a consumer group' if self.is_known else 'not found'}."
+        name = f"{self.group_id[:MAX_TOLD]}{'...' if len(self.group_id) > MAX_TOLD else ''}"
+        return f"Group {name} {'is not a consumer group' if self.is_known else 'not found'}."
 
 
 def consumer_group_describe(
