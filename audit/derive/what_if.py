@@ -26,7 +26,18 @@ from operator import ne
 from typing import NamedTuple
 
 from kohort.audit.derive.conversion import to_classic
-from kohort.audit.derive.records import CLASSIC_GENERATION, GroupLog, GroupRecord, Member, Place
+from kohort.audit.derive.records import (
+    CLASSIC_GENERATION,
+    MEMBER,
+    TARGET,
+    TARGET_EPOCH,
+    AnyRecord,
+    GroupLog,
+    GroupRecord,
+    Member,
+    MemberRecord,
+    Place,
+)
 from kohort.coordinator.assignors import ASSIGNORS, Assignment, GroupSpec
 from kohort.coordinator.assignors.cooperative_sticky import settled
 
@@ -70,13 +81,16 @@ def what_if_rows(log: GroupLog) -> Iterator[WhatIf]:
     owners: dict[Place, str] = {}  # the last owner of each partition before this rebalance
     counts: Counts = ()
     last: GroupRecord | None = None
+    server_side = _ServerSide()
     for before, record in pairwise([None, *log]):
         if not isinstance(record, GroupRecord) or record.record_type != CLASSIC_GENERATION:
+            if record is not None and server_side.is_told_by(record):
+                owners.update(server_side.owners())
             continue
         if record.tombstone or not record.members:
             owners.clear()
         elif before is not None and to_classic(before, record):  # the coordinator's doing; no assignor has run
-            owners = _owners(record.members)
+            owners.update(_owners(record.members))
         elif _is_known(record) and not _repeats(record, last) and not _takes_away(record, last):
             now = _owners(record.members)
             found = _counts(now, record.members, counts)
@@ -87,6 +101,31 @@ def what_if_rows(log: GroupLog) -> Iterator[WhatIf]:
                     yield WhatIf(record.generation, record.log_offset, assignor, *outcome, own)
             owners.update(now)
         last = record
+
+
+class _ServerSide:
+    """The owners by the targets of a group while it is a consumer group: it may become classic again."""
+
+    def __init__(self) -> None:
+        self._identities: dict[str, str] = {}
+        self._targets: dict[str, Sequence[Place]] = {}
+
+    def is_told_by(self, record: AnyRecord) -> bool:
+        """Whether the record completes a new target."""
+        if isinstance(record, MemberRecord):
+            member = record.member
+            if record.record_type == MEMBER and not record.tombstone:
+                self._identities[member.member_id] = member.identity
+            elif record.record_type == TARGET:
+                self._targets[member.member_id] = () if record.tombstone else member.assigned or ()
+        return record.record_type == TARGET_EPOCH and not record.tombstone
+
+    def owners(self) -> dict[Place, str]:
+        return {
+            place: self._identities.get(member_id, member_id)
+            for member_id, places in self._targets.items()
+            for place in places
+        }
 
 
 def _is_known(record: GroupRecord) -> bool:

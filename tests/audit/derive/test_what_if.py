@@ -142,3 +142,12 @@ def _expected(row: WhatIf, group: GroupSpec, before: GroupRecord) -> WhatIf:
     interrupted = sum(name in owned for name, _ in changed) if cooperative else sum(map(len, owned.values()))
     loads = [len(places) for places in after.values()]
     return WhatIf(2, 1, row.assignor, len(changed), interrupted, max(loads), min(loads), row.assignor == "range")
+
+
+def test_after_a_downgrade_the_owners_are_those_of_the_consumer_group() -> None:
+    story = Story().known(member("m1")).known(member("m2")).epoch(4).target(4, {"m1": "a0", "m2": "a1"}).at_once()
+    story.gone("m1").gone("m2").no_target().deleted().generation(member("m2", "a1"), number=4).later()
+    story.generation(member("m2", "a0 a1"), number=5, protocol="range")
+    assert rows_of(story, 4) == {}
+    assert moved(story, 5) == dict.fromkeys(ASSIGNORS, 1)
+    assert walk(story.log).rebalances[-1].moved == 1
