@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, TypeVar
 
@@ -284,10 +284,15 @@ class Shard:
         logger.error("shard %d cannot be loaded, its groups are not served: %s", self.partition, problem)
 
 
-def _replay_consumer(state: ShardState, key: Message, value: Message | None) -> None:
-    from kohort.coordinator.consumer.group import replay  # start-up pays for it only if there are such groups
+_replayer: list[Callable[[ShardState, Message, Message | None], None]] = []
 
-    replay(state, key, value)
+
+def _replay_consumer(state: ShardState, key: Message, value: Message | None) -> None:
+    if not _replayer:
+        from kohort.coordinator.consumer.group import replay  # start-up pays for it only if there are such groups
+
+        _replayer.append(replay)  # an import statement takes as long as the replay of a record
+    _replayer[0](state, key, value)
 
 
 def _downgrade(

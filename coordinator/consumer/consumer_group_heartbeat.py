@@ -188,21 +188,15 @@ class Heartbeat(MemberUpdate[ConsumerGroupHeartbeatResponse]):
     def _as_it_says(self) -> ConsumerMember:
         request, before = self._request, self._before
         names = request.subscribed_topic_names
-        return replace(
-            before,
-            instance_id=before.instance_id if request.instance_id is None else request.instance_id,
-            rack_id=before.rack_id if request.rack_id is None else request.rack_id,
-            rebalance_timeout_ms=(
-                before.rebalance_timeout_ms if request.rebalance_timeout_ms == -1 else request.rebalance_timeout_ms
-            ),
-            server_assignor=before.server_assignor if request.server_assignor is None else request.server_assignor,
-            topic_names=before.topic_names if names is None else sorted_names(names),
-            topic_regex=(
-                before.topic_regex if request.subscribed_topic_regex is None else request.subscribed_topic_regex
-            ),
-            client_id=self._call.client_id,
-            client_host=self._call.client_host,
-            classic=None,
+        return before.described(
+            before.instance_id if request.instance_id is None else request.instance_id,
+            before.rack_id if request.rack_id is None else request.rack_id,
+            before.rebalance_timeout_ms if request.rebalance_timeout_ms == -1 else request.rebalance_timeout_ms,
+            self._call.client_id,
+            self._call.client_host,
+            before.topic_names if names is None else sorted_names(names),
+            before.topic_regex if request.subscribed_topic_regex is None else request.subscribed_topic_regex,
+            before.server_assignor if request.server_assignor is None else request.server_assignor,
         )
 
     def _watch(self, member: ConsumerMember) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from kohort.coordinator.assignors.server_side import TopicId
@@ -34,7 +34,7 @@ class ClassicMetadata(NamedTuple):
     protocols: tuple[tuple[str, bytes], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: that would make a member cost several times as much
 class ConsumerMember:
     member_id: str
     epoch: int = 0
@@ -60,21 +60,44 @@ class ConsumerMember:
         since = self.assigned.get(topic_id, {}).get(partition)
         return self.pending_revocation.get(topic_id, {}).get(partition) if since is None else since
 
+    # --- changed copies: written out, because dataclasses.replace takes several times as long
+
+    def moved_on(
+        self, epoch: int, previous_epoch: int, state: int, assigned: Partitions, pending_revocation: Partitions
+    ) -> ConsumerMember:
+        """The same member with another assignment."""
+        return ConsumerMember(
+            self.member_id, epoch, previous_epoch, state, self.instance_id, self.rack_id, self.rebalance_timeout_ms,
+            self.client_id, self.client_host, self.topic_names, self.topic_regex, self.server_assignor, assigned,
+            pending_revocation, self.classic,
+        )  # fmt: skip
+
+    def described(
+        self, instance_id: str | None, rack_id: str | None, rebalance_timeout_ms: int, client_id: str, client_host: str,
+        topic_names: tuple[str, ...], topic_regex: str | None, server_assignor: str | None,
+        classic: ClassicMetadata | None = None,
+    ) -> ConsumerMember:  # fmt: skip
+        """The same member, which says something else about itself."""
+        return ConsumerMember(
+            self.member_id, self.epoch, self.previous_epoch, self.state, instance_id, rack_id, rebalance_timeout_ms,
+            client_id, client_host, topic_names, topic_regex, server_assignor, self.assigned, self.pending_revocation,
+            classic,
+        )  # fmt: skip
+
     # --- replay
 
     def with_metadata(self, value: ConsumerGroupMemberMetadataValue) -> ConsumerMember:
         classic = value.classic_member_metadata
-        return replace(
-            self,
-            instance_id=value.instance_id,
-            rack_id=value.rack_id,
-            rebalance_timeout_ms=value.rebalance_timeout_ms,
-            client_id=value.client_id,
-            client_host=value.client_host,
-            topic_names=sorted_names(value.subscribed_topic_names),
-            topic_regex=value.subscribed_topic_regex,
-            server_assignor=value.server_assignor,
-            classic=None
+        return self.described(
+            value.instance_id,
+            value.rack_id,
+            value.rebalance_timeout_ms,
+            value.client_id,
+            value.client_host,
+            sorted_names(value.subscribed_topic_names),
+            value.subscribed_topic_regex,
+            value.server_assignor,
+            None
             if classic is None
             else ClassicMetadata(
                 classic.session_timeout_ms, tuple((each.name, each.metadata) for each in classic.supported_protocols)
@@ -82,23 +105,16 @@ class ConsumerMember:
         )
 
     def with_assignment(self, value: ConsumerGroupCurrentMemberAssignmentValue) -> ConsumerMember:
-        return replace(
-            self,
-            epoch=value.member_epoch,
-            previous_epoch=value.previous_member_epoch,
-            state=value.state,
-            assigned=_partitions(value.assigned_partitions, value.member_epoch),
-            pending_revocation=_partitions(value.partitions_pending_revocation, value.member_epoch),
+        return self.moved_on(
+            value.member_epoch,
+            value.previous_member_epoch,
+            value.state,
+            _partitions(value.assigned_partitions, value.member_epoch),
+            _partitions(value.partitions_pending_revocation, value.member_epoch),
         )
 
     def without_assignment(self) -> ConsumerMember:
-        return replace(
-            self,
-            epoch=LEAVE_EPOCH,
-            previous_epoch=LEAVE_EPOCH,
-            assigned=NOTHING,
-            pending_revocation=NOTHING,
-        )
+        return self.moved_on(LEAVE_EPOCH, LEAVE_EPOCH, self.state, NOTHING, NOTHING)
 
 
 def sorted_names(names: Iterable[str]) -> tuple[str, ...]:

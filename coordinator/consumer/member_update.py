@@ -130,7 +130,9 @@ class MemberUpdate(ABC, Generic[Response]):
             return self._refused(refusal)
         names_changed = member.topic_names != self._before.topic_names
         regex_changed = member.topic_regex != self._before.topic_regex
-        if member != self._before:
+        if member == self._before:
+            member = self._before
+        else:
             self._records.append(member_record(group.group_id, member))
         self._forget_regex(member)
         self._bump_epoch(member, names_changed, regex_changed)
@@ -298,7 +300,9 @@ class MemberUpdate(ABC, Generic[Response]):
         group = self._group
         if not subscription_changed and member.is_reconciled_to(self._assignment_epoch):
             return member
-        subscriptions = self._subscriptions or self._subscriptions_with(member)
+        subscriptions = self._subscriptions
+        if subscriptions is None:
+            subscriptions = self._subscriptions_with(member) if subscription_changed else group.subscriptions
         topics = self._shard.topics
         wants = {found for name in subscriptions.topics_of(member) if (found := topics.topic_id(name)) is not None}
         reconciliation = Reconciliation(member, self._assignment_epoch, self._target, wants, group.is_held, self._owned)

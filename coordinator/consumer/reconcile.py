@@ -11,7 +11,6 @@ another member still holds is not given to it. So a member is in one of three st
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 
 from kohort.coordinator.assignors.server_side import Target, TopicId
 from kohort.coordinator.consumer.member import (
@@ -67,23 +66,10 @@ class Reconciliation:
         kept, revoked, added, must_wait = self._compare_with_target()
         member = self._member
         if revoked and self._owns_any(revoked):
-            return replace(
-                member,
-                state=UNREVOKED,
-                previous_epoch=member.epoch,
-                assigned=kept,
-                pending_revocation=revoked,
-            )
+            return member.moved_on(member.epoch, member.epoch, UNREVOKED, kept, revoked)
         for topic_id, partitions in added.items():
             kept.setdefault(topic_id, {}).update(dict.fromkeys(partitions, self._epoch))
-        return replace(
-            member,
-            state=UNRELEASED if must_wait else STABLE,
-            epoch=self._epoch,
-            previous_epoch=member.epoch,
-            assigned=kept,
-            pending_revocation=NOTHING,
-        )
+        return member.moved_on(self._epoch, member.epoch, UNRELEASED if must_wait else STABLE, kept, NOTHING)
 
     def _compare_with_target(
         self,
@@ -119,10 +105,8 @@ class Reconciliation:
         for topic_id in unwanted:
             pending[topic_id] = {**pending.get(topic_id, {}), **member.assigned[topic_id]}
         if self._owns_any(pending):
-            return replace(
-                member, state=UNREVOKED, previous_epoch=member.epoch, assigned=kept, pending_revocation=pending
-            )
-        return replace(member, previous_epoch=member.epoch, assigned=kept)
+            return member.moved_on(member.epoch, member.epoch, UNREVOKED, kept, pending)
+        return member.moved_on(member.epoch, member.epoch, member.state, kept, member.pending_revocation)
 
     def _owns_any(self, partitions: Partitions) -> bool:
         """Whether the member still has one of them, as far as we know."""
