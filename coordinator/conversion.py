@@ -80,7 +80,17 @@ def upgrade(
         for member in group.members.values():
             group.heard_from(shard, member)
 
-    return Heartbeat(shard, group, request, call, records, install).answer()
+    heartbeat = Heartbeat(shard, group, request, call, records, install)
+    # A static member that takes over brings nothing new. But others may have waited for a generation that will not
+    # come, and no member may have a partition that was to change hands, or that was created since.
+    heartbeat.must_rebalance = classic.state is not STABLE or not _is_shared_out(shard, group)
+    return heartbeat.answer()
+
+
+def _is_shared_out(shard: ShardState, group: ConsumerGroup) -> bool:
+    """Whether all partitions of the subscribed topics are assigned."""
+    wanted = sum(shard.topics.partition_count(name) for name in group.subscriptions.names)
+    return wanted == sum(len(owned) for target in group.targets.values() for owned in target.values())
 
 
 class CustomAssignor(Exception):

@@ -119,6 +119,7 @@ class MemberUpdate(ABC, Generic[Response]):
         self._moved = 0  # partitions that this request's target gives to another member
         self._topics_version = group.topics_version  # of the topics for which the hash was last looked at
         self._has_moved_on = False  # the member has another state, epoch or assignment than before
+        self.must_rebalance = False  # the group was converted in the middle of a rebalance
         self._later: Plan | None = None  # of the target of a large group, which takes its time
 
     def answer(self) -> Response | Outcome:
@@ -215,7 +216,7 @@ class MemberUpdate(ABC, Generic[Response]):
     def _bump_epoch(self, member: ConsumerMember, names_changed: bool, regex_changed: bool) -> None:
         """Bump the group epoch if the group wants other topics than before, or the topics have changed."""
         shard, group = self._shard, self._group
-        must_bump = names_changed or (regex_changed and self._is_resolved(member.topic_regex))
+        must_bump = names_changed or (regex_changed and self._is_resolved(member.topic_regex)) or self.must_rebalance
         if not must_bump and group.topics_version == shard.topics.version:
             return
         self._subscriptions = after = self._subscriptions_with(member)

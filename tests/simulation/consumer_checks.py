@@ -7,10 +7,14 @@ looks at one group: what is derived from its records agrees with them, and nobod
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from kohort.coordinator.consumer.group import ConsumerGroup, find_consumer
+from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.member import Member
+from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.member import STABLE, STATIC_LEAVE_EPOCH, UNREVOKED, ConsumerMember
+from kohort.coordinator.group import Group
 from kohort.coordinator.shard import Shard, Status
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from tests.simulation.consumer_world import ConsumerWorld
 
 Key = tuple[str, str]  # group id, member id
+AnyMember = ConsumerMember | Member
 
 
 class Seen:
@@ -29,7 +34,7 @@ class Seen:
 
     __slots__ = ("member", "since", "unrevoked_since")
 
-    def __init__(self, member: ConsumerMember, now: int) -> None:
+    def __init__(self, member: AnyMember, now: int) -> None:
         self.member = member
         self.since = now  # in this group object; a load begins anew
         self.unrevoked_since = now
@@ -39,6 +44,7 @@ class Watch:
     def __init__(self, world: ConsumerWorld) -> None:
         self._world = world
         self._heard: dict[Key, int] = {}  # when the last heartbeat was sent that was not refused
+        self._progress: dict[Key, int] = {}  # when a classic member last joined, or got its assignment
         self._left: set[Key] = set()  # members that have sent a last heartbeat
         self.removals: Counter[Key] = Counter()
         self._gone: set[Key] = set()  # members that the coordinator has removed with good reason
@@ -52,6 +58,14 @@ class Watch:
 
     def leaves(self, client: Consumer, epoch: int) -> None:
         self._left.add((client.group_id, client.member_id))
+
+    def hears(self, key: Key, at: int) -> None:
+        """A classic member has sent a sign of life at that time."""
+        self._heard[key] = max(at, self._heard.get(key, 0))
+
+    def has_progressed(self, key: Key, at: int) -> None:
+        """A classic member has joined or got its assignment, and has asked for that at that time."""
+        self._progress[key] = max(at, self._progress.get(key, 0))
 
     def is_gone(self, client: Consumer) -> bool:
         return (client.group_id, client.member_id) in self._gone
@@ -98,21 +112,24 @@ class Watch:
         for group_id in self._world.groups:
             shard = self._world.host.shard_of(group_id)
             if shard.status is Status.ACTIVE:
-                self._check_members(shard, group_id, find_consumer(shard.state, group_id))
+                self._check_members(shard, group_id)
                 self._check_holders(shard, group_id)
         self._last_check = self._world.host.steady_ms
 
-    def _check_members(self, shard: Shard, group_id: str, group: ConsumerGroup | None) -> None:
+    def _check_epochs(self, group: ConsumerGroup) -> None:
+        last = self._groups.get(group.group_id)
+        if last is not None and last[0] is group:
+            assert group.epoch >= last[1], f"the epoch of {group.group_id} falls"
+            assert group.assignment_epoch >= last[2], f"the assignment epoch of {group.group_id} falls"
+        self._groups[group.group_id] = group, group.epoch, group.assignment_epoch
+
+    def _check_members(self, shard: Shard, group_id: str) -> None:
         """Epochs rise, and nobody is removed without a reason."""
-        last = self._groups.get(group_id)
-        is_same = last is not None and last[0] is group
-        if group is not None:
-            if last is not None and is_same:
-                assert (group.epoch, group.assignment_epoch) >= last[1:], f"epochs of {group_id} fall"
-                assert group.assignment_epoch >= last[2], f"the assignment epoch of {group_id} falls"
-            self._groups[group_id] = group, group.epoch, group.assignment_epoch
+        group = shard.state.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            self._check_epochs(group)
         now = self._world.host.steady_ms
-        members = {} if group is None else group.members
+        members = members_of(group)
         is_reloaded = self._shards.get(group_id) is not shard
         self._shards[group_id] = shard
         for key in [key for key in self._seen if key[0] == group_id and key[1] not in members]:
@@ -123,7 +140,7 @@ class Watch:
         for member_id, member in members.items():
             self._see((group_id, member_id), member, self._last_check, begins_anew=is_reloaded)
 
-    def _see(self, key: Key, member: ConsumerMember, now: int, *, begins_anew: bool) -> None:
+    def _see(self, key: Key, member: AnyMember, now: int, *, begins_anew: bool) -> None:
         seen = self._seen.get(key)
         if seen is None or begins_anew:
             self._seen[key] = Seen(member, now)
@@ -134,15 +151,15 @@ class Watch:
             seen.member = member
 
     def _check_removal(self, key: Key, seen: Seen, now: int) -> None:
-        world, member = self._world, seen.member
-        settings = world.host.state_of(key[0]).consumer_settings(key[0])
+        world = self._world
         silent_since = max(seen.since, self._heard.get(key, 0))
-        has_reason = (
-            key in self._left
-            or member.epoch == STATIC_LEAVE_EPOCH
-            or now >= silent_since + settings.session_timeout_ms
-            or (member.state == UNREVOKED and now >= seen.unrevoked_since + member.rebalance_timeout_ms)
-        )
+        session_ms = world.host.state_of(key[0]).consumer_settings(key[0]).session_timeout_ms
+        if isinstance(seen.member, ConsumerMember) and seen.member.classic is None:
+            has_reason = self._has_reason(seen.member, seen, now)
+            has_reason = has_reason or (world.processes_take_over and not self._is_used(key))
+        else:
+            has_reason, session_ms = self._has_classic_reason(key, seen, now), session_timeout_of(seen.member)
+        has_reason = has_reason or key in self._left or now >= silent_since + session_ms
         assert has_reason, f"{key} is removed, though it was heard {now - silent_since} ms ago"
         self._left.discard(key)
         self._gone.add(key)
@@ -151,15 +168,31 @@ class Watch:
             if (client.group_id, client.member_id) == key:
                 client.told_epoch = 0
 
+    def _has_reason(self, member: ConsumerMember, seen: Seen, now: int) -> bool:
+        """A static member that left comes back under another id. Others may be too slow to give up partitions."""
+        is_late = member.state == UNREVOKED and now >= seen.unrevoked_since + member.rebalance_timeout_ms
+        return is_late or member.epoch == STATIC_LEAVE_EPOCH
+
+    def _is_used(self, key: Key) -> bool:
+        return any((client.group_id, client.member_id) == key for client in self._world.clients)
+
+    def _has_classic_reason(self, key: Key, seen: Seen, now: int) -> bool:
+        """It may be too slow to join again. A process that has ended is no concern: a new one may take its place."""
+        progress = max(seen.since, self._progress.get(key, 0))
+        return not self._is_used(key) or now >= progress + seen.member.rebalance_timeout_ms
+
     def _check_holders(self, shard: Shard, group_id: str) -> None:
-        group = find_consumer(shard.state, group_id)
+        group = shard.state.groups.get(group_id)
+        members = members_of(group)
         holders: dict[Place, str] = {}
         for client in self._world.clients:
-            if client.group_id != group_id or not client.holds or self.is_gone(client):
+            if client.group_id != group_id or not client.holds or client.is_stray or self.is_gone(client):
                 continue
-            member = group.members.get(client.member_id) if group is not None else None
+            member = members.get(client.member_id)
             assert member is not None, f"{client.member_id} holds {told(client.holds)}, and nobody has removed it"
-            forgotten = client.holds - held(member)
+            if isinstance(group, ClassicGroup) and client.epoch != group.generation:
+                continue  # a static member may miss a generation, and does not know yet that it has lost something
+            forgotten = client.holds - held(member) if isinstance(member, ConsumerMember) else None
             assert not forgotten, f"{client.member_id} holds {told(forgotten)}, and the coordinator has forgotten it"
             for place in sorted(client.holds):
                 other = holders.setdefault(place, client.member_id)
@@ -172,12 +205,26 @@ class Watch:
             if other is not client
             and other.group_id == client.group_id
             and place in other.holds
+            and not other.is_stray
             and not self.is_gone(other)
         ]
 
 
-def _way(member: ConsumerMember) -> Any:
+def members_of(group: Group | None) -> Mapping[str, AnyMember]:
+    return group.members if isinstance(group, (ConsumerGroup, ClassicGroup)) else {}
+
+
+def session_timeout_of(member: AnyMember) -> int:
+    if isinstance(member, ConsumerMember):
+        assert member.classic is not None
+        return member.classic.session_timeout_ms
+    return member.session_timeout_ms
+
+
+def _way(member: AnyMember) -> Any:
     """How far the member has come. Whatever else changes gives it no more time to give up partitions."""
+    if isinstance(member, Member):
+        return None
     return member.epoch, member.state, member.assigned, member.pending_revocation
 
 
@@ -234,7 +281,7 @@ def check_deadlines(shard: Shard, group: ConsumerGroup) -> None:
     assert set(group.rebalance_timeouts) <= set(group.members), group.rebalance_timeouts
     for member_id, member in group.members.items():
         assert purgatory.is_watched(("session", group.group_id, member_id)), f"{member_id} has no session"
-        must_revoke = member.state == UNREVOKED and member.epoch != STATIC_LEAVE_EPOCH
+        must_revoke = member.state == UNREVOKED and member.epoch != STATIC_LEAVE_EPOCH and member.classic is None
         if must_revoke:
             assert purgatory.is_watched(("revocation", group.group_id, member_id)), f"{member_id} may take for ever"
 

@@ -35,6 +35,7 @@ FATAL = (
     ErrorCode.UNRELEASED_INSTANCE_ID, ErrorCode.INVALID_REGULAR_EXPRESSION,
 )  # fmt: skip
 COMMIT_REFUSED = (
+    ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.FENCED_INSTANCE_ID,  # of classic members
     ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID,
 )  # fmt: skip
@@ -63,6 +64,7 @@ class Consumer:
         self.regex = ""
         self.is_alive = True
         self.is_hanging = False
+        self.is_stray = False  # it was removed, has joined again, and does not know yet that it has lost everything
         self._old: list[ConsumerGroupHeartbeatRequest] = []  # heartbeats of this member, oldest first
         self._epochs: list[int] = []  # that it was told, without repetitions
         self._slots: dict[str, tuple[Call, Callable[[Call], None]]] = {}  # what is on the way, one of each kind

@@ -19,9 +19,10 @@ has one owner, who subscribes to it. A crash after that changes nothing.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kohort.coordinator import api
 from kohort.coordinator.config import ConsumerGroupSettings
@@ -29,13 +30,14 @@ from kohort.coordinator.consumer import member_update, target
 from kohort.coordinator.consumer.group import find_consumer
 from kohort.coordinator.runtime import Runtime
 from kohort.coordinator.shard import Shard, Status
+from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kohort.protocol.messages.delete_groups import DeleteGroupsRequest
 from tests.coordinator.members import fetched
 from tests.coordinator.support import Call, FakeTopics, Host
 from tests.simulation.consumer_checks import Watch, held
-from tests.simulation.consumer_client import JOIN, TOPICS, Consumer, Place
+from tests.simulation.consumer_client import JOIN, TOPICS, Consumer, Holds, Place
 from tests.simulation.log_checks import LogWatch
 from tests.simulation.replacing import replaced
 from tests.simulation.world import COME_AGAIN, Chances, World, compacted, consumer_groups, hard_state
@@ -60,6 +62,8 @@ class Expected(NamedTuple):
 
 class ConsumerWorld(World):
     groups = GROUPS
+    calm_ms = CALM_MS
+    processes_take_over = False  # a process with the other protocol takes over from a static member at once
 
     def __init__(self, seed: int) -> None:
         random = Random(seed)
@@ -67,12 +71,7 @@ class ConsumerWorld(World):
             session_timeout_ms=random.choice((6_000, 10_000, 45_000)),
             assignment_interval_ms=random.choice((0, 1_000, 1_000)),
         )
-        host = Host(
-            seed=seed, partition_count=2, topics=FakeTopics(orders=6, payments=3), consumer=settings,
-            consumer_max_size=random.choice((2, 100, 100)),
-            consumer_assignors=random.choice((("uniform", "range"), ("range", "uniform"))),
-        )  # fmt: skip
-        super().__init__(seed, random, host)
+        super().__init__(seed, random, self._new_host(seed, random, settings))
         self.host.does_pieces_at_once = False
         self.restlessness = random.choice((0.02, 0.06, 0.12))  # how often a client does more than it must
         self._pace_ms = random.choice((200, 800, 2_000))
@@ -87,6 +86,13 @@ class ConsumerWorld(World):
         self._deletions: dict[str, list[Call]] = {}  # of groups, on their way
         self._deleted_at: dict[str, int] = {}  # number of the last commit before
         self.clients: list[Consumer] = [self._client(n) for n in range(CLIENTS)]
+
+    def _new_host(self, seed: int, random: Random, settings: ConsumerGroupSettings) -> Host:
+        return Host(
+            seed=seed, partition_count=2, topics=FakeTopics(orders=6, payments=3), consumer=settings,
+            consumer_max_size=random.choice((2, 100, 100)),
+            consumer_assignors=random.choice((("uniform", "range"), ("range", "uniform"))),
+        )  # fmt: skip
 
     def _client(self, n: int) -> Consumer:
         return Consumer(self, f"c{n}", GROUPS[n % len(GROUPS)], f"desk{n}" if self.random.random() < 0.4 else None)
@@ -217,7 +223,11 @@ class ConsumerWorld(World):
     def _compare(self, shard: Shard) -> None:
         """All of the log is in memory, and nothing else."""
         replayed = self._shadows[shard.partition]
-        assert hard_state(replayed.state) == hard_state(shard.state), "the log does not say what is in memory"
+        assert self.durable(replayed.state) == self.durable(shard.state), "the log does not say what is in memory"
+
+    def durable(self, state: ShardState) -> Any:
+        """What the log says at any time."""
+        return hard_state(state)
 
     def load(self, shard: Shard) -> None:
         log = self.log(shard.partition)
@@ -240,10 +250,10 @@ class ConsumerWorld(World):
         self._check_restart()
 
     def _come_to_rest(self) -> None:
-        until = self.host.steady_ms + CALM_MS
+        until = self.host.steady_ms + self.calm_ms
         while self.host.steady_ms < until and self._unrest():
             self._everyone_goes_on()
-        assert not (problem := self._unrest()), f"{problem}, after {CALM_MS} ms without a fault"
+        assert not (problem := self._unrest()), f"{problem}, after {self.calm_ms} ms without a fault"
 
     def _everyone_goes_on(self) -> None:
         for client in self.clients:
@@ -265,18 +275,22 @@ class ConsumerWorld(World):
         group = find_consumer(self.host.state_of(group_id), group_id)
         if group is None or group.state_name != "Stable":
             return "no group" if group is None else group.state_name
+        return self._unrest_of_clients(group_id, {each: held(member) for each, member in group.members.items()})
+
+    def _unrest_of_clients(self, group_id: str, members: Mapping[str, Holds | None]) -> str | None:
+        """`members`: what the coordinator believes that they hold; None: it does not know."""
         clients = [client for client in self.clients if client.group_id == group_id]
         consuming = {client.member_id: client for client in clients if client.epoch != JOIN}
         if len(consuming) < min(len(clients), self.host.config.consumer_max_size):
             return f"only {sorted(consuming)} consume"
-        if set(consuming) != set(group.members):
-            return f"{sorted(group.members)} are members, {sorted(consuming)} consume"
+        if set(consuming) != set(members):
+            return f"{sorted(members)} are members, {sorted(consuming)} consume"
         owned = sorted(place for client in consuming.values() for place in client.holds)
         wanted = {member_id: self._wanted(client) for member_id, client in consuming.items()}
         if owned != sorted(set().union(*wanted.values())):
             return f"{owned} are owned, not all that are wanted"
         for member_id, client in consuming.items():
-            if client.holds != held(group.members[member_id]) or client.holds != client.assignment:
+            if client.holds != client.assignment or members[member_id] not in (None, client.holds):
                 return f"{member_id} has not yet what it shall have"
             if not client.holds <= wanted[member_id]:
                 return f"{member_id} has what it does not want"

@@ -29,8 +29,7 @@ Place = tuple[bytes, int]
 class GroupInLog:
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self.epoch = 0
-        self.assignment_epoch = 0
+        self.epoch = self.assignment_epoch = -1  # the first generation of a classic group is 0
         self.members: dict[str, Any] = {}
         self.current: dict[str, Any] = {}
         self.targets: dict[str, set[Place]] = {}

@@ -7,8 +7,11 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from kohort.coordinator import conversion
+from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.consumer import consumer_group_heartbeat as heartbeats
 from kohort.coordinator.consumer import member_update, records, removal, resolve, target, timers
+from kohort.coordinator.consumer.classic_join import ClassicJoin
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.member import NOTHING, STABLE, UNRELEASED, ConsumerMember
 from kohort.coordinator.consumer.reconcile import Reconciliation
@@ -149,8 +152,8 @@ def the_target_epoch_is_written_before_the_targets() -> AbstractContextManager[N
         yield from reversed(first)
 
     return replaced(
-        (heartbeats, "assign_in_pieces", pieces),
-        (heartbeats, "target_records", lambda *how: at_once(*how)[::-1]),
+        (member_update, "assign_in_pieces", pieces),
+        (member_update, "target_records", lambda *how: at_once(*how)[::-1]),
     )
 
 
@@ -160,7 +163,7 @@ def targets_stay_when_a_member_is_gone() -> AbstractContextManager[None]:
         current, _, member = records.member_tombstones(group_id, member_id)
         return [current, member]
 
-    return replaced((removal, "member_tombstones", tombstones), (heartbeats, "member_tombstones", tombstones))
+    return replaced((removal, "member_tombstones", tombstones), (member_update, "member_tombstones", tombstones))
 
 
 @planted()
@@ -244,7 +247,7 @@ def answers_do_not_wait_for_the_disk() -> AbstractContextManager[None]:
         def reply(self, call: Any, response: Any) -> None:
             self.reply_at_once(call, response)
 
-    return replaced((heartbeats, "Outcome", Hasty))
+    return replaced((heartbeats, "Outcome", Hasty), (member_update, "Outcome", Hasty))
 
 
 @planted()
@@ -252,7 +255,7 @@ def tombstones_come_in_the_wrong_order() -> AbstractContextManager[None]:
     def tombstones(group_id: str, member_id: str) -> list[Record]:
         return records.member_tombstones(group_id, member_id)[::-1]
 
-    return replaced((removal, "member_tombstones", tombstones), (heartbeats, "member_tombstones", tombstones))
+    return replaced((removal, "member_tombstones", tombstones), (member_update, "member_tombstones", tombstones))
 
 
 @planted()
@@ -283,4 +286,57 @@ def the_state_of_a_member_is_not_written() -> AbstractContextManager[None]:
     def record(group_id: str, member: ConsumerMember) -> Record:
         return whole(group_id, replace(member, state=STABLE))
 
-    return replaced((heartbeats, "current_assignment_record", record))
+    return replaced(
+        (heartbeats, "current_assignment_record", record), (member_update, "current_assignment_record", record)
+    )
+
+
+# --- migration
+
+
+@planted("migrating")
+def an_upgrade_forgets_what_members_have() -> AbstractContextManager[None]:
+    whole = conversion._upgraded_member
+
+    def member(*how: Any) -> ConsumerMember:
+        return replace(whole(*how), assigned=NOTHING)
+
+    return replaced((conversion, "_upgraded_member", member))
+
+
+@planted("migrating")
+def an_upgrade_answers_nobody_who_waits() -> AbstractContextManager[None]:
+    return replaced((conversion, "stop_waiting", lambda shard, group, error, out: None))
+
+
+@planted("migrating")
+def a_downgrade_lowers_the_generation() -> AbstractContextManager[None]:
+    whole = conversion._downgraded
+
+    def downgraded(*how: Any) -> ClassicGroup:
+        classic = whole(*how)
+        classic.generation = 1
+        return classic
+
+    return replaced((conversion, "_downgraded", downgraded))
+
+
+@planted("migrating")
+def a_downgrade_watches_nobody() -> AbstractContextManager[None]:
+    class Unwatched:
+        def heard(self) -> None:
+            pass
+
+    return replaced((conversion, "begin_session", lambda shard, classic, member: Unwatched()))
+
+
+@planted("migrating")
+def classic_members_count_as_having_nothing() -> AbstractContextManager[None]:
+    whole = ClassicJoin._read_subscription
+
+    def read(self: Any) -> Any:
+        refusal = whole(self)
+        self._owned = []
+        return refusal
+
+    return replaced((ClassicJoin, "_read_subscription", read))

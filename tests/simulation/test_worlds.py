@@ -9,6 +9,7 @@ import pytest
 
 from tests.simulation.classic_world import ClassicWorld
 from tests.simulation.consumer_world import ConsumerWorld
+from tests.simulation.migrating_world import MigratingWorld
 from tests.simulation.planted_bugs import BUGS, MAX_SEEDS, hunt
 from tests.simulation.worlds import WORLDS, play
 
@@ -18,8 +19,10 @@ FOUND_A_BUG = [
     ("consumer", 0),  # nothing was assigned for an hour after the clock had been set back by an hour
     ("consumer", 200_084),  # a heartbeat that waited for a large target took away what a later one had given
     ("consumer", 200_803),  # a topic was deleted while a large target was computed
+    ("migrating", 21),  # after an upgrade by a static member nobody had the partitions that were changing hands
+    ("migrating", 25),  # nor those of a group that was in its first join phase
 ]
-SEEDS = {"classic": range(1_000, 1_040), "consumer": range(1_000, 1_020)}
+SEEDS = {"classic": range(1_000, 1_040), "consumer": range(1_000, 1_020), "migrating": range(1_000, 1_020)}
 
 
 @pytest.mark.parametrize(("kind", "seed"), [*FOUND_A_BUG, *((kind, seed) for kind in SEEDS for seed in SEEDS[kind])])
@@ -32,14 +35,16 @@ def test_a_planted_bug_is_caught(name: str) -> None:
     assert hunt(BUGS[name], MAX_SEEDS) is not None, f"try: python -m tests.simulation {BUGS[name].world} 0 --bug {name}"
 
 
-@pytest.mark.parametrize("world", [ClassicWorld, ConsumerWorld])
-def test_the_simulation_does_what_it_is_for(world: type[ClassicWorld | ConsumerWorld]) -> None:
+@pytest.mark.parametrize("world", [ClassicWorld, ConsumerWorld, MigratingWorld])
+def test_the_simulation_does_what_it_is_for(world: type[ClassicWorld | ConsumerWorld | MigratingWorld]) -> None:
     worlds = [world(seed) for seed in range(5)]
     for each in worlds:
         each.run(1_000)
     assert min(each.assignments for each in worlds) > 0
     assert sum(each.crashes for each in worlds) > 5
     assert sum(each.failures for each in worlds) > 5
+    if world is MigratingWorld:
+        assert sum(each.conversions for each in worlds if isinstance(each, MigratingWorld)) > 5
 
 
 @pytest.mark.parametrize("hash_seed", ["1", "2"])

@@ -5,6 +5,7 @@ what must hold. At the end nothing goes wrong any more for a while: then every g
 
     classic_world.py     groups of the classic protocol
     consumer_world.py    groups of KIP-848
+    migrating_world.py   groups whose members change from one protocol to the other
 
 Every failure prints its seed and the command that repeats it, see __main__.py.
 """
