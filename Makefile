@@ -53,6 +53,9 @@ SIDE_BY_SIDE = -n $(WORKERS) --dist loadscope --no-loadscope-reorder --max-worke
 test: install  ## run the tests, two at a time (WORKERS=1: one at a time)
 	$(BIN)/python -m pytest $(if $(filter-out 0 1,$(WORKERS)),$(SIDE_BY_SIDE))
 
+stories: install  ## real clients of several languages in groups of KIP-848: kills, restarts, migrations (5 minutes)
+	$(BIN)/python -m pytest -m story
+
 check: install  ## format, lint, types, import contract
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .

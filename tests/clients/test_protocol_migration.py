@@ -55,6 +55,7 @@ def types(scenario: WatchedScenario) -> set[str]:
     return {"classic" if scenario.broker.describe(group).epoch is None else "consumer" for group in scenario.groups}
 
 
+@pytest.mark.story
 @pytest.mark.kafka
 def test_members_change_their_protocol_one_by_one_and_back_and_lose_nothing(tmp_path: Path) -> None:
     groups = [group for assignors in CLASSIC.values() for group in assignors]
@@ -75,6 +76,7 @@ def test_members_change_their_protocol_one_by_one_and_back_and_lose_nothing(tmp_
         scenario.finish()
 
 
+@pytest.mark.story
 def test_a_group_with_user_data_in_its_assignments_stays_classic_and_goes_on(tmp_path: Path) -> None:
     """confluent-kafka's cooperative-sticky writes such data for members that owned partitions before. When all members
     have left, the group can change."""

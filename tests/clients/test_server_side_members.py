@@ -24,6 +24,7 @@ def groups_of(client: str) -> Assignors:
     }
 
 
+@pytest.mark.story
 @pytest.mark.kafka
 def test_members_join_leave_and_die_and_nobody_gives_up_a_partition_that_it_keeps(tmp_path: Path) -> None:
     crew: Crew = [

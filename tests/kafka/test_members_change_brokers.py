@@ -98,6 +98,7 @@ def check_dump(logs: Path, groups: Sequence[str]) -> None:
             assert f'key: {{"type":"{record_type}","data":{{"groupId":"{group}"' in printed, (group, record_type)
 
 
+@pytest.mark.story
 @pytest.mark.kafka
 def test_members_carry_on_from_kafka_to_kohort_and_back(tmp_path: Path) -> None:
     crew: Crew = [
