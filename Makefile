@@ -16,7 +16,7 @@ PACKAGES := audit broker coordinator protocol storage
 
 .DEFAULT_GOAL := help
 .PHONY: help install run audit test check format generate lock bench pictures fuzz vectors rewrite clean
-.PHONY: parity attack simulate
+.PHONY: parity attack simulate stories
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
