@@ -22,7 +22,7 @@ FOUND_A_BUG = [
     ("migrating", 21),  # after an upgrade by a static member nobody had the partitions that were changing hands
     ("migrating", 25),  # nor those of a group that was in its first join phase
 ]
-SEEDS = {"classic": range(1_000, 1_040), "consumer": range(1_000, 1_020), "migrating": range(1_000, 1_020)}
+SEEDS = {"classic": range(1_000, 1_030), "consumer": range(1_000, 1_010), "migrating": range(1_000, 1_010)}
 
 
 @pytest.mark.parametrize(("kind", "seed"), [*FOUND_A_BUG, *((kind, seed) for kind in SEEDS for seed in SEEDS[kind])])

@@ -167,6 +167,78 @@ def test_when_one_joins_it_gets_its_share_and_nobody_else_gets_more(
         assert set(after[member_id].get(topic, ())) <= set(targets[member_id].get(topic, ()))
 
 
+@settings(deadline=None)
+@given(worlds(), st.integers(0, 3))
+def test_nobody_below_its_share_loses_a_partition(world: World, rounds: int) -> None:
+    """uniform, if all subscribe to the same: whatever moves comes from a member that has more than the others."""
+    world.is_equal = True
+    for _ in range(rounds + 1):
+        _subscribe_all(world)
+        share = sum(world.counts.values()) // len(world.subscribers)
+        targets = assigned("uniform", world.group())
+        for member_id, member in world.subscribers.items():
+            before = set(pairs([member.target]))
+            if len(before) <= share:
+                assert before <= set(pairs([targets[member_id]]))
+        world.keep(targets)
+        world.pass_time()
+
+
+def _subscribe_all(world: World) -> None:
+    topics = list(world.counts)
+    world.subscribers = {
+        member_id: Subscriber(topics, member.target, member.instance_id)
+        for member_id, member in world.subscribers.items()
+    }
+
+
+@settings(deadline=None)
+@given(worlds(), st.integers(0, 3))
+def test_a_partition_goes_only_to_a_member_that_ends_with_no_more_than_the_giver(world: World, rounds: int) -> None:
+    """uniform, whoever subscribes to what; one more, if the number of partitions does not come out even."""
+    world.assignor = "uniform"
+    for _ in range(rounds + 1):
+        targets = assigned("uniform", world.group())
+        loads = {member_id: len(pairs([target])) for member_id, target in targets.items()}
+        owner = {place: member_id for member_id, target in targets.items() for place in pairs([target])}
+        for member_id, member in world.subscribers.items():
+            for place in pairs([member.target]):
+                if place[0] in member.topics and owner[place] != member_id:
+                    assert loads[owner[place]] <= loads[member_id] + 1
+        world.keep(targets)
+        world.pass_time()
+
+
+@settings(deadline=None)
+@given(worlds())
+def test_range_gives_each_subscriber_of_a_topic_one_range_of_the_same_length_or_one_more(world: World) -> None:
+    targets = assigned("range", world.group())
+    for topic, count in world.counts.items():
+        subscribers = [each for each, member in world.subscribers.items() if topic in member.topics]
+        ranges = [sorted(targets[each].get(topic, ())) for each in subscribers]
+        assert all(each == list(range(each[0], each[0] + len(each))) for each in ranges if each)
+        lengths = [len(each) for each in ranges]
+        assert not lengths or (max(lengths) - min(lengths) <= 1 and sum(lengths) == count)
+
+
+@settings(deadline=None)
+@given(worlds(), st.randoms(use_true_random=False))
+def test_the_order_of_members_changes_no_range_and_no_load(world: World, random: Random) -> None:
+    """Ranges go by ids. uniform may give a member another partition then, but everybody as many as before."""
+    world.is_equal = True
+    _subscribe_all(world)
+    shuffled = list(world.subscribers)
+    random.shuffle(shuffled)
+    group = world.group()
+    other = ServerGroup({each: world.subscribers[each] for each in shuffled}, group.partition_counts, True)
+    ranges = assigned("range", group)
+    assert {each: pairs([target]) for each, target in assigned("range", other).items()} == {
+        each: pairs([target]) for each, target in ranges.items()
+    }
+    one, two = (sorted(len(pairs([t])) for t in assigned("uniform", each).values()) for each in (group, other))
+    assert one == two
+
+
 def _equal(members: dict[str, Subscriber], topic: bytes, partitions: int) -> ServerGroup:
     return ServerGroup(in_order_of_a_map(members), {topic: partitions}, has_equal_subscriptions=True)
 
