@@ -13,6 +13,7 @@ COPY coordinator coordinator
 COPY protocol protocol
 COPY src src
 COPY storage storage
+COPY testing testing
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /dist .
 
 

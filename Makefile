@@ -12,11 +12,11 @@ MISSING = "Kohort needs Python 3.11 or newer; none found. Set PYTHON=/path/to/py
 UNTESTED = "Kohort is tested with Python 3.11 to 3.13; $(PYTHON) is newer and untested. It may well work."
 UV_VERSION := 0.13.7
 BIN := .venv/bin
-PACKAGES := audit broker coordinator protocol storage
+PACKAGES := audit broker coordinator protocol storage testing
 
 .DEFAULT_GOAL := help
 .PHONY: help install run audit test check format generate lock bench pictures fuzz vectors rewrite clean
-.PHONY: parity attack simulate stories
+.PHONY: parity attack simulate stories examples
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ test: install  ## run the tests, two at a time (WORKERS=1: one at a time)
 
 stories: install  ## real clients of several languages in groups of KIP-848: kills, restarts, migrations (5 minutes)
 	$(BIN)/python -m pytest -m story
+
+examples: install  ## the tests in examples/, with the test runners of their languages
+	$(BIN)/python -m pytest -m example
 
 check: install  ## format, lint, types, import contract
 	$(BIN)/ruff format --check .
@@ -100,6 +103,7 @@ bench: install  ## figures for docs/performance.md, with ratios against Apache K
 	$(BIN)/python -m benchmarks.consumer_groups $(PEER)
 	$(BIN)/python -m benchmarks.synced_commits $(PEER)
 	$(BIN)/python -m benchmarks.audit_decode
+	$(BIN)/python -m benchmarks.audit_in_process
 	$(BIN)/python -m benchmarks.audit
 
 RECORDINGS ?= .rebalances
@@ -114,6 +118,7 @@ fuzz: install  ## decode 10 million mutated frames (10 minutes on 2 cores)
 parity: install  ## send the same requests to Apache Kafka and to Kohort and compare the answers (needs Java and Maven)
 	$(BIN)/python -m tests.parity $(PARITY)
 	$(BIN)/python -m tests.parity.assignments --groups 300
+	$(BIN)/python -m tests.parity.random_stories --stories 80
 
 MINUTES ?= 60
 

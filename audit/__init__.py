@@ -14,7 +14,7 @@ What brings them together:
     pipeline.py decode -> derive -> check for one partition of the log; all of the following go through it
     store/      the tables as Parquet files, which remember what compaction has removed from the log
     spark/      Spark: the session, its JVM, and the data source "kohort_log"
-    run/        `kohort audit`: one audit, from the paths to the report
+    run/        `kohort audit`: one audit, from the paths to the report; and the rules without Spark, for users' tests
     owners/     `kohort audit owners`: who owned each partition of a group at a moment
     follow/     `kohort audit follow`: findings about a running broker, as they happen
     cli/        the three commands; __main__.py is the same for `python -m kohort.audit` and spark-submit

@@ -11,6 +11,7 @@ The uses differ in where base tables come from, where tables are kept, and who c
     store/           reads base tables from the store and writes the others to it (tasks.py, check.py); in Spark tasks
     follow/          keeps the base tables of the last hour in memory; when Spark's stream says that something is new
     owners/          decodes the base tables of one group; no checks, no Spark
+    run/in_process.py  decodes, derives and checks small logs one after the other; no Spark
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ def decode(folder: LogFolder, wanted: Wanted = EVERYTHING, names: Collection[str
     return whole_tables(folder, names, wanted)
 
 
-def derive(log_partition: int, base: Tables) -> dict[str, pa.Table]:
-    """The tables in `base`, which must have those of NEEDED, and the tables of MADE."""
-    return {**base, **derive_partition(log_partition, base)}
+def derive(log_partition: int, base: Tables, *, with_what_if: bool = True) -> dict[str, pa.Table]:
+    """The tables in `base`, which must have those of NEEDED, and the tables of MADE; what_if may stay empty."""
+    return {**base, **derive_partition(log_partition, base, with_what_if=with_what_if)}
 
 
 def check(

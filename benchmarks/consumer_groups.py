@@ -44,27 +44,30 @@ class Member:
         self.group, self.member_id = group, member_id
         self.epoch = 0
         self.has: list[TopicPartitions] = []
+        self._told = self.has
 
-    def send_join(self, topics: list[str]) -> None:
+    def join(self, topics: list[str]) -> bytes:
         self.epoch, self.has = 0, []
-        self._send(rebalance_timeout_ms=REBALANCE_MS, subscribed_topic_names=topics, topic_partitions=[])
-
-    def send_report(self) -> None:
-        """A heartbeat that says what the member has."""
-        self._send(topic_partitions=self.has)
-
-    def send_leave(self) -> None:
-        self.epoch = -1
-        self._send()
+        self._told = self.has
+        return self._frame(rebalance_timeout_ms=REBALANCE_MS, subscribed_topic_names=topics, topic_partitions=[])
 
     def heartbeat(self) -> bytes:
-        return frame(ApiKey.CONSUMER_GROUP_HEARTBEAT, VERSION, self._request())
+        """It says what the member has if that is news, as those of real clients do."""
+        news = None if self.has == self._told else self.has
+        self._told = self.has
+        return self._frame(topic_partitions=news)
 
-    def _request(self, **said: Any) -> ConsumerGroupHeartbeatRequest:
-        return ConsumerGroupHeartbeatRequest(self.group, self.member_id, self.epoch, **said)
+    def leave(self) -> bytes:
+        self.epoch = -1
+        return self._frame()
 
-    def _send(self, **said: Any) -> None:
-        self.connected.sendall(frame(ApiKey.CONSUMER_GROUP_HEARTBEAT, VERSION, self._request(**said)))
+    def _frame(self, **said: Any) -> bytes:
+        asked = ConsumerGroupHeartbeatRequest(self.group, self.member_id, self.epoch, **said)
+        return frame(ApiKey.CONSUMER_GROUP_HEARTBEAT, VERSION, asked)
+
+    def ask(self, request: bytes) -> bool:
+        self.connected.sendall(request)
+        return self.receive()
 
     def receive(self) -> bool:
         """Whether the answer told another epoch or assignment."""
@@ -74,6 +77,13 @@ class Member:
         if answer.assignment is not None:
             self.has = list(answer.assignment.topic_partitions)
         return (self.epoch, self.has) != before
+
+
+def ask_at_once(members: list[Member], requests: list[bytes]) -> int:
+    """All requests are ready before the first one leaves. Returns how many answers told something new."""
+    for member, request in zip(members, requests, strict=True):
+        member.connected.sendall(request)
+    return sum([member.receive() for member in members])
 
 
 def receive(connected: socket.socket) -> Any:
@@ -122,9 +132,7 @@ def settle(members: list[Member], partition_count: int, at_once: int = MEMBERS) 
         news = 0
         for first in range(0, len(members), at_once):
             some = members[first : first + at_once]
-            for member in some:
-                member.send_report()
-            news += sum(member.receive() for member in some)
+            news += ask_at_once(some, [member.heartbeat() for member in some])
         if not news and len({member.epoch for member in members}) == 1 and owned_count(members) == partition_count:
             return
         if not news:
@@ -146,11 +154,10 @@ def measure_heartbeat(broker: Broker, seconds: float) -> Figure:
         group = f"{names[0]}-group"
         wait_for_group(broker, group)
         member = Member(connected, group, "member-of-22-characters")
-        member.send_join(names)
-        member.receive()
+        member.ask(member.join(names))
+        settle([member], PARTITIONS)  # a topic that Kafka's coordinator has just heard of changes the epoch
         figure = Loop(broker, [member.heartbeat()], check, CONNECTIONS).measure(seconds, seconds)
-        member.send_leave()
-        member.receive()
+        member.ask(member.leave())
         return figure
 
 
@@ -176,10 +183,7 @@ def _converge(broker: Broker, connections: list[socket.socket], names: list[str]
         wait_for_group(broker, members[0].group)
     cpu_s, started = broker.cpu_s(), perf_counter()
     for members in groups:
-        for member in members:
-            member.send_join(names)
-        for member in members:
-            member.receive()
+        ask_at_once(members, [member.join(names) for member in members])
     cpu_s, took_s = broker.cpu_s() - cpu_s, perf_counter() - started
     sleep(ASSIGNMENT_INTERVAL_S)
     cpu_before, started = broker.cpu_s(), perf_counter()
@@ -187,10 +191,7 @@ def _converge(broker: Broker, connections: list[socket.socket], names: list[str]
         settle(members, PARTITIONS)
     cpu_s, took_s = cpu_s + broker.cpu_s() - cpu_before, took_s + perf_counter() - started
     for members in groups:
-        for member in members:
-            member.send_leave()
-        for member in members:
-            member.receive()
+        ask_at_once(members, [member.leave() for member in members])
     return cpu_s, took_s
 
 

@@ -16,7 +16,7 @@ from statistics import median
 from time import perf_counter, sleep
 
 from benchmarks.broker import Broker, own_broker
-from benchmarks.consumer_groups import ASSIGNMENT_INTERVAL_S, Member, settle, topics, wait_for_group
+from benchmarks.consumer_groups import ASSIGNMENT_INTERVAL_S, Member, ask_at_once, settle, topics, wait_for_group
 from benchmarks.groups import OVERRIDES, connect
 from benchmarks.members import peers
 from tests.attack.bystander import Bystander
@@ -38,10 +38,8 @@ def measure(broker: Broker, options: argparse.Namespace) -> None:
         bystander = opened.enter_context(Bystander(broker.address, broker.pid))
         started = perf_counter()
         for first in range(0, len(members), CONNECTIONS):
-            for member in members[first : first + CONNECTIONS]:
-                member.send_join(names)
-            for member in members[first : first + CONNECTIONS]:
-                member.receive()
+            some = members[first : first + CONNECTIONS]
+            ask_at_once(some, [member.join(names) for member in some])
         sleep(ASSIGNMENT_INTERVAL_S)
         settle(members, options.topics * options.partitions, CONNECTIONS)
         joined_s, joining = perf_counter() - started, bystander.longest_wait()
@@ -52,8 +50,7 @@ def measure(broker: Broker, options: argparse.Namespace) -> None:
             bystander.longest_wait()
             newcomer = Member(connections[0], group, f"newcomer-{number:013d}")
             cpu_s, began = broker.cpu_s(), perf_counter()
-            newcomer.send_join(names)
-            newcomer.receive()
+            newcomer.ask(newcomer.join(names))
             took_ms.append((perf_counter() - began) * 1000)
             cpu_ms.append((broker.cpu_s() - cpu_s) * 1000)
             wait = bystander.longest_wait()

@@ -77,7 +77,7 @@ def join_all(broker: Broker, count: int, opened: ExitStack) -> list[Sender]:
 
 def join_consumers(broker: Broker, count: int, opened: ExitStack) -> list[Sender]:
     """The same for groups of KIP-848: each settles before the next one comes."""
-    from benchmarks.consumer_groups import ASSIGNMENT_INTERVAL_S, Member, settle, topics
+    from benchmarks.consumer_groups import ASSIGNMENT_INTERVAL_S, Member, ask_at_once, settle, topics
 
     names = opened.enter_context(topics(broker, 1, PARTITIONS))
     connections = [opened.enter_context(connect(broker)) for _ in range(count // MEMBERS_PER_CONNECTION)]
@@ -86,10 +86,7 @@ def join_consumers(broker: Broker, count: int, opened: ExitStack) -> list[Sender
         first = number * GROUP_SIZE % len(connections)
         some = connections[first : first + GROUP_SIZE]
         members = [Member(each, f"{names[0]}-{number}", f"member-{place:08d}") for place, each in enumerate(some)]
-        for member in members:
-            member.send_join(names)
-        for member in members:
-            member.receive()
+        ask_at_once(members, [member.join(names) for member in members])
         groups.append(members)
     sleep(ASSIGNMENT_INTERVAL_S)
     for members in groups:

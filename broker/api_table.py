@@ -2,15 +2,18 @@
 
 A handler is a function `(broker, request, call) -> response`. If its work can be long, it is a generator that returns
 the response (broker/steps.py). HANDLERS names its module, and behind a colon the function if that is not named like the
-module. A module is imported when its first request comes, so that start-up does not pay for it.
+module. A module is imported when its first request comes, so that start-up does not pay for it. If that takes long, it
+is done in steps, as all that is long: IMPORTED_FIRST names what to import one by one before the module itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Generator
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from kohort.broker.clock import CLOCK
 from kohort.protocol.api_keys import APIS, ApiKey
 from kohort.protocol.codec import request_decoder, response_encoder
 from kohort.protocol.headers import has_response_tags, is_flexible
@@ -67,6 +70,32 @@ HANDLERS: dict[ApiKey, str] = {
     ApiKey.LIST_PARTITION_REASSIGNMENTS: "kohort.broker.topics.list_partition_reassignments",
 }
 
+
+# The modules that the group APIs need, each of them behind those that it imports. One takes a few milliseconds.
+IMPORTED_FIRST: dict[str, tuple[str, ...]] = {
+    "kohort.broker.groups": (
+        "kohort.coordinator.admin.delete_groups",
+        "kohort.coordinator.admin.list_groups",
+        "kohort.coordinator.classic.describe_groups",
+        "kohort.coordinator.classic.join_group",
+        "kohort.coordinator.classic.leave_group",
+        "kohort.coordinator.assignors",
+        "kohort.coordinator.assignors.server_side",
+        "kohort.coordinator.consumer.member",
+        "kohort.coordinator.consumer.records",
+        "kohort.coordinator.consumer.group",
+        "kohort.coordinator.consumer.target",
+        "kohort.coordinator.consumer.resolve",
+        "kohort.coordinator.consumer.member_update",
+        "kohort.coordinator.consumer.consumer_group_describe",
+        "kohort.coordinator.consumer.consumer_group_heartbeat",
+        "kohort.coordinator.consumer.classic_join",
+        "kohort.coordinator.conversion",
+        "kohort.coordinator.membership",
+        "kohort.coordinator.offsets.offset_delete",
+        "kohort.coordinator.offsets.offset_fetch",
+    ),
+}
 
 RECURRING = frozenset({  # see broker.recurring
     ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.OFFSET_FETCH, ApiKey.OFFSET_COMMIT,
@@ -126,8 +155,12 @@ class ApiTable:
                 version,
             )
         module, _, function = self._handlers[api.key].partition(":")
-        handler: Handler = getattr(import_module(module), function or module.rpartition(".")[2])
-        route = self.routes[api_key << 16 | version] = Route(api_key, version, handler)
+        function = function or module.rpartition(".")[2]
+        if module in IMPORTED_FIRST and module not in sys.modules:
+            route = Route(api_key, version, lambda *asked: import_and_handle(route, module, function, *asked))
+        else:
+            route = Route(api_key, version, getattr(import_module(module), function))
+        self.routes[api_key << 16 | version] = route
         return route
 
     def failure_response(self, route: Route) -> Message | None:
@@ -135,6 +168,22 @@ class ApiTable:
         module = import_module(f"kohort.protocol.messages.{APIS[route.api_key].module}")
         response = getattr(module, f"{route.name}Response")
         return response(error_code=-1) if "error_code" in response.__slots__ else None
+
+
+def import_and_handle(
+    route: Route, module: str, function: str, broker: Broker, request: Message, call: Call
+) -> WaitingSteps[Answer]:
+    """The first request of its kind: import its handler in steps."""
+    for name in IMPORTED_FIRST[module]:
+        import_module(name)
+        yield None
+    route.handler = getattr(import_module(module), function)
+    yield None
+    call.now, call.steady_ms = CLOCK.now_ms(), CLOCK.steady_ms()
+    answer = route.handler(broker, request, call)
+    if isinstance(answer, Generator):
+        answer = yield from answer
+    return answer
 
 
 def _lowest_announced(key: ApiKey) -> int:

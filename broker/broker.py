@@ -10,10 +10,10 @@ import logging
 import secrets
 import sys
 from collections.abc import Callable
-from time import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kohort.broker.api_table import ApiTable
+from kohort.broker.clock import CLOCK, Clock
 from kohort.broker.config import Config, Listener
 from kohort.broker.coordinator_host import CoordinatorHost
 from kohort.broker.flusher import Flusher
@@ -38,11 +38,25 @@ class Cancellable(Protocol):
     def cancel(self) -> None: ...
 
 
+CallLater = Callable[[float, Callable[[], object]], Cancellable]  # in so many seconds
+
+
 class Broker:
-    def __init__(self, config: Config, disk: Disk) -> None:
+    def __init__(
+        self,
+        config: Config,
+        disk: Disk,
+        clock: Clock = CLOCK,
+        apis: ApiTable | None = None,
+        *,
+        owns_process: bool = True,
+    ) -> None:
+        """`owns_process`: False inside a user's test. What holds for the whole process is then left as it is."""
         self.config = config
         self.disk = disk
-        self.apis = ApiTable()
+        self.clock = clock
+        self.owns_process = owns_process
+        self.apis = ApiTable() if apis is None else apis
         self.features = {"group.version": (0, 1)}  # name: lowest and highest level; the highest is in force
         self.cluster_id = ""
         self.advertised: list[Listener] = []  # by the index of the listener that a client came through
@@ -55,7 +69,9 @@ class Broker:
         self._topic_files: Worker  # removes the files of deleted topics, and writes the file of topics anew
         self.coordinator: CoordinatorHost
         self.housekeeping: Housekeeping | None = None
-        self.call_later: Callable[[float, Callable[[], object]], Cancellable]  # seconds; set by the server
+        self.call_later: CallLater  # the event loop's, in real seconds; set by the server
+        # The same in seconds of `clock`: for deadlines of groups, and for what is done at intervals.
+        self.call_later_by_clock: CallLater
         self.call_soon: Callable[[Callable[[], object]], Cancellable]  # at the end of this turn of the event loop
 
     def open(self, now: int) -> None:
@@ -80,24 +96,27 @@ class Broker:
 
     def start_work(self, post: Callable[[Callable[[], object]], object]) -> None:
         """Start what goes on beside requests; `post` lets another thread call something on the event loop."""
-        self.flusher = Flusher(self.disk, post, call_soon=self.call_soon)
+        self.flusher = Flusher(self.disk, post, call_soon=self.call_soon, clock_ms=self.clock.now_ms)
         self._topic_saver = Worker("kohort-topics", post)
         self.catalog.save_in_thread = self._topic_saver.run
         self._topic_files = Worker("kohort-topic-files", post)
         self.catalog.in_thread = self._topic_files.run
-        self.coordinator = CoordinatorHost(self)
+        self.coordinator = self.make_coordinator()
         self.coordinator.start()
         # Not at once: what it imports would delay the first answer.
-        self._later = self.call_later(HOUSEKEEPING_DELAY_S, lambda: self._start_housekeeping(post))
+        self._later = self.call_later_by_clock(HOUSEKEEPING_DELAY_S, lambda: self._start_housekeeping(post))
+
+    def make_coordinator(self) -> CoordinatorHost:
+        return CoordinatorHost(self, self.clock)
 
     def _start_housekeeping(self, post: Callable[[Callable[[], object]], object]) -> None:
         try:
             from kohort.broker.housekeeping import Housekeeping
         except (ImportError, OSError) as problem:  # too many open files, for instance
             logger.error("housekeeping could not start, and is tried again: %s", problem)
-            self._later = self.call_later(HOUSEKEEPING_DELAY_S, lambda: self._start_housekeeping(post))
+            self._later = self.call_later_by_clock(HOUSEKEEPING_DELAY_S, lambda: self._start_housekeeping(post))
             return
-        self.housekeeping = Housekeeping(self, post, lambda: int(time() * 1000))
+        self.housekeeping = Housekeeping(self, post, self.clock.now_ms)
         self.housekeeping.start()
 
     def close(self, now: int) -> None:
@@ -116,6 +135,17 @@ class Broker:
 
             save_all_snapshots(self)
         self.logs.close(now)
+
+    def abandon(self) -> None:
+        """Let go of everything without writing anything more, as if the process had been killed."""
+        self._later.cancel()
+        self._topic_saver.stop()
+        if self.housekeeping is not None:
+            self.housekeeping.stop()
+        self.flusher.abandon()
+        self._topic_files.stop()
+        self.catalog.close()
+        self.logs.abandon()
 
     def _restore_dynamic_configs(self, folder: str) -> None:
         """Put settings into force that were changed while an earlier run served."""

@@ -37,6 +37,7 @@ class Call:
         "client_id",
         "correlation_id",
         "is_long",
+        "listener_index",
         "now",
         "route",
         "started",
@@ -50,6 +51,7 @@ class Call:
         self.route = route
         self.version = route.version
         self.client_id = client_id
+        self.listener_index = connection.listener_index
         # It, or its answer, has more than ELEMENTS_AT_ONCE elements, or it takes several slices (broker.steps).
         self.is_long = False
         self.correlation_id: int
@@ -59,13 +61,13 @@ class Call:
         self.started: float  # the event loop's clock
 
     @property
+    def connection(self) -> Connection:
+        return self._connection
+
+    @property
     def client_host(self) -> str:
         """The client's address as Kafka shows it: /127.0.0.1."""
         return "/" + self._connection.peer[0]
-
-    @property
-    def listener_index(self) -> int:
-        return self._connection.listener_index
 
     @property
     def is_gone(self) -> bool:

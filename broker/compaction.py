@@ -8,14 +8,13 @@ demands, and at least as long as the step took: Python runs one thread at a time
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Callable, Sequence
 from threading import Event
 from time import perf_counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from kohort.broker.topics.producer_state import PRODUCERS, Producers
-from kohort.broker.worker import Worker
+from kohort.broker.worker import Worker, quick_switches
 from kohort.protocol.errors import MalformedMessage
 from kohort.storage.cleanable import CleanableRange, cleanable_range, is_due
 from kohort.storage.compactor import Compaction, IoThrottle
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from kohort.storage.segment import Segment
 
 logger = logging.getLogger(__name__)
-
-SWITCH_INTERVAL_S: Final = 0.000_5  # how long the event loop may have to wait for its turn; Python's default is 5 ms
 
 
 class Stopped(Exception):
@@ -92,16 +89,15 @@ class Cleaner:
 
     def _work(self, log: PartitionLog, run: Compaction) -> None:
         throttle = IoThrottle(self._broker.config.log_cleaner_io_max_bytes_per_second, perf_counter())
-        switch_interval_s = sys.getswitchinterval()
-        sys.setswitchinterval(SWITCH_INTERVAL_S)
         steps = run.steps()
         try:
-            started = perf_counter()
-            for io_bytes in steps:
-                now = perf_counter()
-                if self._stop.wait(max(throttle.rest_s(io_bytes, now), now - started)):
-                    break
+            with quick_switches(self._broker.owns_process):
                 started = perf_counter()
+                for io_bytes in steps:
+                    now = perf_counter()
+                    if self._stop.wait(max(throttle.rest_s(io_bytes, now), now - started)):
+                        break
+                    started = perf_counter()
         except Stopped:
             pass
         except (MalformedMessage, OSError, StorageError) as problem:
@@ -109,7 +105,6 @@ class Cleaner:
                 logger.error("compaction of %s: %s", log.folder, problem)
         finally:
             steps.close()
-            sys.setswitchinterval(switch_interval_s)
 
     def _swap(self, log: PartitionLog, made: Segment, old: Sequence[Segment]) -> None:
         """Swap the new segment into the log, on the event loop, and wait until that is done."""

@@ -75,7 +75,9 @@ class Config:
     max_connections_per_ip: int = setting(INT32_MAX, "max.connections.per.ip", 0, INT32_MAX)
     connections_max_idle_ms: int = setting(600_000, "connections.max.idle.ms", -1, INT64_MAX)
     kohort_request_read_timeout_ms: int = setting(30_000, "kohort.request.read.timeout.ms", 1, INT32_MAX)
-    kohort_metrics_port: int = setting(-1, "kohort.metrics.port", -1, 65535)  # -1: no metrics; 0: any free port
+    kohort_http_port: int = setting(-1, "kohort.http.port", -1, 65535)  # -1: not open; 0: any free port
+    kohort_http_host: str = setting("", "kohort.http.host")  # empty: the host of the first listener
+    kohort_metrics_port: int = setting(-1, "kohort.metrics.port", -1, 65535)  # the older name of kohort.http.port
 
     # --- topics
     auto_create_topics_enable: bool = setting(True, "auto.create.topics.enable")
@@ -165,6 +167,10 @@ class Config:
     def data_folder(self) -> str:
         return self.log_dirs.split(",")[0].strip()
 
+    @property
+    def http_port(self) -> int:
+        return self.kohort_http_port if self.kohort_http_port >= 0 else self.kohort_metrics_port
+
 
 @dataclass(slots=True, frozen=True)
 class Listener:
@@ -219,7 +225,7 @@ def load_config(
             problems.append(problem)
             wrong_overrides = wrong_overrides or given.where == OVERRIDE
     if not problems and (contradictions := list(contradictions_in(config))):
-        problems = [str(contradiction) for contradiction in contradictions]
+        problems = [contradiction.told(config) for contradiction in contradictions]
         typed_names = {given.name for given in typed}
         wrong_overrides = any(typed_names & {less, more} for less, more, _ in contradictions)
     if problems:

@@ -88,11 +88,18 @@ class Contradiction(NamedTuple):
     strictly: bool = False
 
     def holds(self, config: Config) -> bool:
-        less, more = (getattr(config, name.replace(".", "_")) for name in (self.less, self.more))
-        return bool(less > more or (self.strictly and less == more))
+        less, more = self._values(config)
+        return less > more or (self.strictly and less == more)
 
-    def __str__(self) -> str:
-        return f"{self.less} must be less than {'' if self.strictly else 'or equal to '}{self.more}"
+    def told(self, config: Config) -> str:
+        """With both values: often one of them is a default that whoever set the other does not know."""
+        less, more = self._values(config)
+        than = "less than" if self.strictly else "less than or equal to"
+        return f"{self.less} ({less}) must be {than} {self.more} ({more})"
+
+    def _values(self, config: Config) -> tuple[int, int]:
+        less, more = (getattr(config, name.replace(".", "_")) for name in (self.less, self.more))
+        return less, more
 
 
 def contradictions_in(config: Config) -> Iterator[Contradiction]:

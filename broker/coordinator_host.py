@@ -96,7 +96,7 @@ class CoordinatorHost:
     def start(self) -> None:
         """Load what the log holds: small logs at once, large ones in steps between requests."""
         self._loader.load(self.runtime.shards, may_wait=True)
-        self._broker.call_later(self.runtime.config.retention_check_interval_ms / 1000, self._check_retention)
+        self._check_retention_later()
         self._after()
 
     def _take_new_settings(self) -> None:
@@ -232,7 +232,8 @@ class CoordinatorHost:
         if self._timer is not None:
             self._timer.cancel()
         self._timer_deadline = deadline
-        self._timer = self._broker.call_later(max(0, deadline - self._clock.steady_ms()) / 1000, self._time_is_up)
+        delay_s = max(0, deadline - self._clock.steady_ms()) / 1000
+        self._timer = self._broker.call_later_by_clock(delay_s, self._time_is_up)
 
     def _time_is_up(self) -> None:
         assert self._timer_deadline is not None
@@ -250,8 +251,12 @@ class CoordinatorHost:
             self._after()
             self._arm(self.runtime.next_deadline(self._clock.steady_ms()))
 
+    def _check_retention_later(self) -> None:
+        delay_s = self.runtime.config.retention_check_interval_ms / 1000
+        self._broker.call_later_by_clock(delay_s, self._check_retention)
+
     def _check_retention(self) -> None:
-        self._broker.call_later(self.runtime.config.retention_check_interval_ms / 1000, self._check_retention)
+        self._check_retention_later()
         for shard in self.runtime.shards:
             if shard.status is Status.ACTIVE and shard.state.groups and not shard.jobs:
                 self.runtime.expire_offsets(shard)
@@ -308,12 +313,13 @@ class CoordinatorHost:
     def _written(self, writes: Sequence[Write], problem: Exception | None) -> None:
         self._unfinished_appends -= len(writes)
         now = self._turn_began if self._in_turn else self._clock.steady_ms()
+        has_failed_before = bool(self._loader.delays)
         for write in writes:
             if problem is not None:
                 self._failed(write, problem)
             elif not write.shard.is_abandoned:
                 self.runtime.written(write, now)
-                if self._loader.delays:
+                if has_failed_before:
                     self._loader.delays.works(write.partition)
         if not self._in_turn:  # a turn calls _after at its end
             self._after()

@@ -8,9 +8,9 @@ default everything that the coordinator writes.
 
 from __future__ import annotations
 
-from time import time
 from typing import TYPE_CHECKING
 
+from kohort.broker.clock import CLOCK
 from kohort.broker.worker import Worker
 from kohort.storage.shared_sync import Flush, Ready, SharedSync
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 class Flusher:
     def __init__(
-        self, disk: Disk, post: Post, *, call_soon: Post | None = None, clock: Callable[[], float] = time
+        self, disk: Disk, post: Post, *, call_soon: Post | None = None, clock_ms: Callable[[], int] = CLOCK.now_ms
     ) -> None:
         """`post` may be called from any thread, `call_soon` from the event loop's alone, where it is cheaper."""
         self._syncs = SharedSync(disk, sync=True)
         self._worker = Worker("kohort-flusher", post)
         self._call_soon = call_soon or post
-        self._clock = clock
+        self._now = clock_ms
         self._turn_is_due = False
 
     def sync(self, log: LogWriter, ready: Ready | None = None) -> None:
@@ -56,15 +56,19 @@ class Flusher:
 
     def _finished(self, flush: Flush) -> None:
         if flush is self._syncs.in_flight:
-            self._syncs.finished(flush, int(self._clock() * 1000))
+            self._syncs.finished(flush, self._now())
             self._turn()
+
+    def abandon(self) -> None:
+        """Finish the flush in flight, and sync nothing more."""
+        self._worker.stop()
 
     def stop(self) -> None:
         """Finish the flush in flight, and then sync what waits behind it, before this returns."""
         self._worker.stop()
         while True:
             if self._syncs.in_flight is not None:
-                self._syncs.finished(self._syncs.in_flight, int(self._clock() * 1000))
+                self._syncs.finished(self._syncs.in_flight, self._now())
             flush = self._syncs.take()
             if flush is None:
                 return

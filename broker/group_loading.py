@@ -127,7 +127,7 @@ class GroupLoader:
             except Exception as caught:
                 problem = caught
             self._queue.popleft()  # before others are called: they may load, too
-            if loading.size_bytes > LOAD_AT_ONCE_BYTES:
+            if loading.size_bytes > LOAD_AT_ONCE_BYTES and self._broker.owns_process:
                 gc.freeze()  # offsets stay for long, and a look for garbage among a million of them takes 0.3 s
             if problem is not None:
                 self._failed(loading.shard, problem)

@@ -73,7 +73,7 @@ class Housekeeping:
         """Do the work at this interval. The interval is read each time, because the setting may change."""
 
         def wait() -> None:
-            self._timers[name] = self._broker.call_later(min(max(interval_ms(), 1), NEVER_MS) / 1000, turn)
+            self._timers[name] = self._broker.call_later_by_clock(min(max(interval_ms(), 1), NEVER_MS) / 1000, turn)
 
         def turn() -> None:
             try:

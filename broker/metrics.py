@@ -1,6 +1,6 @@
 """Counters for Prometheus: requests, errors and latency by API; groups and rebalances; connections; log sizes; lag.
 
-Off unless `kohort.metrics.port` is set; `metrics_endpoint.py` answers those who ask.
+Off unless `kohort.http.port` is set; `http/metrics_page.py` answers those who ask.
 """
 
 from __future__ import annotations

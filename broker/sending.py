@@ -71,7 +71,7 @@ class FileSender:
         self._loop = loop
         self._transport = transport
         self._on_done = on_done
-        self._parts: deque[memoryview | LogSlice] = deque()
+        self._parts: deque[Part | memoryview] = deque()
         self._is_watching = False
         self._socket = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
         self._socket.setblocking(False)
@@ -87,8 +87,7 @@ class FileSender:
 
     def send(self, parts: list[Part]) -> bool:
         """Send the parts. True: all was sent at once. False: `on_done` is called when it is. May raise CutShort."""
-        # What is left of a memoryview is no copy.
-        self._parts += (part if isinstance(part, LogSlice) else memoryview(part) for part in join_small(parts))
+        self._parts += join_small(parts)
         if self._send_some():
             return True
         self._loop.add_writer(self._socket.fileno(), self._go_on)
@@ -118,19 +117,22 @@ class FileSender:
             try:
                 if isinstance(part, LogSlice):
                     left -= self._send_slice(part, left)
-                else:
-                    sent = self._socket.send(part[:left], MSG_MORE if len(parts) > 1 else 0) if len(part) else 0
+                    if part.length:
+                        continue
+                    part.close()
+                elif part:
+                    data = part if len(part) <= left else memoryview(part)[:left]
+                    sent = self._socket.send(data, MSG_MORE if len(parts) > 1 else 0)
                     left -= sent
-                    parts[0] = part[sent:]
+                    if sent < len(part):
+                        parts[0] = memoryview(part)[sent:]  # no copy
+                        continue
+                parts.popleft()
             except (BlockingIOError, InterruptedError):
                 return False
             except OSError:  # the client is gone; the event loop tells the transport
                 self._drop()
                 return True
-            if not len(parts[0]):
-                parts.popleft()
-                if isinstance(part, LogSlice):
-                    part.close()
         return True
 
     def _send_slice(self, part: LogSlice, at_most: int) -> int:

@@ -16,9 +16,8 @@ from collections.abc import Callable
 from errno import EACCES, EADDRINUSE, EADDRNOTAVAIL, EAFNOSUPPORT, EPERM
 from typing import Any
 
-from kohort.broker.broker import Broker
+from kohort.broker.broker import Broker, CallLater
 from kohort.broker.call import Call
-from kohort.broker.clock import CLOCK
 from kohort.broker.config import INT32_MAX, Config, Listener, parse_listeners
 from kohort.broker.connection import SLOW_STEP_NS, Connection
 from kohort.broker.steps import LongRequests, Turns
@@ -31,6 +30,7 @@ REFUSALS_INTERVAL_S = 10.0
 CONNECTIONS_PER_TURN = 2_000
 MAX_HELD_BYTES = 512 * 1024 * 1024  # for half requests and unread answers; records of large answers stay in files
 RESERVED_FILES = 200  # segments that are read (see OpenFiles), compaction, checkpoints; besides one for each log
+DESCRIPTORS_PER_CONNECTION = 2  # at most: its socket, and another one for large answers (FileSender)
 MAX_PORT = 65_535
 LOOPBACK = "127.0.0.1"
 NOT_ON_THIS_MACHINE = (EADDRNOTAVAIL, EAFNOSUPPORT)
@@ -43,8 +43,16 @@ class CannotListen(Exception):
 class Server:
     """Listeners and connections around one Broker."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        make_connection: Callable[[Server, int], Connection] | None = None,
+        call_later_by_clock: CallLater | None = None,
+    ) -> None:
+        """`make_connection` None: as the log level says. `call_later_by_clock`: with a clock that is not the usual."""
         self.broker = broker
+        self._make_connection = make_connection
+        self._call_later_by_clock = call_later_by_clock
         self.loop = asyncio.get_running_loop()
         self.time = self.loop.time
         self.routes = broker.apis.routes
@@ -60,44 +68,52 @@ class Server:
         self._tell_refusals_at = 0.0
         self._max_files = _max_files()
         self.first_reserved = self._max_files  # descriptors from this number on are for files
-        self.metrics: Any = None  # broker.metrics.Metrics, if kohort.metrics.port is set
-        self.metrics_address: tuple[str, int] | None = None
+        self._few_connections = 0  # with so many it is certain that a connection's number is lower
+        self.metrics: Any = None  # broker.metrics.Metrics, if the HTTP port is open
+        self.http_address: tuple[str, int] | None = None
         self.turns = Turns(self.loop.call_soon)
-        self.long_requests = LongRequests(self.loop.call_soon, self.loop.call_soon_threadsafe, self.measure_step)
+        self.long_requests = LongRequests(
+            self.loop.call_soon, self.loop.call_soon_threadsafe, self.measure_step, switches_quickly=broker.owns_process
+        )
 
     # --- start
 
     async def start(self) -> None:
         config = self.broker.config
         self.broker.call_later = self.loop.call_later
+        self.broker.call_later_by_clock = self._call_later_by_clock or self.loop.call_later
         self.broker.call_soon = self.loop.call_soon
-        self.broker.open(CLOCK.now_ms())
+        self.broker.open(self.broker.clock.now_ms())
         self.broker.start_work(self.loop.call_soon_threadsafe)
         self._reserve_descriptors()
         try:
             listeners = parse_listeners(config.listeners)
-            if config.kohort_metrics_port >= 0:
-                await self._start_metrics(listeners[0].host)
+            if config.http_port >= 0:
+                await self._start_http(config.kohort_http_host or listeners[0].host)
             for index, listener in enumerate(listeners):
                 await self._listen(index, listener)
         except BaseException:
-            self.broker.close(CLOCK.now_ms())
+            self.broker.close(self.broker.clock.now_ms())
             raise
         self.broker.advertised = self._advertised()
         self._sweep()
 
-    async def _start_metrics(self, host: str) -> None:
+    async def _start_http(self, host: str) -> None:
+        from kohort.broker.http.endpoint import HttpEndpoint
+        from kohort.broker.http.metrics_page import metrics_page
+        from kohort.broker.http.site import Site
         from kohort.broker.metrics import Metrics
-        from kohort.broker.metrics_endpoint import MetricsEndpoint
 
         self.metrics = Metrics(self)
-        endpoints: set[MetricsEndpoint] = set()
-        port = self.broker.config.kohort_metrics_port
-        other = f"kohort.metrics.port={_another(port)}"
-        self.metrics_address = await self._bind(lambda: MetricsEndpoint(self.metrics, endpoints), host, port, other)
+        site = Site()
+        site.add("GET", "/metrics", metrics_page(self.metrics))
+        endpoints: set[HttpEndpoint] = set()
+        port = self.broker.config.http_port
+        other = f"kohort.http.port={_another(port)}"
+        self.http_address = await self._bind(lambda: HttpEndpoint(site, endpoints), host, port, other)
 
     async def _listen(self, index: int, listener: Listener) -> None:
-        make_connection = _connection_class()
+        make_connection = self._make_connection or _connection_class()
         other = f"listeners={listener.name}://{listener.host}:{_another(listener.port)}"
         address = await self._bind(lambda: make_connection(self, index), listener.host, listener.port, other)
         self.addresses.append((listener.host, address[1]))
@@ -117,14 +133,14 @@ class Server:
                 made = await self.loop.create_server(protocol, each, first[1] if first else port, backlog=backlog)
             except OSError as problem:
                 if problem.errno not in NOT_ON_THIS_MACHINE:
-                    raise CannotListen(_why_not(problem, host, port, other)) from problem
+                    raise CannotListen(why_not_listen(problem, host, port, other)) from problem
                 missing = problem
                 continue
             self._listeners.append(made)
             first = first or made.sockets[0].getsockname()[:2]
         if first is None:
             assert missing is not None
-            raise CannotListen(_why_not(missing, host, port, other)) from missing
+            raise CannotListen(why_not_listen(missing, host, port, other)) from missing
         return first
 
     def _advertised(self) -> list[Listener]:
@@ -160,7 +176,7 @@ class Server:
             self._per_ip[connection.peer[0]] += 1
             if self._per_ip[connection.peer[0]] > config.max_connections_per_ip:
                 return f"max.connections.per.ip={config.max_connections_per_ip} reached"
-        if connection.descriptor >= self.first_reserved:
+        if len(self._connections) > self._few_connections and connection.descriptor >= self.first_reserved:
             reserved = self._max_files - self.first_reserved
             in_use = f"of {self._max_files} open files, {reserved} are for logs and the others are in use"
             return f"{in_use}: raise the limit (ulimit -n)"
@@ -177,8 +193,9 @@ class Server:
     def _reserve_descriptors(self) -> None:
         """Keep some descriptors for the logs. A new descriptor is the lowest free number, so its number tells how many
         are in use."""
-        reserve = min(self._max_files // 2, RESERVED_FILES + len(self.broker.logs.logs))
-        self.first_reserved = self._max_files - reserve
+        files = RESERVED_FILES + len(self.broker.logs.logs)
+        self.first_reserved = self._max_files - min(self._max_files // 2, files)
+        self._few_connections = (self.first_reserved - files) // DESCRIPTORS_PER_CONNECTION
 
     def disconnected(self, connection: Connection) -> None:
         self._connections.discard(connection)
@@ -251,19 +268,38 @@ class Server:
             signal.raise_signal(signal.SIGTERM)
         self._stopping.set()
 
+    def stop_soon(self) -> None:
+        """Stop in good order, as on a signal."""
+        self._stopping.set()
+
     async def wait_until_stopped(self) -> None:
         await self._stopping.wait()
 
     async def stop(self) -> None:
-        for listener in self._listeners:
-            listener.close()
-        if self._sweeper is not None:
-            self._sweeper.cancel()
+        self._stop_listening()
         for connection in list(self._connections):
             connection.finish()
         self.long_requests.stop()
         await asyncio.sleep(0)  # one turn of the loop, in which the transports write their last answers
-        self.broker.close(CLOCK.now_ms())
+        self.broker.close(self.broker.clock.now_ms())
+
+    async def abandon(self) -> None:
+        """Stop as if the process had been killed: connections are cut, and nothing more is written."""
+        self._stop_listening()
+        self.drop_connections()
+        self.long_requests.stop()
+        self.broker.abandon()
+
+    def _stop_listening(self) -> None:
+        for listener in self._listeners:
+            listener.close()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+
+    def drop_connections(self) -> None:
+        """Close all connections at once; answers that were not sent are lost."""
+        for connection in list(self._connections):
+            connection.cut()
 
 
 async def serve(config: Config, announce: Callable[[Server], None] | None = None) -> None:
@@ -285,7 +321,7 @@ def _max_files() -> int:
     return sys.maxsize if soft == resource.RLIM_INFINITY else soft
 
 
-def _why_not(problem: OSError, host: str, port: int, other: str) -> str:
+def why_not_listen(problem: OSError, host: str, port: int, other: str) -> str:
     """Why the broker cannot listen there, and what to do. `other` is a setting with another port."""
     if problem.errno == EADDRINUSE:
         where = f" on {host}" if host else ""

@@ -31,7 +31,6 @@ is done.
 from __future__ import annotations
 
 import logging
-import sys
 from collections import OrderedDict, deque
 from collections.abc import Callable, Generator
 from functools import partial
@@ -39,7 +38,7 @@ from time import monotonic_ns
 from typing import Generic, Protocol, TypeVar
 
 from kohort.broker.call import Call, NoAnswer, Parked
-from kohort.broker.worker import Post, Work, Worker
+from kohort.broker.worker import Post, Work, Worker, quick_switches
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.wire import Message
 
@@ -62,7 +61,6 @@ MAX_ELEMENTS = 1_000_000  # some 500 bytes each
 NS_PER_ELEMENT = 1_000  # of an answer; no handler is quicker
 MAX_ELEMENTS_OF_ONE = 200_000  # with its answer; one that takes longer looks for something and keeps nothing
 MAX_FINISHED_ALONE = 100  # while more requests wait, those without a client are not finished
-SWITCH_INTERVAL_S = 0.0005  # Python's own 5 ms would be the delay of every callback while a thread works
 
 Answer = Message | NoAnswer | Parked  # PARKED: the handler has kept the call after its last step
 
@@ -203,8 +201,16 @@ class LongRequest:
 class LongRequests:
     """All long requests of the broker, and the thread that reads and encodes for them."""
 
-    def __init__(self, call_soon: Callable[[Work], object], post: Post, measure: Callable[[Call, int], None]) -> None:
-        """`measure` is told how many nanoseconds a slice took."""
+    def __init__(
+        self,
+        call_soon: Callable[[Work], object],
+        post: Post,
+        measure: Callable[[Call, int], None],
+        *,
+        switches_quickly: bool = True,
+    ) -> None:
+        """`measure` is told how many nanoseconds a slice took. `switches_quickly`: see worker.py."""
+        self._switches_quickly = switches_quickly
         self._call_soon = call_soon
         self._measure = measure
         self._waiting: deque[LongRequest] = deque()
@@ -307,15 +313,12 @@ class LongRequests:
         outcome: list[Callable[[], None]] = []
 
         def run() -> None:
-            usual = sys.getswitchinterval()
-            sys.setswitchinterval(SWITCH_INTERVAL_S)
             try:
-                result = work()
+                with quick_switches(self._switches_quickly):
+                    result = work()
                 outcome.append(lambda: finished(result))
             except Exception as problem:
                 outcome.append(partial(failed, problem))
-            finally:
-                sys.setswitchinterval(usual)
 
         self._worker.run(run, lambda: outcome[0]())
 

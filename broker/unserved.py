@@ -103,7 +103,7 @@ GAPS = (SECURITY, TRANSACTIONS, SHARE_GROUPS, STREAMS_GROUPS, ONE_BROKER, TELEME
 # What comes instead of the length of a request, if somebody speaks another protocol.
 OTHER_PROTOCOLS = {
     b"\x16\x03": ("TLS", "this listener speaks PLAINTEXT", "Set security.protocol=PLAINTEXT"),
-    b"GE": ("HTTP", "this is no web server", "Metrics are at the port that kohort.metrics.port names"),
+    b"GE": ("HTTP", "this is no web server", "Metrics are at the port that kohort.http.port names"),
 }
 
 

@@ -40,12 +40,12 @@ def all_steps(steps: Steps[Result]) -> Result:
             return result
 
 
-def in_slices(elements: Iterable[Element]) -> Iterator[list[Element]]:
+def in_slices(elements: Iterable[Element], size: int = ELEMENTS_IN_STEP) -> Iterator[list[Element]]:
     """The elements, as many at a time as one step handles. The array of a large request must not be indexed: that
     reads it from the start each time.
     """
     rest = iter(elements)
-    while some := list(islice(rest, ELEMENTS_IN_STEP)):
+    while some := list(islice(rest, size)):
         yield some
 
 

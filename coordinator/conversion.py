@@ -6,18 +6,27 @@ Downgrade: only classic members are left in a consumer group. Its epoch is their
 
 Either way the records that end the one group and make the other are one batch of the log. The setting
 group.consumer.migration.policy says which way is allowed.
+
+A group with many members is converted in steps, between the requests of others. The steps make the new group: each
+record is packed, and replayed into a group object that nobody knows yet. In the last step the new group takes the place
+of the old one. If the old one has changed meanwhile, the steps begin anew. So a conversion is one event for everybody:
+
+    upgrade     the first heartbeat of the consumer waits for it
+    downgrade   the last consumer is removed first, and is told so. The group has classic members only until the steps
+                are done
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 
-from kohort.coordinator.assignors.java_order import timeline_order
-from kohort.coordinator.assignors.server_side import Target
+from kohort.coordinator.api import Steps, all_steps, in_slices
+from kohort.coordinator.assignors.java_order import timeline_order_of, timeline_slot
+from kohort.coordinator.assignors.server_side import NO_PARTITIONS
 from kohort.coordinator.classic.delayed_join import begin_session, prepare_rebalance, stop_waiting
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.member import CONSUMER_PROTOCOL, Member
-from kohort.coordinator.classic.state import STABLE
+from kohort.coordinator.classic.state import DEAD, STABLE
 from kohort.coordinator.consumer.classic_sync import packed_assignment
 from kohort.coordinator.consumer.consumer_group_heartbeat import Heartbeat
 from kohort.coordinator.consumer.group import ConsumerGroup
@@ -27,14 +36,17 @@ from kohort.coordinator.consumer.rebalance import MAX_TOLD, begin_rebalance
 from kohort.coordinator.consumer.records import (
     current_assignment_record,
     group_epoch_record,
+    group_tombstones,
     member_record,
     target_epoch_record,
     target_record,
 )
+from kohort.coordinator.consumer.removal import FEW_MEMBERS, may_downgrade
 from kohort.coordinator.consumer.subscriptions import Subscriptions
-from kohort.coordinator.outcome import AtomicRecords, Call, Headers, Outcome, Record
+from kohort.coordinator.outcome import Call, InPieces, Outcome, PackedRecords, Record
 from kohort.coordinator.partitioner import java_hash
-from kohort.coordinator.record_codec import batch_bytes
+from kohort.coordinator.pieces import in_pieces
+from kohort.coordinator.record_codec import add_packed
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.errors import MalformedMessage
@@ -42,6 +54,8 @@ from kohort.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from kohort.protocol.messages.log_group_metadata import GroupMetadataValue
+from kohort.protocol.record_batch import BATCH_HEADER_BYTES
 from kohort.protocol.subscription import read_assignment, read_subscription
 
 UPGRADE = "upgrade to consumer group"
@@ -49,48 +63,142 @@ DOWNGRADE = "downgrade to classic group"
 NOT_KNOWN = 0  # when the target of a group was computed: then the next one need not wait
 RECORDS_OF_MEMBER = 3
 MIN_RECORD_BYTES = 20  # without the ids of group and member
+MEMBERS_IN_STEP = 50
+MAX_TRIES = 20  # if the group never rests, it is converted at once in the end
 
 
 # --- classic to consumer
 
 
-def upgrade(
-    shard: ShardState, classic: ClassicGroup, request: ConsumerGroupHeartbeatRequest, call: Call
-) -> ConsumerGroupHeartbeatResponse | Outcome:
-    if (problem := _cannot_be_upgraded(shard, classic)) is not None:
-        return _refused(classic, problem)
-    group = ConsumerGroup(classic.group_id)
-    headers = begin_rebalance(shard, group, UPGRADE, request.member_id or call.client_id)
-    try:
-        records = [*classic.tombstones(), *_upgraded(shard, classic, headers)]
-    except MalformedMessage:
-        return _refused(classic, "the embedded consumer protocol is malformed.")
-    except CustomAssignor:
-        return _refused(
-            classic,
-            "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default "
-            "assignor before re-attempting the upgrade.",
-        )
-    for record in records[1:]:
-        group.replay(record.key, record.value)
+class Upgrade:
+    """A consumer group on the way from a classic one."""
 
-    def install(out: Outcome) -> None:
-        stop_waiting(shard, classic, ErrorCode.REBALANCE_IN_PROGRESS, out)
+    def __init__(self, shard: ShardState, classic: ClassicGroup, trigger: str, tries: int = 0) -> None:
+        self._shard = shard
+        self._classic = classic
+        self._before: object = None  # the group when the steps began
+        self.tries = tries  # before this one
+        self.problem: str | None = None  # why the group cannot be upgraded
+        self.records = PackedRecords()
+        self.group = ConsumerGroup(classic.group_id)
+        self._headers = begin_rebalance(shard, self.group, UPGRADE, trigger)
+
+    def is_current(self, classic: ClassicGroup) -> bool:
+        """Whether the classic group, and the topics, are as they were when the steps began."""
+        return classic is self._classic and self._before == _picture_of_classic(self._shard, classic)
+
+    def steps(self) -> Steps[None]:
+        if self._shard.groups.get(self.group.group_id) is not self._classic:
+            return  # something else has happened to the group before the first step
+        self._before = _picture_of_classic(self._shard, self._classic)
+        try:
+            yield from self._convert()
+        except MalformedMessage:
+            self.problem = "the embedded consumer protocol is malformed."
+        except CustomAssignor:
+            self.problem = (
+                "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default "
+                "assignor before re-attempting the upgrade."
+            )
+
+    def _convert(self) -> Steps[None]:
+        """The records that make the consumer group, in Kafka's order."""
+        shard, classic, group_id, epoch = self._shard, self._classic, self.group.group_id, self._classic.generation
+        # All may have left while somebody who was given a member id has not joined yet.
+        protocol = _common_protocol(classic) if classic.members else ""
+        subscriptions = Subscriptions()
+        members: list[ConsumerMember] = []
+        for tombstone in classic.tombstones():
+            add_packed(self.records, tombstone)
+        for some in in_slices(list(classic.members.values()), MEMBERS_IN_STEP):
+            for each in some:
+                member = _upgraded_member(shard, each, protocol, epoch)
+                subscriptions.change(None, member)
+                members.append(member)
+                self._add(member_record(group_id, member))
+            yield
+        self._add(group_epoch_record(group_id, epoch, subscriptions.metadata_hash(shard), self._headers))
+        for some_members in in_slices(members, MEMBERS_IN_STEP):
+            for member in some_members:
+                target = {topic_id: tuple(sorted(owned)) for topic_id, owned in member.assigned.items()}
+                self._add(target_record(group_id, member.member_id, target))
+            yield
+        self._add(target_epoch_record(group_id, epoch, NOT_KNOWN))
+        for some_members in in_slices(members, MEMBERS_IN_STEP):
+            for member in some_members:
+                self._add(current_assignment_record(group_id, member))
+            yield
+
+    def _add(self, record: Record) -> None:
+        add_packed(self.records, record)
+        self.group.replay(record.key, record.value)
+
+    def install(self, out: Outcome) -> None:
+        shard, group = self._shard, self.group
+        stop_waiting(shard, self._classic, ErrorCode.REBALANCE_IN_PROGRESS, out)
         shard.replace(group)
-        for member in group.members.values():
+        if len(group.members) <= FEW_MEMBERS:
+            _begin_consumer_sessions(shard, group, group.members)
+
+    def begin_sessions(self) -> Iterator[Outcome]:
+        """The sessions of a large group. Until then a member may be silent for a little longer."""
+        for some in in_slices(list(self.group.members)):
+            if self.group.is_abandoned:
+                return
+            _begin_consumer_sessions(self._shard, self.group, some)
+            yield Outcome()
+
+
+def upgrade(
+    shard: ShardState,
+    classic: ClassicGroup,
+    request: ConsumerGroupHeartbeatRequest,
+    call: Call,
+    made: Upgrade | None = None,
+) -> ConsumerGroupHeartbeatResponse | Outcome | Upgrade:
+    """`made`: what was prepared for this request. Returns an Upgrade if its steps have to be taken first."""
+    if made is None or not made.is_current(classic):
+        if (problem := _cannot_be_upgraded(shard, classic)) is not None:
+            return _refused(classic, problem)
+        made = Upgrade(shard, classic, request.member_id or call.client_id, made.tries + 1 if made is not None else 0)
+        if len(classic.members) > FEW_MEMBERS and made.tries < MAX_TRIES:
+            return made
+        all_steps(made.steps())
+    if made.problem is not None:
+        return _refused(classic, made.problem)
+    if _is_too_large(shard, made.records):
+        message = "The records of this request are larger than max.message.bytes of the log."
+        return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, message).response()
+    group = made.group
+    heartbeat = Heartbeat(shard, group, request, call, [], made.records, made.install)
+    # A static member that takes over brings nothing new, so the epoch stays, and everybody keeps what it was last
+    # assigned: as in Kafka, also if the group was in the middle of a rebalance. Only a group that was never assigned
+    # anything, which Kafka 4.3.1 cannot upgrade, has no epoch yet that could stay.
+    heartbeat.must_rebalance = classic.protocol_name is None
+    answer = heartbeat.answer()
+    if isinstance(answer, Outcome) and len(group.members) > FEW_MEMBERS:
+        answer.jobs = [InPieces(made.begin_sessions()), *answer.jobs]
+    return answer
+
+
+def _picture_of_classic(shard: ShardState, classic: ClassicGroup) -> object:
+    """What an upgrade depends on. Two pictures are equal if it would give the same group."""
+    members = [
+        (each, each.protocols, each.assignment, each.session_timeout_ms, each.rebalance_timeout_ms)
+        for each in classic.members.values()
+    ]
+    return classic.state, classic.generation, classic.protocol_name, shard.topics.version, members
+
+
+def _begin_consumer_sessions(shard: ShardState, group: ConsumerGroup, member_ids: Iterable[str]) -> None:
+    for member_id in member_ids:
+        member = group.members.get(member_id)
+        if member is not None and member_id not in group.sessions:
             group.heard_from(shard, member)
 
-    heartbeat = Heartbeat(shard, group, request, call, records, install)
-    # A static member that takes over brings nothing new. But others may have waited for a generation that will not
-    # come, and no member may have a partition that was to change hands, or that was created since.
-    heartbeat.must_rebalance = classic.state is not STABLE or not _is_shared_out(shard, group)
-    return heartbeat.answer()
 
-
-def _is_shared_out(shard: ShardState, group: ConsumerGroup) -> bool:
-    """Whether all partitions of the subscribed topics are assigned."""
-    wanted = sum(shard.topics.partition_count(name) for name in group.subscriptions.names)
-    return wanted == sum(len(owned) for target in group.targets.values() for owned in target.values())
+def _is_too_large(shard: ShardState, records: PackedRecords) -> bool:
+    return records.size_bytes + BATCH_HEADER_BYTES > shard.config.max_message_bytes
 
 
 class CustomAssignor(Exception):
@@ -117,24 +225,6 @@ def _least_bytes(classic: ClassicGroup, member: Member) -> int:
     """How many bytes of the log the member of a consumer group takes, at least."""
     key_bytes = len(classic.group_id) + len(member.member_id) + MIN_RECORD_BYTES
     return RECORDS_OF_MEMBER * key_bytes + sum(len(metadata) for _, metadata in member.protocols)
-
-
-def _upgraded(shard: ShardState, classic: ClassicGroup, headers: Headers) -> Iterator[Record]:
-    """The records that make the consumer group, in Kafka's order."""
-    group_id, epoch = classic.group_id, classic.generation
-    protocol = _common_protocol(classic)
-    members = [_upgraded_member(shard, each, protocol, epoch) for each in classic.members.values()]
-    subscriptions = Subscriptions()
-    for member in members:
-        subscriptions.change(None, member)
-        yield member_record(group_id, member)
-    yield group_epoch_record(group_id, epoch, subscriptions.metadata_hash(shard), headers)
-    for member in members:
-        target = {topic_id: tuple(sorted(owned)) for topic_id, owned in member.assigned.items()}
-        yield target_record(group_id, member.member_id, target)
-    yield target_epoch_record(group_id, epoch, NOT_KNOWN)
-    for member in members:
-        yield current_assignment_record(group_id, member)
 
 
 def _common_protocol(classic: ClassicGroup) -> str:
@@ -173,6 +263,132 @@ def _upgraded_member(shard: ShardState, member: Member, protocol: str, epoch: in
 # --- consumer to classic
 
 
+class Downgrade:
+    """A classic group on the way from a consumer group, without the members that are gone.
+
+    `joining` takes the place of the static member that is gone.
+    """
+
+    def __init__(
+        self,
+        shard: ShardState,
+        group: ConsumerGroup,
+        gone: Sequence[str],
+        joining: ConsumerMember | None,
+        trigger: str,
+    ) -> None:
+        self._shard = shard
+        self._group = group
+        self._gone = gone
+        self._joining = joining
+        self._trigger = trigger
+        self._members = dict(group.members)
+        self._targets = dict(group.targets)
+        self._before = _picture_of_consumers(shard, group)
+        self.is_possible = True
+        self.records = PackedRecords()
+        self.classic = ClassicGroup(group.group_id, shard.clock.wall, STABLE)
+
+    def is_current(self) -> bool:
+        """Whether the consumer group, and the topics, are as they were when the steps began."""
+        return not self._group.is_abandoned and self._before == _picture_of_consumers(self._shard, self._group)
+
+    def steps(self) -> Steps[None]:
+        try:
+            yield from self._convert()
+        except MalformedMessage:
+            self.is_possible = False
+        self.is_possible &= not _is_too_large(self._shard, self.records)
+
+    def _convert(self) -> Steps[None]:
+        shard, group, classic = self._shard, self._group, self.classic
+        tombstones = group_tombstones(group.group_id, list(self._members), list(group.subscriptions.resolved))
+        for some in in_slices(tombstones, MEMBERS_IN_STEP):
+            for tombstone in some:
+                add_packed(self.records, tombstone)
+            yield
+        yield from self._add_members()
+        classic.cause, classic.trigger = DOWNGRADE, self._trigger[:MAX_TOLD]
+        record = classic.to_record(None, shard.clock.wall, shard.config.audit_headers)
+        yield
+        add_packed(self.records, record)
+        yield
+        assert isinstance(record.value, GroupMetadataValue)
+        classic.replay(record.value)
+
+    def _add_members(self) -> Steps[None]:
+        """Members come in Kafka's order: the first of them is the leader."""
+        shard, group, classic = self._shard, self._group, self.classic
+        classic.generation = group.epoch
+        left_out = frozenset(self._gone)
+        capacity, slots = group.capacity, dict[str, int]()
+        for some in in_slices(self._members):
+            slots.update((member_id, timeline_slot(java_hash(member_id), capacity)) for member_id in some)
+            yield
+        for some in in_slices(timeline_order_of(slots)):
+            for member_id in some:
+                if member_id not in left_out:
+                    self._add_member(self._members[member_id])
+            yield
+        if self._joining is not None:
+            self._add_member(self._joining)
+            (replaced,) = self._gone
+            self._targets[self._joining.member_id] = group.target_of(replaced)
+        classic.protocol_name = classic.select_protocol()
+        yield
+        for some_members in in_slices(list(classic.members.values()), MEMBERS_IN_STEP):
+            for member in some_members:
+                metadata = member.metadata(classic.protocol_name)
+                member.assignment = packed_assignment(
+                    shard, self._targets.get(member.member_id, NO_PARTITIONS), metadata
+                )
+            yield
+
+    def _add_member(self, member: ConsumerMember) -> None:
+        added = _downgraded_member(member)
+        self.classic.add(added, CONSUMER_PROTOCOL)
+        begin_session(self._shard, self.classic, added)
+
+    def install(self, rebalances: bool, out: Outcome) -> None:
+        """Put the classic group into the shard. `rebalances`: its members have to join again."""
+        out.records.append(self.records)
+        self._shard.replace(self.classic)
+        if not self._is_large:
+            self._begin_sessions(self._member_ids())
+        if rebalances:
+            prepare_rebalance(self._shard, self.classic, DOWNGRADE, self._trigger, out)
+
+    @property
+    def _is_large(self) -> bool:
+        return len(self._group.members) > FEW_MEMBERS
+
+    def _member_ids(self) -> list[str]:
+        """Of both groups."""
+        return list(dict.fromkeys((*self._group.members, *self.classic.members)))
+
+    def begin_sessions(self) -> Iterator[Outcome]:
+        """The sessions of a large group. Until then a member may be silent for a little longer."""
+        for some in in_slices(self._member_ids()):
+            if self.classic.state is DEAD:
+                return
+            self._begin_sessions(some)
+            yield Outcome()
+
+    def _begin_sessions(self, member_ids: Iterable[str]) -> None:
+        for member_id in member_ids:
+            member = self.classic.members.get(member_id)
+            self._group.forget(member_id)
+            if member is not None:
+                member.session.stop()  # the sessions of a member in both groups are watched under the same key
+                member.session.heard()
+
+
+def _picture_of_consumers(shard: ShardState, group: ConsumerGroup) -> object:
+    """What a downgrade depends on. Two pictures are equal if it would give the same group."""
+    resolved = list(group.subscriptions.resolved)
+    return group.epoch, shard.topics.version, dict(group.members), dict(group.targets), resolved
+
+
 def downgrade(
     shard: ShardState,
     group: ConsumerGroup,
@@ -181,52 +397,53 @@ def downgrade(
     rebalances: bool,
     out: Outcome,
 ) -> bool:
-    """Make a classic group of a consumer group, without the members that are gone. False: it would be too large.
-
-    `joining` takes the place of the static member that is gone. Unless that changes nothing, the members rebalance.
-    """
+    """Make a classic group of a consumer group, in one step. False: it would be too large."""
     trigger = joining.member_id if joining is not None else ", ".join(gone)
+    made = Downgrade(shard, group, gone, joining, trigger)
+    all_steps(made.steps())
+    if made.is_possible:
+        made.install(rebalances, out)
+    return made.is_possible
+
+
+def downgrade_in_pieces(shard: ShardState, group: ConsumerGroup, trigger: str) -> Iterator[Outcome]:
+    """Make a classic group of a large group in which only classic members are left."""
     try:
-        classic = _downgraded(shard, group, gone, joining)
-    except MalformedMessage:
-        return False
-    classic.cause, classic.trigger = DOWNGRADE, trigger[:MAX_TOLD]
-    record = classic.to_record(None, shard.clock.wall, shard.config.audit_headers)
-    records = [*group.tombstones(), record]
-    if sum(map(batch_bytes, records)) > shard.config.max_message_bytes:
-        return False
-    for member_id in group.members:
-        group.forget(member_id)
-    shard.replace(classic)
-    for member in classic.members.values():
-        begin_session(shard, classic, member).heard()
-    out.records.append(AtomicRecords(records))
-    if rebalances:
-        prepare_rebalance(shard, classic, DOWNGRADE, trigger, out)
-    return True
+        made = yield from _prepare_downgrade(shard, group, trigger)
+    finally:
+        group.is_converting = False
+    if made is not None and made.is_possible:
+        out = Outcome()
+        made.install(group.state_name != "Stable", out)
+        yield out
+        yield from made.begin_sessions()
 
 
-def _downgraded(
-    shard: ShardState, group: ConsumerGroup, gone: Sequence[str], joining: ConsumerMember | None
-) -> ClassicGroup:
-    """Members come in Kafka's order: the first of them is the leader."""
-    classic = ClassicGroup(group.group_id, shard.clock.wall, STABLE)
-    classic.generation = group.epoch
-    left_out = frozenset(gone)
-    targets: dict[str, Target] = {}
-    for member_id in timeline_order(group.members, group.capacity, java_hash):
-        if member_id not in left_out:
-            classic.add(_downgraded_member(group.members[member_id]), CONSUMER_PROTOCOL)
-            targets[member_id] = group.target_of(member_id)
-    if joining is not None:
-        classic.add(_downgraded_member(joining), CONSUMER_PROTOCOL)
-        (replaced,) = gone
-        targets[joining.member_id] = group.target_of(replaced)
-    classic.protocol_name = classic.select_protocol()
-    classic.learn_subscriptions()
-    for member in classic.members.values():
-        member.assignment = packed_assignment(shard, targets[member.member_id], member.metadata(classic.protocol_name))
-    return classic
+def _prepare_downgrade(
+    shard: ShardState, group: ConsumerGroup, trigger: str
+) -> Generator[Outcome, None, Downgrade | None]:
+    """None: there is nothing to do any more, or the records would not fit into one batch."""
+    tries = 0
+    while not group.is_abandoned and may_downgrade(shard, group, ()) and _least_tombstones(group) <= _limit(shard):
+        made = Downgrade(shard, group, (), None, trigger)
+        if tries < MAX_TRIES:
+            yield from in_pieces(made.steps(), 1)
+        else:
+            all_steps(made.steps())
+        if made.is_current():
+            return made
+        tries += 1
+    return None
+
+
+def _least_tombstones(group: ConsumerGroup) -> int:
+    """How many bytes the tombstones of the members have, at least."""
+    ids = sum(map(len, group.members)) + len(group.members) * (len(group.group_id) + MIN_RECORD_BYTES)
+    return RECORDS_OF_MEMBER * ids
+
+
+def _limit(shard: ShardState) -> int:
+    return shard.config.max_message_bytes
 
 
 def _downgraded_member(member: ConsumerMember) -> Member:

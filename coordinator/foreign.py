@@ -9,6 +9,7 @@ each, members first and the group last, because Kafka's loader accepts no other 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from kohort.coordinator.group import SHARE, STREAMS, Group
@@ -129,8 +130,9 @@ class ForeignGroup(Group):
         places = sorted(self._in_force, key=lambda place: (-place[0], place[1:]))
         return [Record(place[0], self._in_force[place][0], None) for place in places]
 
-    def on_loaded(self, shard: ShardState, out: Outcome) -> None:
+    def on_loaded(self, shard: ShardState, out: Outcome) -> Iterable[None]:
         """Nothing to do: Kohort does not coordinate the members of this group."""
+        return ()
 
     def abandon(self, error: ErrorCode, out: Outcome) -> None:
         """Nothing to do: no request about this group is ever parked."""

@@ -8,6 +8,7 @@ that it is no longer the group.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from kohort.protocol.error_codes import ErrorCode
@@ -113,8 +114,8 @@ class Group(ABC):
         """The records that delete the group; its offsets have tombstones of their own."""
 
     @abstractmethod
-    def on_loaded(self, shard: ShardState, out: Outcome) -> None:
-        """The log of its shard has been replayed: members are served from now on."""
+    def on_loaded(self, shard: ShardState, out: Outcome) -> Iterable[None]:
+        """The log of its shard has been replayed: members are served soon. There is a step for each of them."""
 
     @abstractmethod
     def abandon(self, error: ErrorCode, out: Outcome) -> None:

@@ -6,6 +6,8 @@ empty group makes room for one of the other kind.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kohort.coordinator.api import GroupApi, Steps, all_steps
 from kohort.coordinator.classic import heartbeat as heartbeats
 from kohort.coordinator.classic import join_group as joins
@@ -19,8 +21,9 @@ from kohort.coordinator.consumer import consumer_group_heartbeat as consumer_hea
 from kohort.coordinator.consumer.group import ConsumerGroup, find_consumer
 from kohort.coordinator.consumer.member import JOIN_EPOCH
 from kohort.coordinator.consumer.topic_hash import hash_in_steps
-from kohort.coordinator.conversion import upgrade
+from kohort.coordinator.conversion import Upgrade, upgrade
 from kohort.coordinator.outcome import Call, InPieces, Outcome, Parked
+from kohort.coordinator.pieces import in_pieces
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.consumer_group_heartbeat import (
@@ -56,9 +59,14 @@ def sync_group(shard: ShardState, request: SyncGroupRequest, call: Call) -> Sync
 def sync_group_in_steps(
     shard: ShardState, request: SyncGroupRequest, call: Call, error: ErrorCode | None
 ) -> Steps[SyncGroupResponse | Outcome | Parked]:
-    if error is None and find_consumer(shard, request.group_id) is not None:
-        return sync_group(shard, request, call)
-    return (yield from syncs.in_steps(shard, request, call, error))
+    """A SyncGroup with very many assignments: first those of members are sorted out, if it is for a classic group."""
+    if error is not None:
+        return syncs.unavailable(shard, request, call, error)
+    if find_consumer(shard, request.group_id) is None:
+        assignments = yield from syncs.sort_out(shard, request)
+        if find_consumer(shard, request.group_id) is None:  # meanwhile a consumer may have joined and converted it
+            return syncs.sync_group(shard, request, call, assignments)
+    return sync_group(shard, request, call)
 
 
 def heartbeat(shard: ShardState, request: HeartbeatRequest, call: Call) -> HeartbeatResponse:
@@ -68,21 +76,22 @@ def heartbeat(shard: ShardState, request: HeartbeatRequest, call: Call) -> Heart
     return classic_heartbeat.heartbeat(shard, group, request)
 
 
-def leave_group(shard: ShardState, request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse | Outcome:
+def leave_group(shard: ShardState, request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse | Outcome | InPieces:
     return all_steps(leave_group_in_steps(shard, request, call, None))
 
 
 def leave_group_in_steps(
     shard: ShardState, request: LeaveGroupRequest, call: Call, error: ErrorCode | None
-) -> Steps[LeaveGroupResponse | Outcome]:
+) -> Steps[LeaveGroupResponse | Outcome | InPieces]:
     if error is None and find_consumer(shard, request.group_id) is not None:
         return (yield from classic_leave.in_steps(shard, request, call))
     return (yield from leaves.in_steps(shard, request, call, error))
 
 
 def consumer_group_heartbeat(
-    shard: ShardState, request: ConsumerGroupHeartbeatRequest, call: Call
-) -> ConsumerGroupHeartbeatResponse | Outcome:
+    shard: ShardState, request: ConsumerGroupHeartbeatRequest, call: Call, made: Upgrade | None = None
+) -> ConsumerGroupHeartbeatResponse | Outcome | InPieces:
+    """`made`: a consumer group that was made of a large classic one for this request."""
     if refusal := consumer_heartbeats.refused(shard, request, call):
         return refusal.response()
     group = shard.groups.get(request.group_id)
@@ -90,16 +99,29 @@ def consumer_group_heartbeat(
         return consumer_heartbeats.consumer_group_heartbeat(shard, group, request, call)
     if request.member_epoch == JOIN_EPOCH and isinstance(group, ClassicGroup):
         if group.state is not EMPTY:
-            return upgrade(shard, group, request, call)
+            answer = upgrade(shard, group, request, call, made)
+            return _once_made(shard, request, call, answer) if isinstance(answer, Upgrade) else answer
         fresh = ConsumerGroup(request.group_id)
         return consumer_heartbeats.Heartbeat(shard, fresh, request, call, group.tombstones()).answer()
     message = f"Group {request.group_id} is not a consumer group."
     return ConsumerGroupHeartbeatResponse(0, ErrorCode.GROUP_ID_NOT_FOUND, message)
 
 
+def _once_made(shard: ShardState, request: ConsumerGroupHeartbeatRequest, call: Call, upgrade: Upgrade) -> InPieces:
+    """Take the steps of the upgrade, then handle the heartbeat. Anything may have happened to the group meanwhile."""
+
+    def pieces() -> Iterator[Outcome]:
+        yield from in_pieces(upgrade.steps(), 1)
+        yield from job.becomes(consumer_group_heartbeat(shard, request, call, upgrade))
+
+    come_again = consumer_heartbeats.unavailable(shard, request, call, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    job = InPieces(pieces(), call, come_again)
+    return job
+
+
 def consumer_group_heartbeat_in_steps(
     shard: ShardState, request: ConsumerGroupHeartbeatRequest, call: Call, error: ErrorCode | None
-) -> Steps[ConsumerGroupHeartbeatResponse | Outcome]:
+) -> Steps[ConsumerGroupHeartbeatResponse | Outcome | InPieces]:
     """A heartbeat that names very many topics: hashing them is what takes long."""
     if error is not None:
         return consumer_heartbeats.unavailable(shard, request, call, error)

@@ -49,7 +49,8 @@ Place = tuple[str, str, int]  # group, topic, partition
 class OffsetStore:
     def __init__(self) -> None:
         self._groups: dict[str, dict[str, ByPartition]] = {}
-        self._pending: dict[int, dict[Place, CommittedOffset]] = {}  # by producer id
+        # Offsets of transactions that are still open, by producer id.
+        self.open_transactions: dict[int, dict[Place, CommittedOffset]] = {}
         self._recent: dict[str, dict[CommitColumns, Recent]] = {}  # by group: commits that are not in `_groups` yet
 
     # --- reading
@@ -64,16 +65,12 @@ class OffsetStore:
         partitions = topics.get(topic)
         return partitions.get(partition) if partitions is not None else None
 
-    @property
-    def has_open_transactions(self) -> bool:
-        return bool(self._pending)
-
     def has_pending(self, group_id: str, topic: str, partition: int) -> bool:
         place = (group_id, topic, partition)
-        return bool(self._pending) and any(place in pending for pending in self._pending.values())
+        return bool(self.open_transactions) and any(place in pending for pending in self.open_transactions.values())
 
     def pending_places(self, group_id: str) -> Iterator[Place]:
-        for pending in self._pending.values():
+        for pending in self.open_transactions.values():
             yield from (place for place in pending if place[0] == group_id)
 
     def all_offsets(self) -> Iterator[tuple[Place, CommittedOffset]]:
@@ -83,11 +80,11 @@ class OffsetStore:
             for topic, partitions in topics.items():
                 for partition, offset in partitions.items():
                     yield (group_id, topic, partition), offset
-        for pending in self._pending.values():
+        for pending in self.open_transactions.values():
             yield from pending.items()
 
     def pending(self) -> list[tuple[Place, CommittedOffset]]:
-        return [each for pending in self._pending.values() for each in pending.items()]
+        return [each for pending in self.open_transactions.values() for each in pending.items()]
 
     def group_ids(self) -> list[str]:
         """Groups with committed offsets."""
@@ -124,7 +121,7 @@ class OffsetStore:
             self._forget(key.group, key.topic, (key.partition,))
         elif producer_id >= 0:
             place = (key.group, key.topic, key.partition)
-            self._pending.setdefault(producer_id, {})[place] = _committed(value, log_offset)
+            self.open_transactions.setdefault(producer_id, {})[place] = _committed(value, log_offset)
         else:
             self.partitions_of(key.group, key.topic)[key.partition] = _committed(value, log_offset)
 
@@ -178,7 +175,7 @@ class OffsetStore:
 
     def end_transaction(self, producer_id: int, commit: bool) -> list[str]:
         """Commit or drop the pending offsets of a producer. Returns the groups whose offsets changed."""
-        pending = self._pending.pop(producer_id, {})
+        pending = self.open_transactions.pop(producer_id, {})
         if not commit:
             return []
         changed = []
@@ -212,7 +209,7 @@ class OffsetStore:
                 del topics[topic]
             if not topics:
                 del self._groups[group_id]
-        for pending in self._pending.values():
+        for pending in self.open_transactions.values():
             for index in indexes:
                 pending.pop((group_id, topic, index), None)
 

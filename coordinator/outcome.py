@@ -52,6 +52,20 @@ class AtomicRecords:
         self.records = records
 
 
+class PackedRecords:
+    """The records that make another group of a group. They were packed, and replayed into the new group, beforehand.
+
+    They stand in one batch, as AtomicRecords do. Its first record is the first of them; others may follow.
+    """
+
+    __slots__ = ("count", "packed", "size_bytes")
+
+    def __init__(self) -> None:
+        self.packed: list[bytes] = []
+        self.count = 0
+        self.size_bytes = 0
+
+
 class CommitRecords:
     """The OffsetCommit records of one commit to one topic, as one object: nearly all records are of this kind."""
 
@@ -112,7 +126,7 @@ class PlannedCommit:
         self.now = now
 
 
-LogEntry = Record | CommitRecords | PlannedCommit | AtomicRecords | OffsetTombstones
+LogEntry = Record | CommitRecords | PlannedCommit | AtomicRecords | PackedRecords | OffsetTombstones
 
 
 Reply: TypeAlias = tuple[Call, Message]  # a plain tuple: every answer that waits is one
@@ -151,6 +165,21 @@ class InPieces:
         self.pieces = pieces
         self.call = call
         self.response = response
+
+    def becomes(self, answer: Message | Outcome | Parked | InPieces) -> Iterator[Outcome]:
+        """The last pieces: whatever a handler has answered when the pieces before had been done."""
+        if isinstance(answer, InPieces):
+            for out in answer.pieces:
+                self.call = answer.call  # None: `out` has the reply, and a shard that fails now must not reply, too
+                yield out
+            self.call, self.response = answer.call, answer.response
+        elif isinstance(answer, Outcome):
+            self.call = None  # the Outcome has the reply
+            yield answer
+        elif isinstance(answer, Parked):
+            self.call = None
+        else:
+            self.response = answer
 
 
 class Parked:

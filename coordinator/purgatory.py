@@ -7,6 +7,7 @@ them are dropped.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from typing import Protocol
 
@@ -79,6 +80,13 @@ class Purgatory:
                 return deadline
             heappop(heap)
         return None
+
+    def deadlines(self) -> Iterator[tuple[int, Key]]:
+        """Every deadline and what is watched until then, in no order: for whoever wants to know what is to come."""
+        for deadline, sequence, key in self._heap:
+            found = self._watched.get(key)
+            if found is not None and found[0] == sequence:
+                yield deadline, key
 
     def expire(self, now: int) -> Outcome | None:
         """Let the next operation whose deadline has come expire. None: there is none left."""

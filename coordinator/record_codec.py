@@ -18,6 +18,7 @@ from kohort.coordinator.outcome import (
     CommitRecords,
     LogEntry,
     OffsetTombstones,
+    PackedRecords,
     PlannedCommit,
     Record,
 )
@@ -56,6 +57,14 @@ def batch_bytes(record: Record) -> int:
     return len(batches([record], 0, 0)[0])
 
 
+def add_packed(packed: PackedRecords, record: Record) -> None:
+    """Pack the record behind those that are packed already."""
+    row = encode_record(packed.count, *_key_and_value(record), encode_headers(record.headers))
+    packed.packed.append(row)
+    packed.count += 1
+    packed.size_bytes += len(row)
+
+
 def batches(records: Sequence[LogEntry], first_offset: int, now: int, max_bytes: int = MAX_BATCH_BYTES) -> list[bytes]:
     """The records in one batch if possible.
 
@@ -73,6 +82,8 @@ def batches(records: Sequence[LogEntry], first_offset: int, now: int, max_bytes:
             made.add_commit(record)
         elif type(record) is AtomicRecords:
             made.add_atomic(record)
+        elif type(record) is PackedRecords:
+            made.add_packed(record)
         elif type(record) is OffsetTombstones:
             made.add_tombstones(record)
         else:
@@ -107,15 +118,24 @@ class Batches:
 
     def add_atomic(self, atomic: AtomicRecords) -> None:
         """All in one batch. One that is too large for the log is refused there, whole."""
-        rows = [(*_key_and_value(record), encode_headers(record.headers)) for record in atomic.records]
-        size = sum(len(encode_record(len(rows), *row)) for row in rows)
-        if self._size + size > self._max_bytes:
+        first = self._count
+        packed = [
+            encode_record(delta, *_key_and_value(record), encode_headers(record.headers))
+            for delta, record in enumerate(atomic.records, first)
+        ]
+        if self._size + sum(map(len, packed)) > self._max_bytes and first:
             self.finish()
-        for row in rows:
-            packed = encode_record(self._count, *row)
-            self._body.append(packed)
-            self._count += 1
-            self._size += len(packed)
+            self.add_atomic(atomic)
+            return
+        self._body += packed
+        self._count += len(packed)
+        self._size += sum(map(len, packed))
+
+    def add_packed(self, records: PackedRecords) -> None:
+        self.finish()
+        self._body += records.packed
+        self._count += records.count
+        self._size += records.size_bytes
 
     def add_planned(self, commit: PlannedCommit) -> None:
         template = commit.template

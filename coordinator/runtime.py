@@ -25,7 +25,18 @@ from kohort.coordinator.events import Event
 from kohort.coordinator.group import Pulse
 from kohort.coordinator.offsets.expiration import expire_offsets, forget_topics
 from kohort.coordinator.offsets.plain_fetch import plain_answer
-from kohort.coordinator.outcome import PARKED, Call, InPieces, OffsetTombstones, Outcome, Parked, Reply
+from kohort.coordinator.outcome import (
+    PARKED,
+    AtomicRecords,
+    Call,
+    InPieces,
+    LogEntry,
+    OffsetTombstones,
+    Outcome,
+    PackedRecords,
+    Parked,
+    Reply,
+)
 from kohort.coordinator.partitioner import partition_of
 from kohort.coordinator.pieces import PIECE
 from kohort.coordinator.record_codec import MAX_BATCH_BYTES, batches
@@ -95,7 +106,10 @@ class Runtime:
         if shard.status is not ACTIVE:
             return api.unavailable(state, request, call, shard.status.error)
         result = api.handle(state, request, call)
-        if isinstance(result, (Outcome, InPieces)) or shard.unwritten or shard.in_flight:
+        if isinstance(result, Outcome):
+            self.apply(shard, result)
+            return PARKED
+        if isinstance(result, InPieces) or shard.unwritten or shard.in_flight:
             return self._finish(shard, api, call, result)
         if state.purgatory.changed:
             self.changed[shard.partition] = shard
@@ -286,7 +300,7 @@ class Runtime:
         job = shard.jobs[0]
         out = next(job.pieces, None)
         if out is not None:
-            self.piece_size += sum(len(e.indexes) if isinstance(e, OffsetTombstones) else 1 for e in out.records)
+            self.piece_size += sum(map(_size, out.records))
             self.apply(shard, out)
             return
         shard.jobs.pop(0)
@@ -454,6 +468,15 @@ class Runtime:
 
     def expire_offsets(self, shard: Shard) -> None:
         self._begin(shard, InPieces(expire_offsets(shard.state)), at_once=False)
+
+
+def _size(entry: LogEntry) -> int:
+    """How many records the entry of a piece is."""
+    if isinstance(entry, OffsetTombstones):
+        return len(entry.indexes)
+    if isinstance(entry, AtomicRecords):
+        return len(entry.records)
+    return entry.count if isinstance(entry, PackedRecords) else 1
 
 
 def _batch_bytes(config: GroupConfig) -> int:

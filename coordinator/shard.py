@@ -18,6 +18,7 @@ from kohort.coordinator.outcome import (
     LogEntry,
     OffsetTombstones,
     Outcome,
+    PackedRecords,
     PlannedCommit,
     Reply,
 )
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 RECORDS_IN_STEP = 500  # of a replay: a step takes a few milliseconds
+LARGE_RECORD_BYTES = 100_000
 
 
 class Status(Enum):
@@ -83,7 +85,7 @@ class Write:
 class Shard:
     def __init__(self, state: ShardState) -> None:
         self.state = state
-        state.downgrade = _downgrade
+        state.downgrade, state.downgrade_in_pieces = _downgrade, _downgrade_in_pieces
         self.partition = state.partition
         self.status = Status.LOADING
         self.is_abandoned = False  # a fresh object has taken its place, because a write failed or the log was deleted
@@ -115,6 +117,8 @@ class Shard:
                     self._group_of_offsets(entry.group)
             elif isinstance(entry, CommitRecords):
                 self._apply_commit(entry)
+            elif isinstance(entry, PackedRecords):
+                self.next_offset += entry.count
             elif isinstance(entry, OffsetTombstones):
                 self.next_offset = self.state.offsets.replay_tombstones(entry, self.next_offset)
             else:
@@ -155,9 +159,9 @@ class Shard:
                     self._load_marker(header.producer_id, raw_key, raw_value)
                 elif raw_key is not None:
                     if header.attributes & TRANSACTIONAL:
-                        self._load_record(raw_key, raw_value, offset, header.producer_id)
+                        yield from self._load_record(raw_key, raw_value, offset, header.producer_id)
                     elif not self._bulk.replay(raw_key, raw_value, offset):
-                        self._load_record(raw_key, raw_value, offset, -1)
+                        yield from self._load_record(raw_key, raw_value, offset, -1)
             except MalformedMessage as problem:
                 self._skip(offset, problem)
             self.next_offset = offset + 1
@@ -176,7 +180,7 @@ class Shard:
             for group_id in self.state.offsets.end_transaction(producer_id, marker.commit):
                 self._group_of_offsets(group_id)
 
-    def _load_record(self, raw_key: bytes, raw_value: bytes | None, offset: int, producer_id: int) -> None:
+    def _load_record(self, raw_key: bytes, raw_value: bytes | None, offset: int, producer_id: int) -> Iterator[None]:
         record_type, key = decode_key(raw_key)
         if record_type in STREAMS_GROUP_RECORDS:
             self._bulk.forget()
@@ -188,6 +192,8 @@ class Shard:
                 logger.warning("skipping records of unknown type %d in shard %d", record_type, self.partition)
             return
         value = None if raw_value is None else decode_value(record_type, raw_value)
+        if raw_value is not None and len(raw_value) > LARGE_RECORD_BYTES:
+            yield  # a group with thousands of members takes as long to read as to make
         if record_type == GROUP_METADATA and value is not None:
             self.state.replace(ClassicGroup.restored(key.group, value))
         elif record_type in CONSUMER_GROUP_RECORDS:
@@ -257,8 +263,12 @@ class Shard:
         out = Outcome()
         in_step = 0
         for group in list(self.state.groups.values()):
-            group.on_loaded(self.state, out)
-            in_step += 1 + group.member_count
+            in_step += 1
+            for _ in group.on_loaded(self.state, out):
+                in_step += 1
+                if in_step > RECORDS_IN_STEP:
+                    in_step = 0
+                    yield
             if in_step > RECORDS_IN_STEP:
                 in_step = 0
                 yield
@@ -306,6 +316,12 @@ def _downgrade(
     from kohort.coordinator.conversion import downgrade  # as above
 
     return downgrade(shard, group, gone, joining, rebalances, out)
+
+
+def _downgrade_in_pieces(shard: ShardState, group: ConsumerGroup, trigger: str) -> Iterator[Outcome]:
+    from kohort.coordinator.conversion import downgrade_in_pieces  # as above
+
+    return downgrade_in_pieces(shard, group, trigger)
 
 
 Value = TypeVar("Value", bound=Message)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Protocol
 
@@ -53,9 +53,16 @@ class Downgrade(Protocol):
     ) -> bool: ...
 
 
+class DowngradeInPieces(Protocol):
+    """The same for a group that is too large for one step, and has classic members only."""
+
+    def __call__(self, shard: ShardState, group: ConsumerGroup, trigger: str) -> Iterator[Outcome]: ...
+
+
 class ShardState:
     __slots__ = (
-        "clock", "config", "consumer", "downgrade", "groups", "offsets", "partition", "purgatory", "random", "topics",
+        "clock", "config", "consumer", "downgrade", "downgrade_in_pieces", "groups", "offsets", "partition",
+        "purgatory", "random", "topics",
     )  # fmt: skip
 
     def __init__(
@@ -70,7 +77,8 @@ class ShardState:
         self.groups: dict[str, Group] = {}
         self.offsets = OffsetStore()
         self.purgatory = Purgatory()
-        self.downgrade: Downgrade  # the shard sets it
+        self.downgrade: Downgrade  # the shard sets both
+        self.downgrade_in_pieces: DowngradeInPieces
 
     def replace(self, group: Group) -> None:
         """The group of this id is this object from now on."""

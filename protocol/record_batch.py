@@ -585,6 +585,8 @@ def _encode_bytes(field: bytes | None) -> bytes:
 
 
 def encode_headers(headers: Headers) -> bytes:
+    if not headers:
+        return NO_HEADERS
     encoded = encode_varint(len(headers))
     for name, value in headers:
         encoded += _encode_bytes(name) + _encode_bytes(value)

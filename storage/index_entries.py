@@ -7,7 +7,8 @@ may rely on one thing even in a damaged index: the entry that `_last_up_to` find
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left
+from functools import partial
 from itertools import pairwise
 from struct import Struct
 from typing import ClassVar, Final, TypeVar
@@ -46,8 +47,9 @@ class IndexEntries:
 
     def _last_up_to(self, first: int) -> tuple[int, int] | None:
         """The last entry whose first number is at most this."""
-        data, size, unpack = self._data, self.layout.size, self.layout.unpack_from
-        slot = bisect_right(range(len(data) // size), first, key=lambda slot: unpack(data, slot * size)[0])
+        places = range(0, len(self._data), self.layout.size)
+        # Entries compare as tuples, and a tuple without the second number comes before all those with it.
+        slot = bisect_left(places, (first + 1,), key=partial(self.layout.unpack_from, self._data))
         return self._at(slot - 1) if slot else None
 
     def _pairs(self) -> list[tuple[int, int]]:

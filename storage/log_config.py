@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 FOREVER: Final = 2**63 - 1
@@ -29,14 +29,15 @@ class LogConfig:
     flush_messages: int = FOREVER
     flush_ms: int = FOREVER
 
-    @property
-    def compacts(self) -> bool:
-        return "compact" in self.cleanup_policy
+    # What follows from the settings above. Every append asks, and properties would take longer.
+    compacts: bool = field(init=False)
+    deletes: bool = field(init=False)
+    uses_log_append_time: bool = field(init=False)
 
-    @property
-    def deletes(self) -> bool:
-        return "delete" in self.cleanup_policy
-
-    @property
-    def uses_log_append_time(self) -> bool:
-        return self.message_timestamp_type == "LogAppendTime"
+    def __post_init__(self) -> None:
+        for name, value in (
+            ("compacts", "compact" in self.cleanup_policy),
+            ("deletes", "delete" in self.cleanup_policy),
+            ("uses_log_append_time", self.message_timestamp_type == "LogAppendTime"),
+        ):
+            object.__setattr__(self, name, value)  # the class is frozen

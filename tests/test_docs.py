@@ -79,7 +79,7 @@ def test_the_copy_of_offsets_that_the_operations_page_keeps_can_be_brought_back(
 
 def test_the_operations_page_names_every_metric_and_no_other(tmp_path: Path) -> None:
     named = set(re.findall(r"`(kohort_[a-z_]+)`", OPERATIONS.partition("## Metrics")[2]))
-    with KohortProcess(tmp_path, kohort_metrics_port="0") as broker:
+    with KohortProcess(tmp_path, kohort_http_port="0") as broker:
         assert broker.process.stdout is not None
         with urlopen(broker.process.stdout.readline().split()[-1]) as page:
             shown = set(re.findall(r"^# TYPE (\w+) ", page.read().decode(), re.MULTILINE))

@@ -32,7 +32,7 @@ from pypi_readme import for_pypi
 from tests.clients.kohort import KohortProcess
 
 ROOT = Path(__file__).parent.parent
-USERS = ("audit", "broker", "coordinator", "protocol", "storage")  # names of packages of the user's own
+USERS = ("audit", "broker", "coordinator", "protocol", "storage", "testing")  # names of packages of the user's own
 
 
 class Environment(NamedTuple):
@@ -115,12 +115,12 @@ def test_a_wheel_has_one_top_level_package_with_type_information(wheel: Path) ->
     assert {name.partition("/")[0] for name in names} == {"kohort", "-".join(wheel.name.split("-")[:2]) + ".dist-info"}
     assert "kohort/py.typed" in names
     folders = {name.split("/")[1] for name in names if name.startswith("kohort/") and name.count("/") > 1}
-    assert folders == {"audit", "broker", "coordinator", "protocol", "storage"}
+    assert folders == {"audit", "broker", "coordinator", "protocol", "storage", "testing"}
     assert not [name for name in names if "__pycache__" in name or "tests" in name.split("/")]
 
 
 def test_a_wheel_has_every_file_of_the_packages(checkout: Path, wheel: Path) -> None:
-    folders = [checkout / name for name in ("audit", "broker", "coordinator", "protocol", "storage")]
+    folders = [checkout / name for name in ("audit", "broker", "coordinator", "protocol", "storage", "testing")]
     files = {
         f"kohort/{path.relative_to(checkout)}" for folder in folders for path in folder.rglob("*") if path.is_file()
     }

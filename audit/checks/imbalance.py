@@ -14,7 +14,8 @@ CHECK = Check(
     WARNING,
     "Generations in which the member with most partitions has far more than its share.",
     "With several topics the range assignor gives most to the first members: see what others would do in the report's"
-    " what-if, and try cooperative-sticky; members with different subscriptions cannot always be balanced.",
+    " what-if, and try cooperative-sticky, or uniform where the broker assigns (group.remote.assignor); members with"
+    " different subscriptions cannot always be balanced.",
     {"factor": 1.5, "partitions": 2, "seconds": 60},
     needs=(HISTORY,),
 )
@@ -36,7 +37,7 @@ def find(part: Part, limits: Limits) -> Iterator[Row]:
             CHECK,
             f"{count(hit.rows, 'generation')} out of balance; at worst one member of {worst['member_count']} had"
             f" {worst['max_load']} of {worst['partition_count']} partitions and another {worst['min_load']}, for"
-            f" {duration(worst['in_force_s'])} ({worst['protocol']})",
+            f" {duration(worst['in_force_s'])}{_by_assignor(worst)}",
             **hit.place,
             generation=hit.first["generation"],
             value=hit.value,
@@ -45,3 +46,8 @@ def find(part: Part, limits: Limits) -> Iterator[Row]:
 
 def _times_its_share(row: Row) -> float:
     return float(row["max_load"] * row["member_count"] / max(row["partition_count"], 1))
+
+
+def _by_assignor(row: Row) -> str:
+    """A KIP-848 group whose members do not agree on an assignor, or name none, has none in the log."""
+    return f" ({row['protocol']})" if row["protocol"] else ""

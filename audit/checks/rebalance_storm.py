@@ -53,18 +53,23 @@ def _storms(rows: list[Row], many: int, time_s: float) -> Iterator[list[Row]]:
     """A storm has `many` rebalances within `time_s`. It ends when there is no rebalance for `time_s`."""
     stormy = [False] * len(rows)
     for last in range(many - 1, len(rows)):
-        if between(rows[last - many + 1]["time"], rows[last]["time"]) <= time_s:
+        if _apart_s(rows[last - many + 1], rows[last]) <= time_s:
             stormy[last - many + 1 : last + 1] = [True] * many
     members = [row for row, is_stormy in zip(rows, stormy, strict=True) if is_stormy]
     if not members:
         return
     storm = [members[0]]
     for before, row in pairwise(members):
-        if between(before["time"], row["time"]) > time_s:
+        if _apart_s(before, row) > time_s:
             yield storm
             storm = []
         storm.append(row)
     yield storm
+
+
+def _apart_s(one: Row, other: Row) -> float:
+    """Never negative: the clock may have been set back between the two. Then nobody knows how long it really was."""
+    return abs(between(one["time"], other["time"]))
 
 
 def _who_and_why(part: Part, storm: list[Row]) -> str:

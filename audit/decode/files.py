@@ -1,7 +1,8 @@
 """Reads log files, from a folder of this machine or from an address such as s3://bucket/backup/broker-1.
 
 An address may be any that pyarrow.fs knows (file, s3, gs, hdfs, abfs), or fsspec if that package is installed. Most
-folders are local; these are read without either package.
+folders are local; these are read without either package. A folder of a `storage.disk.Disk`, which may be in memory, has
+an address during a `with mounted(...)` block.
 """
 
 from __future__ import annotations
@@ -9,12 +10,18 @@ from __future__ import annotations
 import mmap
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from importlib import import_module
 from io import RawIOBase
+from itertools import count
 from typing import Any, NamedTuple, Protocol, cast
 
+from kohort.storage.disk import Disk
+
 LARGE_BYTES = 4 << 20
+MOUNTED = "mounted://"
 
 
 class Entry(NamedTuple):
@@ -85,6 +92,24 @@ class ArrowFiles:
             return data
 
 
+class DiskFiles:
+    """The files of a disk as the storage engine sees it."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+
+    def scan(self, folder: str) -> dict[str, Entry]:
+        return {info.name: Entry(info.is_folder, info.size_bytes) for info in self._disk.scan_folder(folder)}
+
+    def read(self, path: str, start: int = 0, size_bytes: int | None = None) -> bytes:
+        file = self._disk.open(path)
+        try:
+            there = max(0, file.size_bytes() - start)
+            return file.pread(there if size_bytes is None else min(size_bytes, there), start)
+        finally:
+            file.close()
+
+
 def join(address: str, name: str) -> str:
     """The address of `name` in a folder. The part behind a question mark configures the file system and stays last."""
     if not is_address(address):
@@ -116,6 +141,19 @@ def shown(address: str) -> str:
 
 
 _LOCAL = LocalFiles()
+_mounted: dict[str, tuple[Files, str]] = {}  # address -> what lies there
+_numbers = count(1)
+
+
+@contextmanager
+def mounted(files: Files, folder: str) -> Iterator[str]:
+    """An address for a folder of `files`, until the end of the `with` block. No two blocks have the same address."""
+    address = f"{MOUNTED}{next(_numbers)}"
+    _mounted[address] = files, folder
+    try:
+        yield address
+    finally:
+        del _mounted[address]
 
 
 def scan(address: str) -> dict[str, Entry]:
@@ -131,6 +169,10 @@ def read(address: str, start: int = 0, size_bytes: int | None = None) -> bytes:
 
 
 def _folder_at(address: str) -> tuple[Files, str]:
+    if address.startswith(MOUNTED):
+        number, slash, path = address.removeprefix(MOUNTED).partition("/")
+        files, folder = _mounted[MOUNTED + number]
+        return files, folder + slash + path
     return _connect(address) if is_address(address) else (_LOCAL, address)
 
 

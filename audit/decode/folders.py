@@ -30,6 +30,7 @@ from kohort.storage.layout import (
 
 TOPIC = "__consumer_offsets"
 ATTEMPTS = 3
+NO_SEGMENT = "no segment file (*.log) in it"
 
 
 class Problem(NamedTuple):
@@ -96,7 +97,7 @@ def find_logs(paths: Sequence[str]) -> tuple[list[LogFolder], list[Problem]]:
                 problems.append(_problem(place, _in_words(error)))
                 continue
             if folder is None:
-                problems.append(_problem(place, "no segment file (*.log) in it"))
+                problems.append(_problem(place, NO_SEGMENT))
             elif log_partition not in found or found[log_partition].end_offset < folder.end_offset:
                 found[log_partition] = folder
     return [found[number] for number in sorted(found)], problems

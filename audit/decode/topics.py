@@ -58,6 +58,14 @@ def names_of(folder: LogFolder, ids: set[str], told: dict[str, str]) -> dict[str
     return known
 
 
+def forget(address: str) -> None:
+    """Forget what is remembered of the log folders in a folder that will not be read again."""
+    for path in [path for path in _known if files.parent(path) == address]:
+        del _known[path]
+    for place in [place for place in _searched if files.parent(place[0]) == address]:
+        del _searched[place]
+
+
 def _in_log(folder: LogFolder, start: int) -> Iterator[dict[str, str]]:
     for segment in load_segments(folder, start, None):
         for block in blocks(segment.data, segment.walk, segment.sound() & ~segment.is_control()):

@@ -40,8 +40,13 @@ _TIMES = {
 }  # fmt: skip
 
 
-def derive_partition(log_partition: int, base: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-    """The tables of MADE, from those of NEEDED. All rows must be of this log partition."""
+def derive_partition(
+    log_partition: int, base: Mapping[str, pa.Table], *, with_what_if: bool = True
+) -> dict[str, pa.Table]:  # fmt: skip
+    """The tables of MADE, from those of NEEDED. All rows must be of this log partition.
+
+    `with_what_if`: whether the table what_if, which no check looks at, has rows. It costs as much as all others.
+    """
     generations = base[GROUP_GENERATIONS.name]
     patterns = patterns_in(base[OTHER_RECORDS.name])
     logs = dict(group_logs(generations, base[MEMBER_ASSIGNMENTS.name], patterns))
@@ -53,7 +58,7 @@ def derive_partition(log_partition: int, base: Mapping[str, pa.Table]) -> dict[s
     return {
         OWNERSHIP_INTERVALS.name: intervals,
         REBALANCES.name: _rebalances(log_partition, histories),
-        WHAT_IF.name: _what_if(logs),
+        WHAT_IF.name: _what_if(logs if with_what_if else {}),
         COMMIT_STEPS.name: _table(COMMIT_STEPS.name, steps, log_partition=log_partition),
         PARTITION_FACTS.name: _table(PARTITION_FACTS.name, facts, log_partition=log_partition),
     }

@@ -11,11 +11,19 @@ from __future__ import annotations
 import base64
 import binascii
 import logging
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kohort.broker.topics.catalog import CONSUMER_OFFSETS
+from kohort.coordinator.config import MAX_REMEMBERED_ID
 from kohort.protocol.error_codes import ErrorCode
-from kohort.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from kohort.protocol.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    encode_response,
+)
+from kohort.protocol.wire import Encoded
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
@@ -25,6 +33,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
+FEW_KEYS = 20  # in a request: so many are looked up in one step
 NOT_AVAILABLE_TEXT = "The coordinator is not available."
 INVALID_REQUEST_TEXT = (
     "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
@@ -32,13 +41,38 @@ INVALID_REQUEST_TEXT = (
 )
 
 
-def find_coordinator(broker: Broker, request: FindCoordinatorRequest, call: Call) -> Steps[FindCoordinatorResponse]:
+def find_coordinator(
+    broker: Broker, request: FindCoordinatorRequest, call: Call
+) -> FindCoordinatorResponse | Encoded | Steps[FindCoordinatorResponse]:
     if call.version < 4:
         found = _find(broker, request.key, request.key_type, call)
         text = "NONE"
         if found.error_code:
             text = found.error_message or INVALID_REQUEST_TEXT
         return FindCoordinatorResponse(0, found.error_code, text, found.node_id, found.host, found.port)
+    keys, key_type = request.coordinator_keys, request.key_type
+    if call.is_long or len(keys) > FEW_KEYS:
+        return _find_several(broker, request, call)
+    if len(keys) == 1 and key_type == GROUP and len(keys[0]) <= MAX_REMEMBERED_ID:
+        return _find_group(broker, keys[0], call)
+    return FindCoordinatorResponse(0, 0, "", 0, "", 0, [_find(broker, key, key_type, call) for key in keys])
+
+
+def _find_group(broker: Broker, group_id: str, call: Call) -> FindCoordinatorResponse | Encoded:
+    """Every consumer asks this on every new connection, so the bytes of the usual answer are remembered."""
+    if not _can_coordinate(broker, group_id):
+        return FindCoordinatorResponse(0, 0, "", 0, "", 0, [_nobody(group_id)])
+    listener = broker.advertised[call.listener_index]
+    return _encoded(group_id, broker.config.node_id, listener.host, listener.port, call.version)
+
+
+@lru_cache(maxsize=1_000)
+def _encoded(key: str, node_id: int, host: str, port: int, version: int) -> Encoded:
+    answer = FindCoordinatorResponse(0, 0, "", 0, "", 0, [Coordinator(key, node_id, host, port, 0, "")])
+    return Encoded(bytes(encode_response[version](answer)))
+
+
+def _find_several(broker: Broker, request: FindCoordinatorRequest, call: Call) -> Steps[FindCoordinatorResponse]:
     coordinators = []
     for key in request.coordinator_keys:
         coordinators.append(_find(broker, key, request.key_type, call))
@@ -47,14 +81,20 @@ def find_coordinator(broker: Broker, request: FindCoordinatorRequest, call: Call
 
 
 def _find(broker: Broker, key: str, key_type: int, call: Call) -> Coordinator:
-    if key_type not in (GROUP, TRANSACTION, SHARE):
+    if key_type == GROUP:
+        if not _can_coordinate(broker, key):
+            return _nobody(key)
+    elif key_type == SHARE:
+        if call.version < 6 or not _is_share_partition(key):
+            return Coordinator(key, -1, "", -1, ErrorCode.INVALID_REQUEST, "")
+    elif key_type != TRANSACTION:
         return Coordinator(key, -1, "", -1, ErrorCode.INVALID_REQUEST, INVALID_REQUEST_TEXT)
-    if key_type == SHARE and (call.version < 6 or not _is_share_partition(key)):
-        return Coordinator(key, -1, "", -1, ErrorCode.INVALID_REQUEST, "")
-    if key_type == GROUP and not _can_coordinate(broker, key):
-        return Coordinator(key, -1, "", -1, ErrorCode.COORDINATOR_NOT_AVAILABLE, NOT_AVAILABLE_TEXT)
     listener = broker.advertised[call.listener_index]
     return Coordinator(key, broker.config.node_id, listener.host, listener.port, 0, "")
+
+
+def _nobody(key: str) -> Coordinator:
+    return Coordinator(key, -1, "", -1, ErrorCode.COORDINATOR_NOT_AVAILABLE, NOT_AVAILABLE_TEXT)
 
 
 def _can_coordinate(broker: Broker, group_id: str) -> bool:

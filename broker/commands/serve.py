@@ -9,9 +9,11 @@ import logging
 import os
 from collections.abc import Callable, Iterable
 from math import inf
+from threading import Thread
 from time import time
+from typing import Protocol
 
-from kohort.broker.config import Config, ConfigError, load_config
+from kohort.broker.config import ConfigError, load_config
 from kohort.broker.logs import announce, start_logging
 from kohort.broker.server import CannotListen, Server, serve
 from kohort.broker.terminal import complain, in_plain_words
@@ -37,6 +39,19 @@ Only programs on this machine can connect, until a listener names another addres
 """
 
 
+class BrokerForTests(Protocol):
+    """What kohort.testing.serve tells of a broker for tests."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+    @property
+    def data(self) -> str | None: ...
+    @property
+    def http(self) -> tuple[str, int] | None: ...
+    @property
+    def stop(self) -> Callable[[], None]: ...
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
@@ -51,6 +66,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--log-format", default="text", choices=("text", "json"), help="json: one object a line, for machines"
     )
+    parser.add_argument(
+        "--test", action="store_true",
+        help="a broker for tests: groups form at once, data is in memory, and the HTTP port has controls as JSON",
+    )  # fmt: skip
+    parser.add_argument(
+        "--print-json", action="store_true",
+        help="tell a program, in one line of JSON on standard output, where it can connect",
+    )  # fmt: skip
+    parser.add_argument(
+        "--stop-with-stdin", action="store_true",
+        help="stop when standard input ends: the program that started the broker has closed it, or has died",
+    )  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> int:
@@ -62,9 +89,8 @@ def run(options: argparse.Namespace) -> int:
         )
         return 1
     try:
-        config = _load(options)
         with asyncio.Runner(loop_factory=_event_loop()) as runner:
-            runner.run(serve(config, lambda server: _announce(server, options.log_format)))
+            runner.run(_serve_test(options) if options.test else _serve(options))
     except ConfigError as problem:
         _complain(options, problem.problems)
         return WRONG_COMMAND_LINE if problem.in_command_line else 1
@@ -86,13 +112,35 @@ def _complain(options: argparse.Namespace, problems: Iterable[str]) -> None:
             complain(problem)
 
 
-def _load(options: argparse.Namespace) -> Config:
-    text = "" if options.properties is None else _read_properties(options.properties)
-    return load_config(text, os.environ, options.override)
+async def _serve(options: argparse.Namespace) -> None:
+    config = load_config(_read_properties(options.properties), os.environ, options.override)
+    await serve(config, lambda server: _started(server, options))
 
 
-def _read_properties(path: str) -> str:
-    """The file's text: UTF-8, as most people write it, or else Latin-1, as Java reads it."""
+async def _serve_test(options: argparse.Namespace) -> None:
+    """The package for tests is above the broker, which knows it by name only."""
+    from importlib import import_module
+
+    testing = import_module("kohort.testing.serve")
+    config = testing.load_test_config(_read_properties(options.properties), os.environ, options.override)
+    loop = asyncio.get_running_loop()
+
+    def started(broker: BrokerForTests) -> None:
+        _settle_garbage_collector()
+        if options.stop_with_stdin:
+            when_stdin_ends(loop, broker.stop)
+        if options.print_json:
+            print_addresses([broker.bootstrap_servers], broker.http)
+        else:
+            _announce_test(broker, options.log_format)
+
+    await testing.serve_test(config, started)
+
+
+def _read_properties(path: str | None) -> str:
+    """The file's text: UTF-8, as most people write it, or else Latin-1, as Java reads it. Empty without a file."""
+    if path is None:
+        return ""
     with open(path, "rb") as file:
         raw = file.read()
     try:
@@ -126,9 +174,38 @@ def file_limits(soft: int, hard: int, infinity: int) -> list[int]:
     return [limit for limit in wanted if limit > soft]
 
 
-def _announce(server: Server, form: str) -> None:
-    """Tell whoever has started the broker that clients can connect now, and where."""
+def _started(server: Server, options: argparse.Namespace) -> None:
     _settle_garbage_collector()
+    if options.stop_with_stdin:
+        when_stdin_ends(server.loop, server.stop_soon)
+    if options.print_json:
+        print_addresses([_address(each.host, each.port) for each in server.broker.advertised], server.http_address)
+    else:
+        _announce(server, options.log_format)
+
+
+def print_addresses(bootstrap_servers: Iterable[str], http: tuple[str, int] | None) -> None:
+    """Tell the program that has started the broker that clients can connect now, and where."""
+    import json
+
+    url = None if http is None else f"http://{_address(*http)}"
+    told = {"bootstrap_servers": ",".join(bootstrap_servers), "http": url, "pid": os.getpid()}
+    print(json.dumps(told), flush=True)
+
+
+def when_stdin_ends(loop: asyncio.AbstractEventLoop, work: Callable[[], object]) -> None:
+    """Call `work` when there is nothing more to be read from standard input."""
+
+    def read() -> None:
+        while os.read(0, 4096):  # no lock is held while this waits, so Python can end
+            pass
+        loop.call_soon_threadsafe(work)
+
+    Thread(target=read, name="kohort-stdin", daemon=True).start()
+
+
+def _announce(server: Server, form: str) -> None:
+    """Tell people that clients can connect now, and where."""
     listeners = [_address(host or "*", port) for host, port in server.addresses]
     advertised = [_address(listener.host, listener.port) for listener in server.broker.advertised]
     told = "" if advertised == listeners else f", tells clients to use {', '.join(advertised)}"
@@ -138,9 +215,18 @@ def _announce(server: Server, form: str) -> None:
         f"Kohort listens on {', '.join(listeners)}{told}, keeps its data in {data}, started in {seconds:.2f} s", form,
         {"listeners": listeners, "advertised": advertised, "data": data, "started_in_s": seconds},
     )  # fmt: skip
-    if server.metrics_address is not None:
-        url = f"http://{_address(*server.metrics_address)}/metrics"
+    if server.http_address is not None:
+        url = f"http://{_address(*server.http_address)}/metrics"
         announce(f"metrics at {url}", form, {"metrics": url})
+
+
+def _announce_test(broker: BrokerForTests, form: str) -> None:
+    data = "in memory" if broker.data is None else f"in {os.path.abspath(broker.data)}"
+    fields = {"listeners": [broker.bootstrap_servers], "data": broker.data}
+    announce(f"Kohort listens on {broker.bootstrap_servers} for tests, keeps its data {data}", form, fields)
+    if broker.http is not None:
+        url = f"http://{_address(*broker.http)}/test"
+        announce(f"controls for tests at {url}", form, {"controls": url})
 
 
 def _address(host: str, port: int) -> str:

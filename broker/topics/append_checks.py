@@ -9,7 +9,7 @@ compressed must have the offset deltas 0, 1, 2.. too, as the others must.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, final
 
 from crc32c import crc32c
 
@@ -56,6 +56,7 @@ MAX_INFLATED_BYTES: Final = 16 * 1024 * 1024
 MAX_INFLATED_RATIO: Final = 64
 
 
+@final  # so that type(x) is Refusal tells whether it is one, which is three times as quick as isinstance()
 class Refusal(NamedTuple):
     """Why a batch may not enter, as the answer tells it. Most of Kafka's refusals come without a text."""
 

@@ -198,7 +198,7 @@ class _Fetch:
 
     def _look_into(self, wanted: Wanted) -> PartitionData:
         fetch = wanted.fetch
-        partition = self._find(wanted)
+        partition = _partition(self._broker, wanted.topic, fetch.partition)
         if partition is None:  # the request goes on waiting for its other partitions, as in Kafka
             self._has_unknown = True
             is_new = type(wanted.topic) is bytes and self._broker.catalog.by_id(wanted.topic) is None

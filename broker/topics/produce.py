@@ -146,7 +146,7 @@ class Progress:
     ) -> PartitionProduceResponse | WaitingSteps[PartitionProduceResponse]:
         """Append a batch, in steps if it is a long one."""
         index, call, refusal = data.index, self._call, self._refusal
-        if isinstance(topic, Refusal):
+        if type(topic) is Refusal:
             return self._refuse(index, topic)
         if not 0 <= index < len(topic.partitions):
             return self._refuse(index, UNKNOWN_TOPIC_OR_PARTITION)
@@ -159,7 +159,7 @@ class Progress:
             return self._refuse(index, check_frame(batch, call.version) or refusal)
         partition = topic.partitions[index]
         check = check_batch(batch, call.version, partition, call.now)
-        if isinstance(check, Refusal) or (isinstance(check, tuple) and not _must_recover(partition, check)):
+        if type(check) is Refusal or (isinstance(check, tuple) and not _must_recover(partition, check)):
             return self._append(partition, check)
         return self._append_in_steps(partition, check)
 
@@ -182,7 +182,7 @@ class Progress:
         broker, now = self._broker, self._call.now
         try:
             log = partition.log
-            if isinstance(checked, Refusal):
+            if type(checked) is Refusal:
                 return self._refuse(partition.index, checked, log)
             answer = _append(broker, partition, log, checked, now)
         except (StorageError, OSError) as problem:  # OSError: no descriptor was free to open a new log, for instance

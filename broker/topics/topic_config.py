@@ -205,7 +205,8 @@ _OF_HANDLERS = {
     "min.insync.replicas": "min_insync_replicas",
 }
 _PARSERS: dict[int, Callable[[str], str | float]] = {INT: int, LONG: int, DOUBLE: float}
-_OF_LOGS = {  # the fields of LogConfig have the names of settings
+_OF_LOGS = {  # the fields of LogConfig have the names of settings; those that follow from others are not given
     field.name.replace("_", "."): (field.name, _PARSERS.get(TOPIC_SETTINGS[field.name.replace("_", ".")].type, str))
     for field in fields(LogConfig)
+    if field.init
 }

@@ -53,6 +53,18 @@ def capacity_of_copy(size: int) -> int:
     return capacity_for(max(int(size / 0.75) + 1, USUAL_CAPACITY))
 
 
+def grown_capacity(capacity: int, size: int) -> int:
+    """The slots of a HashMap that had `capacity` of them and has got `size` keys."""
+    while size > int(capacity * 0.75):
+        capacity *= 2
+    return capacity
+
+
+def map_slot(hashed: int, capacity: int) -> int:
+    """The slot of a HashMap for a key with this hash, which is unsigned."""
+    return (hashed ^ hashed >> 16) & (capacity - 1)
+
+
 class JavaMap(Generic[K, V]):
     """A HashMap. Java has two ways to put a key into it, which order the keys of a slot differently."""
 
@@ -83,8 +95,7 @@ class JavaMap(Generic[K, V]):
         return self.entries[key]
 
     def _grow(self) -> None:
-        while len(self.entries) > int(self._capacity * 0.75):
-            self._capacity *= 2
+        self._capacity = grown_capacity(self._capacity, len(self.entries))
 
     def remove(self, key: K) -> None:
         del self.entries[key], self._ranks[key]
@@ -94,7 +105,7 @@ class JavaMap(Generic[K, V]):
 
         def place(key: K) -> tuple[int, int]:
             hashed = hash_of(key)
-            return (hashed ^ hashed >> 16) & mask, ranks[key]
+            return (hashed ^ hashed >> 16) & mask, ranks[key]  # as map_slot, without a call
 
         return sorted(self.entries, key=place)
 
@@ -147,19 +158,20 @@ class JavaNumbers:
         return (number ^ number >> 16) & (self._capacity - 1)
 
 
-def timeline_order(keys: Iterable[str], capacity: int, hash_of: Callable[[str], int] = java_hash) -> list[str]:
-    """The keys of a TimelineHashMap, which were put into it in this order. `capacity`: see `timeline_capacity`.
+def timeline_order(keys: Iterable[str], capacity: int) -> list[str]:
+    """The keys of a TimelineHashMap, which were put into it in this order. `capacity`: see `timeline_capacity`."""
+    return timeline_order_of({key: timeline_slot(java_hash(key), capacity) for key in keys})
 
-    `hash_of`: as `java_hash`, for callers who know the hashes already.
-    """
-    shift = 65 - capacity.bit_length()
 
-    def slot(key: str) -> int:
-        hashed = hash_of(key)  # Java multiplies signed numbers of 64 bits, and drops what is above
-        return (hashed * _FIBONACCI & _UINT64) >> shift
+def timeline_slot(hashed: int, capacity: int) -> int:
+    """The slot of a TimelineHashMap for a key with this hash. Java keeps 64 bits of the product."""
+    return (hashed * _FIBONACCI & _UINT64) >> (65 - capacity.bit_length())
 
-    backwards = list(keys)[::-1]
-    return sorted(backwards, key=slot)
+
+def timeline_order_of(slots: dict[str, int]) -> list[str]:
+    """As `timeline_order`, for callers who know the slots already."""
+    backwards = list(slots)[::-1]
+    return sorted(backwards, key=slots.__getitem__)
 
 
 def timeline_capacity(capacity: int, size: int) -> int:

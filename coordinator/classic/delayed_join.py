@@ -10,23 +10,26 @@ DelayedHeartbeat      members that are silent for longer than their session are 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from kohort.coordinator.api import in_slices
 from kohort.coordinator.classic.answers import join_response, refuse_join, refuse_sync
 from kohort.coordinator.classic.events import MAX_TOLD, rebalanced
 from kohort.coordinator.classic.session import Session, session_key
 from kohort.coordinator.classic.state import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE
+from kohort.coordinator.outcome import InPieces, Outcome
 from kohort.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from kohort.coordinator.classic.group import ClassicGroup
     from kohort.coordinator.classic.member import Member
-    from kohort.coordinator.outcome import Outcome
     from kohort.coordinator.purgatory import Key
     from kohort.coordinator.shard_state import ShardState
 
 MAX_GENERATION = 2**31 - 1
 MAX_NAMED = 100  # members that caused a rebalance together
+FEW_MEMBERS = 500  # whose sessions begin at once: some 2 ms
 LEAST_WAIT_AGAIN_MS = 100  # a rebalance timeout of 0 is allowed, and waiting again for 0 ms would never end
 
 
@@ -128,13 +131,17 @@ class DelayedJoin:
 
 
 def stop_waiting(shard: ShardState, group: ClassicGroup, error: ErrorCode, out: Outcome) -> None:
-    """Another group takes the place of this one: requests that are parked get the error, and deadlines end."""
+    """Another group takes the place of this one: requests that are parked get the error, and deadlines end.
+
+    The sessions of members end when the other group begins its own, for they are watched under the same keys.
+    """
     for member in group.members.values():
-        refuse_join(member, error, out, member.member_id)
-        refuse_sync(member, error, out)
+        if member.waits_for_answer:
+            refuse_join(member, error, out, member.member_id)
+            refuse_sync(member, error, out)
     shard.purgatory.cancel(join_key(group))
     shard.purgatory.cancel(sync_key(group))
-    for member_id in (*group.members, *group.pending_joins):
+    for member_id in group.pending_joins:
         shard.purgatory.cancel(session_key(group.group_id, member_id))
 
 
@@ -158,15 +165,38 @@ def complete_join_phase(shard: ShardState, group: ClassicGroup, out: Outcome) ->
     group.protocol_name = group.select_protocol()
     group.transition_to(COMPLETING_REBALANCE, shard.clock.wall)
     group.learn_subscriptions()
-    for member in list(group.members.values()):
+    for member in group.members.values():
         if member.awaiting_join is not None:
             out.reply(member.awaiting_join, join_response(group, member))
             member.awaiting_join = None
-        member.session.heard()
+        member.session.extend()
         member.is_new = False
         group.pending_syncs[member.member_id] = None
+    begin_sessions(group, out)
     deadline = shard.clock.now + group.max_rebalance_timeout_ms()
     shard.purgatory.watch(sync_key(group), DelayedSync(shard, group, group.generation), deadline)
+
+
+def begin_sessions(group: ClassicGroup, out: Outcome) -> None:
+    """All members were heard from, and their sessions are extended already."""
+    if len(group.members) <= FEW_MEMBERS:
+        _begin_sessions(group, group.members)
+    else:
+        out.jobs = [*out.jobs, InPieces(_begin_sessions_in_pieces(group))]
+
+
+def _begin_sessions(group: ClassicGroup, member_ids: Iterable[str]) -> None:
+    for member_id in member_ids:
+        if (member := group.members.get(member_id)) is not None:
+            member.session.heard()
+
+
+def _begin_sessions_in_pieces(group: ClassicGroup) -> Iterator[Outcome]:
+    """The sessions of a large group. Until then a member may be silent for a little longer."""
+    for some in in_slices(list(group.members)):
+        if group.state is not DEAD:
+            _begin_sessions(group, some)
+        yield Outcome()
 
 
 def next_generation(generation: int) -> int:

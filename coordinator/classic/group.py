@@ -43,6 +43,8 @@ MAX_SUBSCRIBED = 50_000  # topics, of all members together, that are read: some 
 
 class ClassicGroup(Group):
     __slots__ = (
+        "_subscribed_topics",
+        "_subscriptions",
         "cause",
         "committed_assignments",
         "generation",
@@ -60,7 +62,6 @@ class ClassicGroup(Group):
         "state",
         "state_timestamp",
         "static_members",
-        "subscribed_topics",
         "trigger",
     )
 
@@ -82,7 +83,8 @@ class ClassicGroup(Group):
         self.pending_joins: dict[str, None] = {}  # ids handed out, not yet joined; a dict keeps their order
         self.pending_syncs: dict[str, None] = {}  # members whose SyncGroup has not come
         self.new_member_added = False  # during the first wait of a new group
-        self.subscribed_topics: frozenset[str] | None = None  # None: unknown
+        self._subscriptions: list[bytes] | None = None  # of this generation, as long as nobody reads them
+        self._subscribed_topics: frozenset[str] | None = None  # None: unknown
         self.join_phase_started = 0  # shard time
         self.join_phase_started_wall = wall_ms
         self.committed_assignments: dict[str, bytes] = {}  # of the last generation that was written
@@ -194,7 +196,8 @@ class ClassicGroup(Group):
 
     def _count(self, protocols: Protocols, by: int) -> None:
         """Count how many members know each protocol, so that a join need not look at all of them."""
-        for name in {name for name, _ in protocols}:
+        names = (protocols[0][0],) if len(protocols) == 1 else {name for name, _ in protocols}
+        for name in names:
             count = self.known_by.get(name, 0) + by
             if count:
                 self.known_by[name] = count
@@ -205,26 +208,20 @@ class ClassicGroup(Group):
         return choose_protocol(list(self.members.values()), self.known_by)
 
     def learn_subscriptions(self) -> None:
+        """Keep the metadata of this generation. Mostly nobody asks for the topics in it, and reading takes a while."""
+        is_readable = self.protocol_type == CONSUMER_PROTOCOL
+        self._subscribed_topics = None
+        self._subscriptions = (
+            [member.metadata(self.protocol_name) for member in self.members.values()] if is_readable else None
+        )
+
+    @property
+    def subscribed_topics(self) -> frozenset[str] | None:
         """Topics that the members consume, from their metadata; None if that cannot be read, or takes too long."""
-        self.subscribed_topics = None
-        if self.protocol_type != CONSUMER_PROTOCOL:
-            return
-        topics: set[str] = set()
-        read = 0
-        reader = SubscribedTopics()
-        before: Sequence[str] | None = None
-        for member in self.members.values():
-            try:
-                subscribed = reader.read(member.metadata(self.protocol_name))
-            except MalformedMessage:
-                return
-            if subscribed is not before:
-                before = subscribed
-                read += len(subscribed)
-                if read > MAX_SUBSCRIBED:
-                    return
-                topics.update(subscribed)
-        self.subscribed_topics = frozenset(topics)
+        if self._subscriptions is not None:
+            self._subscribed_topics = _topics_of(self._subscriptions)
+            self._subscriptions = None
+        return self._subscribed_topics
 
     # --- as every group (see coordinator/group.py)
 
@@ -274,10 +271,11 @@ class ClassicGroup(Group):
     def tombstones(self) -> list[Record]:
         return [Record(GROUP_METADATA, GroupMetadataKey(self.group_id), None)]
 
-    def on_loaded(self, shard: ShardState, out: Outcome) -> None:
+    def on_loaded(self, shard: ShardState, out: Outcome) -> Iterable[None]:
         """Members get a whole session to report."""
         for member in self.members.values():
             begin_session(shard, self, member).heard()
+            yield
         if len(self.members) > shard.config.max_size:
             prepare_rebalance(shard, self, "over capacity", "", out)
 
@@ -345,14 +343,12 @@ class ClassicGroup(Group):
         """Install a generation that was just decided.
 
         The empty record of a group that was just created comes back when its first member has joined already. The
-        record says nothing new then, and the join phase must go on. So it must in a group that was a consumer group,
-        whose first record comes back when the members have to join again already.
+        record says nothing new then, and the join phase must go on.
         """
         if not value.members and self.members and self.state is PREPARING_REBALANCE:
             return
         target = STABLE if value.members else EMPTY
-        is_converted = bool(value.members) and self.state is PREPARING_REBALANCE
-        if self.state is not target and not is_converted:
+        if self.state is not target:
             self.transition_to(target, value.current_state_timestamp)
         self._learn(value)
 
@@ -370,8 +366,7 @@ class ClassicGroup(Group):
     def _install(self, saved_members: Iterable[MemberMetadata]) -> None:
         """Take the members from the record. A known member stays the same object and keeps its soft state."""
         before, self.members = self.members, OrderedDict()
-        self.static_members = {}
-        self.known_by.clear()
+        changed = len(before)
         for saved in saved_members:
             chosen = (self.protocol_name or "", saved.subscription)
             member = before.get(saved.member_id)
@@ -383,12 +378,39 @@ class ClassicGroup(Group):
                     saved.member_id, saved.group_instance_id, saved.client_id, saved.client_host,
                     saved.session_timeout, rebalance_timeout_ms, [chosen],
                 )  # fmt: skip
+            else:
+                changed -= 1
             member.assignment = saved.assignment
             self.members[saved.member_id] = member
+        if changed or len(before) != len(self.members):  # mostly all are there already, and counted
+            self._count_all()
+
+    def _count_all(self) -> None:
+        self.static_members = {}
+        self.known_by.clear()
+        for member in self.members.values():
             if member.instance_id is not None:
                 self.static_members[member.instance_id] = member.member_id
-        for member in self.members.values():
             self._count(member.protocols, 1)
+
+
+def _topics_of(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
+    topics: set[str] = set()
+    read = 0
+    reader = SubscribedTopics()
+    before: Sequence[str] | None = None
+    for metadata in subscriptions:
+        try:
+            subscribed = reader.read(metadata)
+        except MalformedMessage:
+            return None
+        if subscribed is not before:
+            before = subscribed
+            read += len(subscribed)
+            if read > MAX_SUBSCRIBED:
+                return None
+            topics.update(subscribed)
+    return frozenset(topics)
 
 
 def empty_group_record(group_id: str, wall_ms: int) -> Record:

@@ -44,6 +44,10 @@ class Session(ABC):
         else:
             self._watch_until(deadline)
 
+    def extend(self) -> None:
+        """As `heard`, if the caller calls that as well, later: until then the session may be watched for too long."""
+        self.deadline = self._shard.clock.now + self._member.session_timeout_ms
+
     def expect_first_join(self) -> None:
         self._watch_until(self._shard.clock.now + NEW_MEMBER_JOIN_TIMEOUT_MS)
 

@@ -5,7 +5,7 @@ v1 adds the throttle time; v3 static members; v4 is flexible; v5 carries protoco
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from kohort.coordinator.api import Steps, in_slices
 from kohort.coordinator.classic.answers import refuse_sync
@@ -25,28 +25,24 @@ MEMBER_BYTES = 24  # lengths and times of a member in the record
 GROUP_BYTES = 200_000  # at most, for all that is not of a member: the group's id, names, headers, the batch's header
 
 
-def sync_group(shard: ShardState, request: SyncGroupRequest, call: Call) -> SyncGroupResponse | Outcome | Parked:
-    return _sync(shard, request, call, request.assignments)
-
-
-def in_steps(
-    shard: ShardState, request: SyncGroupRequest, call: Call, error: ErrorCode | None
-) -> Steps[SyncGroupResponse | Outcome | Parked]:
-    """A SyncGroup with very many assignments: first those of members are sorted out."""
-    if error is not None:
-        return unavailable(shard, request, call, error)
+def sort_out(shard: ShardState, request: SyncGroupRequest) -> Steps[list[SyncGroupRequestAssignment]]:
+    """The assignments of those who are members."""
     assignments: list[SyncGroupRequestAssignment] = []
     for some in in_slices(request.assignments):
         group = find_classic(shard, request.group_id)
         members = group.members if group is not None else {}
         assignments += [each for each in some if each.member_id in members]
         yield
-    return _sync(shard, request, call, assignments)
+    return assignments
 
 
-def _sync(
-    shard: ShardState, request: SyncGroupRequest, call: Call, assignments: Iterable[SyncGroupRequestAssignment]
+def sync_group(
+    shard: ShardState,
+    request: SyncGroupRequest,
+    call: Call,
+    assignments: Sequence[SyncGroupRequestAssignment] | None = None,
 ) -> SyncGroupResponse | Outcome | Parked:
+    """`assignments`: those of members, if they were sorted out before."""
     if refusal := refused(request, call):
         return refusal
     group = find_classic(shard, request.group_id)
@@ -66,7 +62,7 @@ def _sync(
     member.awaiting_sync = call  # a SyncGroup of this member that was parked before is never answered, as in Kafka
     if member.member_id != group.leader_id:
         return PARKED
-    return _assign(shard, group, assignments)
+    return _assign(shard, group, request.assignments if assignments is None else assignments)
 
 
 def refused(request: SyncGroupRequest, call: Call) -> SyncGroupResponse | None:
@@ -122,24 +118,10 @@ def is_too_large(record: Record, max_bytes: int) -> bool:
     known_bytes = sum(len(m.subscription) + len(m.assignment) for m in members)
     if known_bytes > max_bytes:
         return True
-    at_most = (
-        GROUP_BYTES
-        + known_bytes
-        + sum(
-            MEMBER_BYTES
-            + _bytes(m.member_id)
-            + _bytes(m.group_instance_id or "")
-            + _bytes(m.client_id)
-            + _bytes(m.client_host)
-            for m in members
-        )
-    )
+    names = "".join([f"{m.member_id}{m.group_instance_id or ''}{m.client_id}{m.client_host}" for m in members])
+    names_bytes = len(names) if names.isascii() else 4 * len(names)
+    at_most = GROUP_BYTES + known_bytes + names_bytes + MEMBER_BYTES * len(members)
     return at_most > max_bytes and batch_bytes(record) > max_bytes
-
-
-def _bytes(text: str) -> int:
-    """How many bytes the text has at most."""
-    return len(text) if text.isascii() else 4 * len(text)
 
 
 def _cannot_be_kept(shard: ShardState, group: ClassicGroup) -> Outcome:

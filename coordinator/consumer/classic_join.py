@@ -17,7 +17,7 @@ from kohort.coordinator.consumer.member_update import (
     Refusal,
     known_member,
 )
-from kohort.coordinator.consumer.removal import may_downgrade
+from kohort.coordinator.consumer.removal import FEW_MEMBERS, downgrade_later, may_downgrade
 from kohort.coordinator.outcome import Call, InPieces, Outcome
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode
@@ -123,10 +123,16 @@ class ClassicJoin(MemberUpdate[JoinGroupResponse]):
         known = group.static_member(self._request.group_instance_id)
         if known is None or known.classic is not None or not may_downgrade(self._shard, group, [known.member_id], 1):
             return super()._assign(member, subscription_changed)
+        if len(group.members) > FEW_MEMBERS:
+            answer = super()._assign(member, subscription_changed)
+            if isinstance(answer, Outcome):
+                downgrade_later(self._shard, group, member.member_id, answer)
+            return answer
         rebalances = group.assignment_epoch < self._epoch
         if not rebalances:
             self._target = group.target_of(known.member_id)
             member = self._reconcile(member, subscription_changed) or member
+            # As in Kafka, nobody tells the others: those that still wait for a partition, or have to give one up.
         out = Outcome()
         if not self._shard.downgrade(self._shard, group, [known.member_id], member, rebalances, out):
             return self._refused(Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "The group is too large for a record."))

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from kohort.coordinator.api import Steps
+from collections.abc import Iterator
+
+from kohort.coordinator.api import Steps, in_slices
 from kohort.coordinator.consumer.group import ConsumerGroup, find_consumer
 from kohort.coordinator.consumer.member_update import known_member
 from kohort.coordinator.consumer.removal import remove_members
-from kohort.coordinator.outcome import Call, Outcome
+from kohort.coordinator.outcome import Call, InPieces, Outcome
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 
 FIRST_VERSION_WITH_SEVERAL = 3
+MANY = 200  # members that leave at once: some 5 ms
 
 
-def in_steps(shard: ShardState, request: LeaveGroupRequest, call: Call) -> Steps[LeaveGroupResponse | Outcome]:
-    """First those are sorted out who are no members. Then, in the last step, all the others leave at once."""
+def in_steps(
+    shard: ShardState, request: LeaveGroupRequest, call: Call
+) -> Steps[LeaveGroupResponse | Outcome | InPieces]:
+    """First those are sorted out who are no members. Then all the others leave: at once, unless they are very many."""
     has_several = call.version >= FIRST_VERSION_WITH_SEVERAL
     results: list[MemberResponse] = []
     leaving: dict[str, list[MemberResponse]] = {}  # by member id; who is named twice leaves once
@@ -28,10 +33,26 @@ def in_steps(shard: ShardState, request: LeaveGroupRequest, call: Call) -> Steps
             leaving.setdefault(member_id, []).append(result)
             reason = reason or each.reason
         yield
+    response = LeaveGroupResponse(0, 0, results) if has_several else LeaveGroupResponse(0)
+    cause = f"member left: {reason}" if reason else "member left"
+    if len(leaving) > MANY:
+        return InPieces(_leave_in_pieces(shard, request.group_id, leaving, cause), call, response)
     out = Outcome()
-    _leave_together(shard, request.group_id, leaving, f"member left: {reason}" if reason else "member left", out)
-    out.reply(call, LeaveGroupResponse(0, 0, results) if has_several else LeaveGroupResponse(0, results[0].error_code))
+    _leave_together(shard, request.group_id, leaving, cause, out)
+    if not has_several:
+        response.error_code = results[0].error_code
+    out.reply(call, response)
     return out
+
+
+def _leave_in_pieces(
+    shard: ShardState, group_id: str, leaving: dict[str, list[MemberResponse]], cause: str
+) -> Iterator[Outcome]:
+    """Kafka bumps the group epoch once for all of them; here it is bumped with each piece."""
+    for some in in_slices(leaving, MANY):
+        out = Outcome()
+        _leave_together(shard, group_id, {member_id: leaving[member_id] for member_id in some}, cause, out)
+        yield out
 
 
 def _find(group: ConsumerGroup | None, leaving: MemberIdentity) -> tuple[str | None, ErrorCode]:

@@ -27,7 +27,7 @@ from kohort.coordinator.consumer.records import (
     current_assignment_record,
 )
 from kohort.coordinator.consumer.removal import remove_members
-from kohort.coordinator.outcome import Call, Outcome, Record
+from kohort.coordinator.outcome import Call, Outcome, PackedRecords, Record
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.consumer_group_heartbeat import (
@@ -53,7 +53,41 @@ def consumer_group_heartbeat(
         if request.member_epoch != JOIN_EPOCH:
             return group_not_found(request.group_id).response()
         group = ConsumerGroup(request.group_id)
-    return Heartbeat(shard, group, request, call, []).answer()
+    return _sign_of_life(shard, group, request, call) or Heartbeat(shard, group, request, call, []).answer()
+
+
+def _sign_of_life(
+    shard: ShardState, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, call: Call
+) -> ConsumerGroupHeartbeatResponse | None:
+    """The usual heartbeat: a member that has nothing to do says nothing new. None: look closely."""
+    member = group.members.get(request.member_id)
+    if (
+        member is None
+        or request.member_epoch != member.epoch
+        or request.topic_partitions is not None
+        or member.classic is not None
+        or group.subscriptions.regexes  # they are resolved anew from time to time
+        or not group.is_at_rest(shard, member)
+        or not _says_nothing(request, member, call)
+    ):
+        return None
+    group.heard_from(shard, member)
+    interval_ms = shard.consumer_settings(group.group_id).heartbeat_interval_ms
+    return ConsumerGroupHeartbeatResponse(0, 0, None, member.member_id, member.epoch, interval_ms)
+
+
+def _says_nothing(request: ConsumerGroupHeartbeatRequest, member: ConsumerMember, call: Call) -> bool:
+    """Whether the member describes itself as before, by leaving everything out."""
+    return (
+        request.subscribed_topic_names is None
+        and request.rebalance_timeout_ms == -1
+        and request.subscribed_topic_regex is None
+        and request.instance_id is None
+        and request.rack_id is None
+        and request.server_assignor is None
+        and call.client_id == member.client_id
+        and call.client_host == member.client_host
+    )
 
 
 def group_not_found(group_id: str) -> Refusal:
@@ -78,15 +112,19 @@ def refused(shard: ShardState, request: ConsumerGroupHeartbeatRequest, call: Cal
 def _blank(request: ConsumerGroupHeartbeatRequest, version: int) -> str | None:
     epoch = request.member_epoch
     needs_id = version >= FIRST_VERSION_WITH_OWN_ID or epoch > 0 or epoch == LEAVE_EPOCH
-    for name, value, may_be_blank in (
-        ("MemberId", request.member_id, not needs_id),
-        ("GroupId", request.group_id, False),
-        ("InstanceId", request.instance_id, False),
-        ("RackId", request.rack_id, False),
-    ):
-        if not may_be_blank and value is not None and not value.strip(JAVA_BLANKS):
-            return f"{name} can't be empty."
+    if needs_id and _is_blank(request.member_id):
+        return "MemberId can't be empty."
+    if _is_blank(request.group_id):
+        return "GroupId can't be empty."
+    if request.instance_id is not None and _is_blank(request.instance_id):
+        return "InstanceId can't be empty."
+    if request.rack_id is not None and _is_blank(request.rack_id):
+        return "RackId can't be empty."
     return None
+
+
+def _is_blank(text: str) -> bool:
+    return not text.strip(JAVA_BLANKS)
 
 
 def _problem_of_epoch(request: ConsumerGroupHeartbeatRequest, epoch: int) -> str | None:
@@ -152,9 +190,10 @@ class Heartbeat(MemberUpdate[ConsumerGroupHeartbeatResponse]):
         request: ConsumerGroupHeartbeatRequest,
         call: Call,
         records: list[Record],
+        converted: PackedRecords | None = None,
         install: Install | None = None,
     ) -> None:
-        super().__init__(shard, group, call, records, install)
+        super().__init__(shard, group, call, records, converted, install)
         self._request = request
         self._owned = request.topic_partitions
         self._names = request.subscribed_topic_names
@@ -186,14 +225,16 @@ class Heartbeat(MemberUpdate[ConsumerGroupHeartbeatResponse]):
         return None
 
     def _as_it_says(self) -> ConsumerMember:
-        request, before = self._request, self._before
+        request, before, call = self._request, self._before, self._call
         names = request.subscribed_topic_names
+        if before.classic is None and _says_nothing(request, before, call):  # else it says that it is no classic one
+            return before
         return before.described(
             before.instance_id if request.instance_id is None else request.instance_id,
             before.rack_id if request.rack_id is None else request.rack_id,
             before.rebalance_timeout_ms if request.rebalance_timeout_ms == -1 else request.rebalance_timeout_ms,
-            self._call.client_id,
-            self._call.client_host,
+            call.client_id,
+            call.client_host,
             before.topic_names if names is None else sorted_names(names),
             before.topic_regex if request.subscribed_topic_regex is None else request.subscribed_topic_regex,
             before.server_assignor if request.server_assignor is None else request.server_assignor,

@@ -44,7 +44,7 @@ from kohort.coordinator.consumer.target import (
     preferred_assignor_with,
     target_records,
 )
-from kohort.coordinator.outcome import AtomicRecords, Call, InPieces, LogEntry, Outcome, Record
+from kohort.coordinator.outcome import AtomicRecords, Call, InPieces, LogEntry, Outcome, PackedRecords, Record
 from kohort.coordinator.record_codec import batch_bytes
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode
@@ -89,8 +89,9 @@ def known_member(
 class MemberUpdate(ABC, Generic[Response]):
     """What a member says, on its way into the group: by a heartbeat, or by the JoinGroup of a classic member.
 
-    `records` are those that must come first: of a group that was just converted, or replaces an empty one. `install`
-    puts such a group into the shard, once nothing can be refused any more. Nothing of the group changes before that.
+    `records` are those that must come first, if the group replaces an empty one, and `converted` if it was made of a
+    group with members. `install` puts such a group into the shard, once nothing can be refused any more. Nothing of the
+    group changes before that.
     """
 
     def __init__(
@@ -99,13 +100,15 @@ class MemberUpdate(ABC, Generic[Response]):
         group: ConsumerGroup,
         call: Call,
         records: list[Record],
+        converted: PackedRecords | None = None,
         install: Install | None = None,
     ) -> None:
         self._shard = shard
         self._group = group
         self._call = call
         self._records = records
-        self._converting = len(records)  # of the records: those that convert the group
+        self._replacing = len(records)  # of the records: those that end the empty group
+        self._converted = converted
         self._install = install
         self._owned: Owned = None  # what the member says that it has
         self._names: Sequence[str] | None = None  # topics, as the member lists them in this request
@@ -119,7 +122,7 @@ class MemberUpdate(ABC, Generic[Response]):
         self._moved = 0  # partitions that this request's target gives to another member
         self._topics_version = group.topics_version  # of the topics for which the hash was last looked at
         self._has_moved_on = False  # the member has another state, epoch or assignment than before
-        self.must_rebalance = False  # the group was converted in the middle of a rebalance
+        self.must_rebalance = False  # the group was converted before it had a generation
         self._later: Plan | None = None  # of the target of a large group, which takes its time
 
     def answer(self) -> Response | Outcome:
@@ -129,13 +132,16 @@ class MemberUpdate(ABC, Generic[Response]):
         member = self._as_it_says()
         if refusal := self._check_regex(member):
             return self._refused(refusal)
-        names_changed = member.topic_names != self._before.topic_names
-        regex_changed = member.topic_regex != self._before.topic_regex
-        if member == self._before:
-            member = self._before
+        if member is self._before:
+            names_changed = regex_changed = False
         else:
-            self._records.append(member_record(group.group_id, member))
-        self._forget_regex(member)
+            names_changed = member.topic_names != self._before.topic_names
+            regex_changed = member.topic_regex != self._before.topic_regex
+            if member == self._before:
+                member = self._before
+            else:
+                self._records.append(member_record(group.group_id, member))
+            self._forget_regex(member)
         self._bump_epoch(member, names_changed, regex_changed)
         return self._assign(member, names_changed or regex_changed)
 
@@ -222,7 +228,8 @@ class MemberUpdate(ABC, Generic[Response]):
         self._subscriptions = after = self._subscriptions_with(member)
         if not must_bump and len(after.resolved) < len(after.regexes):
             return  # the hash lacks what a new regular expression matches; its resolution looks at the topics anyway
-        metadata_hash = after.metadata_hash(shard)
+        is_known = group.topics_version == shard.topics.version and after.has_topics_of(group.subscriptions)
+        metadata_hash = group.metadata_hash if is_known else after.metadata_hash(shard)
         self._topics_version = shard.topics.version
         if must_bump or metadata_hash != group.metadata_hash:
             self._epoch += 1
@@ -262,8 +269,8 @@ class MemberUpdate(ABC, Generic[Response]):
             self._later = plan
             return
         targets = all_steps(plan.compute())
-        changed = changed_targets(group.targets, targets)
-        self._moved = moved_partitions(group.targets, changed, self._rebalance)
+        changed = all_steps(changed_targets(group.targets, targets))
+        self._moved = all_steps(moved_partitions(group.targets, changed, self._rebalance))
         self._records += target_records(group.group_id, changed, self._epoch, shard.clock.wall)
         self._target = targets[member.member_id]
         self._assignment_epoch = self._epoch
@@ -318,17 +325,18 @@ class MemberUpdate(ABC, Generic[Response]):
     def _entries(self, member: ConsumerMember) -> list[LogEntry] | None:
         """The records as one batch if they fit into one. None: a single record is too large for any."""
         records, limit = self._records, self._shard.config.max_message_bytes
-        if not self._converting and len(records) <= FEW_RECORDS and self._most_bytes(member) <= limit:
-            return [AtomicRecords(records)] if records else []
+        converted: list[LogEntry] = [] if self._converted is None else [self._converted]
+        if not self._replacing and len(records) <= FEW_RECORDS and self._most_bytes(member) <= limit:
+            return [*converted, AtomicRecords(records)] if records else converted
         sizes = [batch_bytes(record) for record in records] or [0]
         if max(sizes) > limit:
             return None
         if sum(sizes) <= limit:
-            return [AtomicRecords(records)] if records else []
-        first = self._converting
+            return [*converted, AtomicRecords(records)] if records else converted
+        first = self._replacing
         if sum(sizes[:first]) > limit:
-            return None  # a group is converted as a whole or not at all
-        return [*([AtomicRecords(records[:first])] if first else []), *records[first:]]
+            return None  # a group is replaced as a whole or not at all
+        return [*converted, *([AtomicRecords(records[:first])] if first else []), *records[first:]]
 
     def _most_bytes(self, member: ConsumerMember) -> int:
         """The records have at most so many bytes, and usually far less: a member can have a name of a megabyte."""
@@ -393,7 +401,7 @@ class MemberUpdate(ABC, Generic[Response]):
     def _anew(self, member: ConsumerMember) -> Self:
         """The same request, when the group has its new target."""
         again, group = copy(self), self._group
-        again._records, again._converting = [], 0
+        again._records, again._replacing, again._converted = [], 0, None
         again._before, again._target = member, group.target_of(member.member_id)
         again._epoch, again._assignment_epoch = group.epoch, group.assignment_epoch
         again._replaced = again._subscriptions = again._later = None

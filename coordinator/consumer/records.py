@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from kohort.coordinator.assignors.server_side import Target
 from kohort.coordinator.consumer.member import ConsumerMember, Partitions
 from kohort.coordinator.consumer.subscriptions import ResolvedRegex
@@ -134,14 +136,12 @@ def partition_metadata_tombstone(group_id: str) -> Record:
     return Record(CONSUMER_GROUP_PARTITION_METADATA, ConsumerGroupPartitionMetadataKey(group_id), None)
 
 
-def group_tombstones(group_id: str, member_ids: list[str], regexes: list[str]) -> list[Record]:
+def group_tombstones(group_id: str, member_ids: Sequence[str], regexes: Sequence[str]) -> Iterator[Record]:
     """Everything about a group, in the order in which Kafka's loader wants it."""
-    return [
-        *(current_assignment_tombstone(group_id, each) for each in member_ids),
-        *(target_tombstone(group_id, each) for each in member_ids),
-        Record(CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA, ConsumerGroupTargetAssignmentMetadataKey(group_id), None),
-        *(member_tombstone(group_id, each) for each in member_ids),
-        *(regex_tombstone(group_id, each) for each in regexes),
-        partition_metadata_tombstone(group_id),
-        Record(CONSUMER_GROUP_METADATA, ConsumerGroupMetadataKey(group_id), None),
-    ]
+    yield from (current_assignment_tombstone(group_id, each) for each in member_ids)
+    yield from (target_tombstone(group_id, each) for each in member_ids)
+    yield Record(CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA, ConsumerGroupTargetAssignmentMetadataKey(group_id), None)
+    yield from (member_tombstone(group_id, each) for each in member_ids)
+    yield from (regex_tombstone(group_id, each) for each in regexes)
+    yield partition_metadata_tombstone(group_id)
+    yield Record(CONSUMER_GROUP_METADATA, ConsumerGroupMetadataKey(group_id), None)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from kohort.coordinator.consumer.rebalance import begin_rebalance, end_rebalance
 from kohort.coordinator.consumer.records import group_epoch_record, member_tombstones, regex_tombstone
-from kohort.coordinator.outcome import AtomicRecords, Record
+from kohort.coordinator.outcome import AtomicRecords, InPieces, Record
 
+FEW_MEMBERS = 100  # a group with more becomes another kind of group in steps; this many take some 5 ms
 TOMBSTONES_OF_MEMBER = 3
 BYTES_OF_THE_REST = 100  # of a record, without the ids in its key
 
@@ -25,6 +26,16 @@ def may_downgrade(shard: ShardState, group: ConsumerGroup, gone: Sequence[str], 
     return shard.config.downgrades_groups and classic == left and 0 < left + joining <= shard.config.max_size
 
 
+def downgrade_later(shard: ShardState, group: ConsumerGroup, trigger: str, out: Outcome) -> bool:
+    """Begin to make a classic group of a large group, once the records are replayed. False: it is not large."""
+    if len(group.members) <= FEW_MEMBERS:
+        return False
+    if not group.is_converting:
+        group.is_converting = True
+        out.jobs = [*out.jobs, InPieces(shard.downgrade_in_pieces(shard, group, trigger))]
+    return True
+
+
 def _most_bytes(group: ConsumerGroup, member_ids: Sequence[str]) -> int:
     """The records that remove these members have at most so many bytes."""
     texts = [*group.subscriptions.resolved, *(each for each in member_ids for _ in range(TOMBSTONES_OF_MEMBER))]
@@ -36,9 +47,13 @@ def remove_members(
 ) -> None:
     """The partitions of these members are free at once, and the next heartbeat of another member assigns them.
 
-    If only classic members are left, the group becomes a classic one.
+    If only classic members are left, the group becomes a classic one: at once, or soon if it is large.
     """
-    if may_downgrade(shard, group, member_ids) and shard.downgrade(shard, group, member_ids, None, True, out):
+    if (
+        may_downgrade(shard, group, member_ids)
+        and not downgrade_later(shard, group, ", ".join(member_ids), out)
+        and shard.downgrade(shard, group, member_ids, None, True, out)
+    ):
         return
     records: list[Record] = []
     after = group.subscriptions.copy()

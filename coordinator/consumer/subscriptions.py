@@ -64,6 +64,10 @@ class Subscriptions:
     def includes(self, topic: str) -> bool:
         return topic in self.names or topic in self.matched
 
+    def has_topics_of(self, other: Subscriptions) -> bool:
+        """Whether both are for the same topics, whoever wants them."""
+        return self.names.keys() == other.names.keys() and self.matched.keys() == other.matched.keys()
+
     def topics_of(self, member: ConsumerMember) -> Iterable[str]:
         """What the member wants. A regular expression that is not resolved yet matches nothing."""
         found = self.resolved.get(member.topic_regex or "")

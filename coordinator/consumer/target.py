@@ -16,9 +16,13 @@ from kohort.coordinator.assignors.java_order import (
     USUAL_CAPACITY,
     JavaMap,
     capacity_for,
+    grown_capacity,
     hash_of_text,
+    map_slot,
     set_order,
     timeline_order,
+    timeline_order_of,
+    timeline_slot,
 )
 from kohort.coordinator.assignors.server_range import assign_ranges
 from kohort.coordinator.assignors.server_side import (
@@ -46,6 +50,7 @@ if TYPE_CHECKING:
 ASSIGNORS: dict[str, Callable[[ServerGroup], Assigning]] = {"uniform": assign_uniformly, "range": assign_ranges}
 SMALL_GROUP = 500  # members and partitions together: the target of a smaller group takes a few milliseconds
 STEPS_IN_PIECE = 200  # of an assignor, between two requests
+MEMBERS_IN_STEP = 5  # where an assignor makes a step for each member, we look at a few: that takes about as long
 
 
 @dataclass(slots=True)
@@ -74,30 +79,46 @@ class Plan:
 
     def compute(self) -> Steps[Targets]:
         """The new targets of all members, in the order in which Kafka goes through them."""
-        hashes: dict[str, int] = {}
-        for some in in_slices(self.members):
-            hashes.update((member_id, java_hash(member_id)) for member_id in some)
-            yield
+        in_order = yield from self._in_order()
         subscribers: dict[str, Subscriber] = {}
-        for some in in_slices(self._in_order(hashes)):
+        for some in in_slices(in_order, MEMBERS_IN_STEP):
             subscribers.update((member_id, self._subscriber(member_id)) for member_id in some)
             yield
         assigned = yield from ASSIGNORS[self.assignor](ServerGroup(subscribers, self._counts, self.is_equal))
         return {member_id: assigned.get(member_id, NO_PARTITIONS) for member_id in subscribers}
 
-    def _in_order(self, hashes: dict[str, int]) -> list[str]:
-        """Kafka copies its members into a HashMap, puts the updated one there, and removes the replaced one."""
-        updated = self.updated.member_id if self.updated else None
-        if updated is not None and updated not in hashes:
-            hashes[updated] = java_hash(updated)
-        order: JavaMap[str, None] = JavaMap(lambda member_id: hashes[member_id] & 0xFFFFFFFF)
-        for member_id in timeline_order(self.members, self.capacity, hashes.__getitem__):
-            order.put(member_id, None)
-        if updated is not None:
-            order.put(updated, None)
-        if self.replaced is not None and self.replaced.member_id != updated:
-            order.remove(self.replaced.member_id)
-        return order.keys()
+    def _in_order(self) -> Steps[list[str]]:
+        """Kafka copies its members into a HashMap, puts the updated one there, and removes the replaced one.
+
+        It keeps these two changes in a HashMap as well, whose order says which comes first. If a full map gets the
+        updated member before it loses the replaced one, it grows, and then all its members have another order.
+        """
+        changes: JavaMap[str, bool] = JavaMap(hash_of_text)  # member id: whether the member is there afterwards
+        if self.updated is not None:
+            changes.put(self.updated.member_id, True)
+            if self.replaced is not None and self.replaced.member_id != self.updated.member_id:
+                changes.put(self.replaced.member_id, False)
+        count = most = len(self.members)
+        for member_id, is_there in changes.items():
+            count += is_there - (member_id in self.members)
+            most = max(most, count)
+        capacity = grown_capacity(USUAL_CAPACITY, most)  # of the HashMap
+        known: dict[str, int] = {}  # slots of the members, in the map that Kafka copies
+        slots: dict[str, int] = {}  # in the HashMap
+        for some in in_slices(self.members, MEMBERS_IN_STEP):
+            for member_id in some:
+                hashed = java_hash(member_id)
+                known[member_id] = timeline_slot(hashed, self.capacity)
+                slots[member_id] = map_slot(hashed & 0xFFFFFFFF, capacity)
+            yield
+        order = timeline_order_of(known)
+        for member_id, is_there in changes.entries.items():
+            if not is_there:
+                order.remove(member_id)
+            elif member_id not in self.members:
+                order.append(member_id)
+                slots[member_id] = map_slot(hash_of_text(member_id), capacity)
+        return sorted(order, key=slots.__getitem__)
 
     def _subscriber(self, member_id: str) -> Subscriber:
         is_updated = self.updated is not None and self.updated.member_id == member_id
@@ -169,33 +190,39 @@ def preferred_assignor_with(group: ConsumerGroup, old: ConsumerMember, new: Cons
     return max(counts.keys(), key=counts.entries.__getitem__, default=default)
 
 
-def changed_targets(before: Mapping[str, Target], after: Targets) -> Targets:
-    return {
-        member_id: target
-        for member_id, target in after.items()
-        if (known := before.get(member_id)) is None or (known is not target and not _same(known, target))
-    }
+def changed_targets(before: Mapping[str, Target], after: Targets) -> Steps[Targets]:
+    changed: Targets = {}
+    for some in in_slices(after.items(), MEMBERS_IN_STEP):
+        for member_id, target in some:
+            known = before.get(member_id)
+            if known is None or (known is not target and not _same(known, target)):
+                changed[member_id] = target
+        yield
+    return changed
 
 
 def _same(one: Target, other: Target) -> bool:
     return one.keys() == other.keys() and all(set(one[topic]) == set(other[topic]) for topic in one)
 
 
-def moved_partitions(before: Mapping[str, Target], changed: Targets, rebalance: Rebalance | None) -> int:
+def moved_partitions(before: Mapping[str, Target], changed: Targets, rebalance: Rebalance | None) -> Steps[int]:
     """How many partitions another member had in its target before, or a member that is gone since."""
     lost = set() if rebalance is None else set(rebalance.freed)
-    lost |= {
-        (topic, partition)
-        for member_id in changed
-        for topic, partitions in before.get(member_id, NO_PARTITIONS).items()
-        for partition in set(partitions).difference(changed[member_id].get(topic, ()))
-    }
-    return sum(
-        (topic, partition) in lost
-        for member_id, target in changed.items()
-        for topic, partitions in target.items()
-        for partition in set(partitions).difference(before.get(member_id, NO_PARTITIONS).get(topic, ()))
-    )
+    got: list[tuple[TopicId, int]] = []
+    for some in in_slices(changed.items(), MEMBERS_IN_STEP):
+        for member_id, target in some:
+            known = before.get(member_id, NO_PARTITIONS)
+            lost.update(_difference(known, target))
+            got += _difference(target, known)
+        yield
+    return sum(place in lost for place in got)
+
+
+def _difference(one: Target, other: Target) -> Iterator[tuple[TopicId, int]]:
+    """The partitions of the one that are not in the other."""
+    for topic, partitions in one.items():
+        for partition in set(partitions).difference(other.get(topic, ())):
+            yield topic, partition
 
 
 def target_records(group_id: str, changed: Targets, epoch: int, wall_ms: int) -> list[Record]:
@@ -212,14 +239,15 @@ def assign_in_pieces(shard: ShardState, group: ConsumerGroup, plan: Plan) -> Ite
     """
     try:
         targets = yield from in_pieces(plan.compute(), STEPS_IN_PIECE)
+        changed = yield from in_pieces(changed_targets(group.targets, targets), STEPS_IN_PIECE)
+        moved = yield from in_pieces(moved_partitions(group.targets, changed, group.rebalance), STEPS_IN_PIECE)
         if group.is_abandoned or group.assignment_epoch >= plan.epoch:
             return
-        changed = changed_targets(group.targets, _of_present_members(group, plan, targets))
         if group.rebalance is not None:
-            group.rebalance.moved += moved_partitions(group.targets, changed, group.rebalance)
+            group.rebalance.moved += moved
         for some in in_slices(changed.items()):
-            present = [(member_id, target) for member_id, target in some if member_id in group.members]
-            yield Outcome([target_record(group.group_id, member_id, target) for member_id, target in present])
+            present = ((_present(group, plan, member_id), target) for member_id, target in some)
+            yield Outcome([target_record(group.group_id, each, target) for each, target in present if each is not None])
             if group.is_abandoned or group.member_count == 0:
                 return  # nobody is left, or the group has become a classic one
         yield Outcome([target_epoch_record(group.group_id, plan.epoch, shard.clock.wall)])
@@ -227,12 +255,9 @@ def assign_in_pieces(shard: ShardState, group: ConsumerGroup, plan: Plan) -> Ite
         group.is_assigning = False
 
 
-def _of_present_members(group: ConsumerGroup, plan: Plan, targets: Targets) -> Targets:
-    present: Targets = {}
-    for member_id, target in targets.items():
-        planned = plan.members.get(member_id) or plan.updated
-        instance_id = planned.instance_id if planned is not None else None
-        now = member_id if member_id in group.members else group.static_members.get(instance_id or "")
-        if now is not None:
-            present[now] = target
-    return present
+def _present(group: ConsumerGroup, plan: Plan, member_id: str) -> str | None:
+    """The member of the plan as it is now; None if it is gone."""
+    if member_id in group.members:
+        return member_id
+    planned = plan.members.get(member_id) or plan.updated
+    return group.static_members.get(planned.instance_id or "") if planned is not None else None

@@ -181,6 +181,40 @@ class ConsumerPulse:
         return False
 
 
+class ClassicPulse:
+    """As ConsumerPulse, for a member that speaks the classic protocol: its Heartbeat asks only whether to join again.
+
+    A member that is stable need not, until there is a target for a later epoch than its own.
+    """
+
+    __slots__ = ("_clock", "_epoch", "_group", "_member", "_member_id", "_session", "_timeout_ms")
+
+    def __init__(self, shard: ShardState, group: ConsumerGroup, member: ConsumerMember, session: Session) -> None:
+        assert member.classic is not None
+        self._clock = shard.clock
+        self._group = group
+        self._epoch = member.epoch
+        self._member = member
+        self._member_id = member.member_id
+        self._session = session
+        self._timeout_ms = member.classic.session_timeout_ms
+
+    def beats(self, steady_ms: int) -> bool:
+        """False: the fast path does not apply, nothing was done, and the normal handler must decide."""
+        group, session, clock = self._group, self._session, self._clock
+        deadline = steady_ms - clock.stood_still_ms + self._timeout_ms
+        if (
+            group.assignment_epoch <= self._epoch
+            and group.members.get(self._member_id) is self._member
+            and not group.is_abandoned
+            and 0 < session.watched_until <= deadline  # else it must be watched anew, which the host has to know of
+            and steady_ms < clock.stops_at
+        ):
+            session.deadline = deadline
+            return True
+        return False
+
+
 class CommitPulse:
     """The commits of a member in one epoch. In a consumer group they are no signs of life."""
 

@@ -11,8 +11,8 @@ broker, so each partition has its one rack, or none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import lru_cache
+from collections.abc import Callable, Iterable
+from functools import cache, lru_cache
 from struct import Struct
 from typing import TYPE_CHECKING
 
@@ -62,9 +62,14 @@ def _length(text: str) -> int:
 
 
 def _hash(data: bytes) -> int:
-    from xxhash import xxh3_64_intdigest
+    return _xxh3()(data)
 
-    return xxh3_64_intdigest(data)
+
+@cache
+def _xxh3() -> Callable[[bytes], int]:
+    from xxhash import xxh3_64_intdigest  # with the first group, not at the start of the broker
+
+    return xxh3_64_intdigest
 
 
 def _signed(number: int) -> int:

@@ -142,7 +142,7 @@ def fetch_group(
     shard: ShardState, group: OffsetFetchRequestGroup, require_stable: bool, version: int
 ) -> Steps[OffsetFetchResponseGroup]:
     by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
-    require_stable = require_stable and shard.offsets.has_open_transactions  # mostly there are none to wait for
+    require_stable = require_stable and bool(shard.offsets.open_transactions)  # mostly there are none to wait for
     group_id = group.group_id
     if error := refusal(shard, group):
         return OffsetFetchResponseGroup(group_id, (), error)
@@ -218,7 +218,7 @@ def _answers(
 ) -> list[OffsetFetchResponsePartitions]:
     """`topic_id`: the topic was named by its id."""
     partitions = shard.offsets_of(group_id).get(name, {})
-    if topic_id is None and not (require_stable and shard.offsets.has_open_transactions):
+    if topic_id is None and not (require_stable and shard.offsets.open_transactions):
         return [  # the same as `_answer`, without a call per partition
             OffsetFetchResponsePartitions(index, committed.offset, committed.leader_epoch, committed.metadata, 0)
             if (committed := partitions.get(index)) is not None

@@ -28,13 +28,15 @@ from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse, encode_response
 from kohort.protocol.record_batch import BATCH_HEADER_BYTES
 
+_new = object.__new__
+
 MAX_TEMPLATE_BYTES = 32_768  # each record repeats the ids of group and member, and ids can be long
 
 
 class RecurringCommit(OffsetCommitRequest):
     """Stands for all commits like the first one; `offsets` are those of the one in progress, in the order of rows."""
 
-    __slots__ = ("offsets", "outcome", "plan", "pulse", "rows")
+    __slots__ = ("offsets", "plan", "pulse", "rows")
 
     def __init__(self, first: OffsetCommitRequest) -> None:
         super().__init__(*(getattr(first, field) for field in OffsetCommitRequest.__slots__))
@@ -42,7 +44,6 @@ class RecurringCommit(OffsetCommitRequest):
         self.offsets = tuple(row.committed_offset for row in self.rows)
         self.plan: CommitPlan | None = None
         self.pulse: Pulse | None = None
-        self.outcome = Outcome()  # used each time: whoever applies it keeps the entries, and not the object
 
     def spread(self) -> None:
         """Put the offsets where `offset_commit` looks for them.
@@ -65,7 +66,7 @@ class EncodedCommitResponse(OffsetCommitResponse):
 
 
 class CommitPlan:
-    __slots__ = ("answer", "columns", "group_id", "template", "topics_version")
+    __slots__ = ("answer", "columns", "group_id", "outcome", "template", "topics_version")
 
     def __init__(self, group_id: str, topics_version: int) -> None:
         self.group_id = group_id
@@ -73,19 +74,26 @@ class CommitPlan:
         self.columns: list[CommitColumns] = []
         self.template: CommitTemplate | None = None  # None: with the present topics no plan can be made
         self.answer: OffsetCommitResponse
+        # With one record and one reply. It is used each time: whoever applies it keeps the entries, and not the lists.
+        self.outcome: Outcome
 
 
 def commit_again(shard: ShardState, request: RecurringCommit, call: Call) -> OffsetCommitResponse | Outcome:
     plan = request.plan
     if plan is None or (plan.topics_version != shard.topics.version and not _still_holds(plan, shard, request, call)):
-        plan = request.plan = make_plan(shard, request, call.version)
+        plan = request.plan = make_plan(shard, request, call)
     pulse, template = request.pulse, plan.template
     if template is not None and (
         (pulse is not None and pulse.beats(call.steady_ms)) or _is_allowed(shard, request, call.version)
     ):
-        outcome = request.outcome
-        outcome.records = [PlannedCommit(plan.group_id, plan.columns, template, request.offsets, call.now)]
-        outcome.replies = [(call, plan.answer)]
+        outcome = plan.outcome
+        commit = outcome.records[0] = _new(PlannedCommit)  # calling PlannedCommit(...) takes three times as long
+        commit.group = plan.group_id
+        commit.columns = plan.columns
+        commit.template = template
+        commit.offsets = request.offsets
+        commit.now = call.now
+        outcome.replies[0] = call, plan.answer
         return outcome
     request.spread()
     return offset_commit(shard, request, call)
@@ -115,9 +123,9 @@ def _still_holds(plan: CommitPlan, shard: ShardState, request: RecurringCommit, 
     return True
 
 
-def make_plan(shard: ShardState, request: RecurringCommit, version: int) -> CommitPlan:
+def make_plan(shard: ShardState, request: RecurringCommit, call: Call) -> CommitPlan:
     plan = CommitPlan(request.group_id, shard.topics.version)
-    found = look_up(shard, request, version)
+    found = look_up(shard, request, call.version)
     too_long = shard.config.offset_metadata_max_bytes
     if (
         found.refused
@@ -130,7 +138,9 @@ def make_plan(shard: ShardState, request: RecurringCommit, version: int) -> Comm
     template = CommitTemplate(request.group_id, plan.columns, headers_of(shard, request))
     if _fits(template, shard):
         plan.template = template
-        plan.answer = EncodedCommitResponse(respond(found, 0), version)
+        plan.answer = EncodedCommitResponse(respond(found, 0), call.version)
+        first = PlannedCommit(plan.group_id, plan.columns, template, request.offsets, call.now)
+        plan.outcome = Outcome([first], [(call, plan.answer)])
     return plan
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import partial
 from struct import pack
 from typing import Any
@@ -19,6 +20,7 @@ from kohort.protocol.codec import request_encoder
 from kohort.protocol.headers import request_header
 from kohort.protocol.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
 from kohort.protocol.messages.api_versions import ApiVersionsRequest
+from kohort.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kohort.protocol.messages.delete_topics import DeleteTopicsRequest
@@ -55,6 +57,7 @@ from tests.parity.batches import changed
 
 BIG_GROUP = "attacked-big-group"
 SESSION_MS = 1_800_000
+LARGE_GROUP = 1_000
 TOPIC_RESOURCE = 2
 ZSTD = 4
 HEADERS_IN_BOMB = 33_000_000
@@ -194,6 +197,7 @@ def _of_groups() -> Iterator[Attack]:
         lambda: DescribeGroupsRequest([BIG_GROUP] * 500), prepare=_make_big_group,
     )  # fmt: skip
     yield from _of_members()
+    yield from _of_migrations()
 
 
 def _commit_many(address: str) -> None:
@@ -265,6 +269,67 @@ def _of_members() -> Iterator[Attack]:
         ApiKey.JOIN_GROUP, 3, "90,000 protocols",
         lambda: JoinGroupRequest("attacked-join", SESSION_MS, 60_000, "", None, "consumer", protocols),
     )  # fmt: skip
+
+
+# --- groups that change their protocol
+
+
+def _of_migrations() -> Iterator[Attack]:
+    """A consumer joins a classic group of many members, and leaves it again."""
+    group = ""  # that was made last
+
+    def make(address: str) -> None:
+        nonlocal group
+        group = f"attacked-{time.time_ns()}"
+        _make_large_group(address, group)
+
+    def upgrade(address: str) -> None:
+        make(address)
+        with Client(address) as client:
+            answer = client.send(ApiKey.CONSUMER_GROUP_HEARTBEAT, heartbeat(0), 1)
+            assert answer.error_code == 0, answer
+
+    def heartbeat(epoch: int) -> ConsumerGroupHeartbeatRequest:
+        is_new = epoch == 0
+        return ConsumerGroupHeartbeatRequest(
+            group, "attacker", epoch, None, None, 60_000 if is_new else -1, [TOPIC] if is_new else None, None, None,
+            [] if is_new else None,
+        )  # fmt: skip
+
+    yield _one(
+        ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, f"joins a classic group of {LARGE_GROUP:,} members",
+        lambda: heartbeat(0), prepare=make, only_long=True,
+    )  # fmt: skip
+    yield _one(
+        ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, f"leaves a group of {LARGE_GROUP:,} classic members",
+        lambda: heartbeat(-1), prepare=upgrade, only_long=True,
+    )  # fmt: skip
+
+
+def _member_count(client: Client, group: str) -> int:
+    return len(client.send(ApiKey.DESCRIBE_GROUPS, DescribeGroupsRequest([group]), 5).groups[0].members)
+
+
+def _make_large_group(address: str, group: str) -> None:
+    """A stable classic group. Each member has a connection of its own, for its JoinGroup waits for the others."""
+    topic = TOPIC.encode()
+    subscription = pack(">hih", 0, 1, len(topic)) + topic + pack(">i", -1)
+    protocols = [JoinGroupRequestProtocol("range", subscription)]
+
+    def joining(member_id: str) -> JoinGroupRequest:
+        return JoinGroupRequest(group, SESSION_MS, 60_000, member_id, None, "consumer", protocols)
+
+    with ExitStack() as opened, Client(address) as admin:
+        first, *others = [opened.enter_context(Client(address, timeout_s=60)) for _ in range(LARGE_GROUP)]
+        member_id = first.send(ApiKey.JOIN_GROUP, joining(""), 3).member_id
+        for client in others:
+            client.post(ApiKey.JOIN_GROUP, joining(""), 3)
+        while _member_count(admin, group) < LARGE_GROUP:
+            time.sleep(0.1)
+        leader = first.send(ApiKey.JOIN_GROUP, joining(member_id), 3)
+        assignments = [SyncGroupRequestAssignment(each.member_id, _assignment(0)) for each in leader.members]
+        request = SyncGroupRequest(group, leader.generation_id, member_id, None, None, None, assignments)
+        assert first.send(ApiKey.SYNC_GROUP, request, 3).error_code == 0
 
 
 # --- fetches

@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 from kohort.audit.checks import ALL
+from kohort.audit.run.in_a_test import CHECKS, THRESHOLDS
 from kohort.audit.tables import AUDIT_RUNS, BASE_TABLES, DERIVED_TABLES, Table
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "audit.md"
@@ -17,7 +18,7 @@ BLOCK = "<!-- {name}: written by tests/audit/docs_page.py -->\n{text}\n<!-- end 
 
 def page(text: str) -> str:
     """The page with its tables as the code says they are."""
-    for name, content in (("tables", _tables()), ("checks", _checks())):
+    for name, content in (("tables", _tables()), ("checks", _checks()), ("checks in a test", _in_a_test())):
         place = BLOCK.format(name=name, text="(.*?)")
         assert re.search(place, text, re.DOTALL), f"docs/audit.md has no place for {name}"
         made = BLOCK.format(name=name, text=content)
@@ -46,6 +47,15 @@ def _checks() -> str:
         thresholds = ", ".join(f"`{name}={value:g}`" for name, value in check.thresholds.items()) or "-"
         words = [f"`{check.name}`", check.severity, _escaped(check.about), thresholds, _escaped(check.advice)]
         lines.append(f"| {' | '.join(words)} |")
+    return "\n".join(lines)
+
+
+def _in_a_test() -> str:
+    lines = ["| check | threshold in a test |", "|---|---|"]
+    for name in CHECKS:
+        changed = {key: value for key, value in THRESHOLDS.items() if key.startswith(f"{name}.")}
+        shown = ", ".join(f"`{key.partition('.')[2]}={value:g}`" for key, value in changed.items())
+        lines.append(f"| `{name}` | {shown or '-'} |")
     return "\n".join(lines)
 
 

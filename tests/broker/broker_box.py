@@ -89,10 +89,10 @@ class BrokerBox:
         self._numbers = count()
         self._posted: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self.broker = Broker(load_config(overrides=[f"log.dirs={folder}", *settings]), self.disk)
-        self.broker.call_later = self._call_later
+        self.broker.call_later = self.broker.call_later_by_clock = self._call_later
         self.broker.call_soon = lambda work: self._call_later(0, work)
         self.broker.open(self.now)
-        self.broker.flusher = Flusher(self.disk, self._posted.put, clock=lambda: self.now / 1000)
+        self.broker.flusher = Flusher(self.disk, self._posted.put, clock_ms=lambda: self.now)
 
     def close(self) -> None:
         self.broker.flusher.stop()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kohort.broker.clock import Clock
+from kohort.broker.clock import Clock, Milliseconds
 from kohort.broker.coordinator_host import CoordinatorHost
 from kohort.coordinator.outcome import Outcome
 from kohort.protocol.api_keys import ApiKey
@@ -30,6 +30,14 @@ class Machine:
     def wait(self, ms: int) -> None:
         self.wall_ms += ms
         self.steady_ms += ms
+
+
+def test_milliseconds_hold_until_the_next_one_begins() -> None:
+    milliseconds = Milliseconds()
+    milliseconds.pass_on(7_999_999)
+    assert (milliseconds.steady_ms, milliseconds.ends_ns) == (7, 8_000_000)
+    milliseconds.pass_on(8_000_000)
+    assert (milliseconds.steady_ms, milliseconds.ends_ns) == (8, 9_000_000)
 
 
 def test_deadlines_and_records_have_a_clock_each() -> None:

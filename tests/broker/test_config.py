@@ -97,7 +97,7 @@ def test_the_file_of_an_older_kafka_starts_with_all_its_warnings_in_one_run(capl
         ("mode.id", "node.id"),
         ("log.retention.hour", "log.retention.hours"),
         ("num.io.thread", "num.io.threads"),
-        ("metrics.port", "kohort.metrics.port"),
+        ("http.port", "kohort.http.port"),
     ],
 )
 def test_a_name_one_letter_away_from_a_known_one_gets_a_suggestion(
@@ -128,11 +128,11 @@ def test_a_broken_escape_in_the_file_is_refused() -> None:
 
 
 def test_the_environment_has_a_prefix_of_its_own_and_the_old_one_still_works(caplog: pytest.LogCaptureFixture) -> None:
-    new = {"KOHORT_CFG_NUM_PARTITIONS": "3", "KOHORT_CFG_KOHORT_METRICS_PORT": "0", "KOHORT_CFG_BROKER_ID": "8"}
+    new = {"KOHORT_CFG_NUM_PARTITIONS": "3", "KOHORT_CFG_KOHORT_HTTP_PORT": "0", "KOHORT_CFG_BROKER_ID": "8"}
     old = {"KOHORT_LOG_DIRS": "there", "KOHORT_KOHORT_AUDIT_HEADERS": "false", "KOHORT_LOG_RETENTION_HOURS": "1"}
     assert warnings_of(caplog, "", new | old) == []
     config = load_config("", new | old)
-    assert (config.num_partitions, config.kohort_metrics_port, config.node_id) == (3, 0, 8)
+    assert (config.num_partitions, config.kohort_http_port, config.node_id) == (3, 0, 8)
     assert (config.log_dirs, config.kohort_audit_headers, config.log_retention_ms) == ("there", False, 3_600_000)
 
 
@@ -151,7 +151,7 @@ def test_variables_of_others_are_named_in_a_warning_and_stop_nothing(caplog: pyt
 
 
 def test_a_misspelt_variable_gets_a_suggestion(caplog: pytest.LogCaptureFixture) -> None:
-    for name, meant in (("NUM_PARTITION", "NUM_PARTITIONS"), ("METRICS_PORT", "KOHORT_METRICS_PORT")):
+    for name, meant in (("NUM_PARTITION", "NUM_PARTITIONS"), ("HTTP_PORT", "KOHORT_HTTP_PORT")):
         said = (
             f"setting KOHORT_CFG_{name} is ignored: neither Kafka nor Kohort has it; did you mean KOHORT_CFG_{meant}?"
         )

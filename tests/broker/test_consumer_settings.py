@@ -25,12 +25,15 @@ def test_the_defaults_are_kafkas_and_those_of_the_coordinator() -> None:
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
-        (["session.timeout.ms=44999"], "min.session.timeout.ms must be less than or equal to"),
-        (["session.timeout.ms=60001"], "session.timeout.ms must be less than or equal to"),
-        (["min.session.timeout.ms=60001"], "min.session.timeout.ms must be less than or equal to"),
-        (["heartbeat.interval.ms=15001"], "heartbeat.interval.ms must be less than or equal to"),
-        (["assignment.interval.ms=15001"], "assignment.interval.ms must be less than or equal to"),
-        (["min.session.timeout.ms=1", "session.timeout.ms=5000"], "heartbeat.interval.ms must be less than group"),
+        (["session.timeout.ms=44999"], "min.session.timeout.ms (45000) must be less than or equal to"),
+        (["session.timeout.ms=60001"], "group.consumer.max.session.timeout.ms (60000)"),
+        (["min.session.timeout.ms=60001"], "min.session.timeout.ms (60001) must be less than or equal to"),
+        (["heartbeat.interval.ms=15001"], "heartbeat.interval.ms (15001) must be less than or equal to"),
+        (["assignment.interval.ms=15001"], "assignment.interval.ms (15001) must be less than or equal to"),
+        (
+            ["min.session.timeout.ms=1", "session.timeout.ms=5000"],
+            "heartbeat.interval.ms (5000) must be less than group",
+        ),
         (["assignors="], "must be a list of words"),
         (["assignors=uniform,uniform"], "must name each word once"),
         ([f"assignors=uniform,{UNIFORM_CLASS}"], "must name each assignor once"),

@@ -140,3 +140,22 @@ def test_groups_of_a_partition_that_is_not_ours_are_sent_elsewhere(box: BrokerBo
     ]
     beats = [box.send(ApiKey.HEARTBEAT, HeartbeatRequest(name, 1, "m"), 4).error_code for name in (ours, others)]
     assert beats == [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NOT_COORDINATOR]
+
+
+@pytest.mark.parametrize("version", [4, 5, 6])
+def test_a_group_that_is_asked_for_alone_is_found_as_one_among_others(box: BrokerBox, version: int) -> None:
+    log = OneOfTwoNodes(box.broker, box.clock, sync_before_reply=False)
+    coordinator = box.broker.coordinator = CoordinatorHost(box.broker, box.clock, log)
+    box.broker.advertised = [Listener("PLAINTEXT", "here", 9092)]
+
+    def found(*groups: str) -> list[object]:
+        request = FindCoordinatorRequest(key_type=0, coordinator_keys=list(groups))
+        return list(box.send(ApiKey.FIND_COORDINATOR, request, version).coordinators)
+
+    groups = ["g", "h", "i", "j", "日本", "a long id" * 1_000]
+    assert len({coordinator.owner_of(group) for group in groups}) == 2, "some are ours, and some are not"
+    for _ in range(2):  # the second time the answer may be remembered
+        assert [found(group) for group in groups] == [[row] for row in found(*groups)]
+        box.broker.advertised = [Listener("PLAINTEXT", "there", 9093)]
+    coordinator.log = LocalGroupLog(box.broker, box.clock, sync_before_reply=False)
+    assert [found(group) for group in groups] == [[row] for row in found(*groups)], "groups have moved to this broker"

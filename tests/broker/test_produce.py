@@ -16,6 +16,7 @@ from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kohort.protocol.record_batch import build_batch, parse_header
 from kohort.storage.disk import RealDisk
+from kohort.storage.memory_disk import NEVER_FULL
 from tests.broker.broker_box import START_MS, BrokerBox, FakeConnection
 from tests.simulation.disk import SimulatedDisk
 
@@ -332,7 +333,7 @@ def test_a_full_disk_is_a_storage_error_until_there_is_room_again() -> None:
     box.append(b"a")
     disk.capacity_bytes = disk.used_bytes()
     assert told(box.produce(GOOD)) == ("KAFKA_STORAGE_ERROR", -1)
-    disk.capacity_bytes = None
+    disk.capacity_bytes = NEVER_FULL
     assert told(box.produce(GOOD)) == ("NONE", 0)
     assert [each.value for each in box.read_all()] == [b"a", b"v0", b"v1", b"v2"]
 

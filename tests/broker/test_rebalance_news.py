@@ -73,7 +73,7 @@ def test_log_lines_for_machines_have_a_field_for_everything_that_is_told(tmp_pat
 
 
 def test_metrics_tell_of_groups_and_their_rebalances(tmp_path: Path) -> None:
-    with KohortProcess(tmp_path, group_initial_rebalance_delay_ms="0", kohort_metrics_port="0") as process:
+    with KohortProcess(tmp_path, group_initial_rebalance_delay_ms="0", kohort_http_port="0") as process:
         assert process.process.stdout is not None
         url = process.process.stdout.readline().split()[-1]
         quiet = read_metrics(url)
@@ -138,7 +138,7 @@ def test_the_line_for_people_tells_the_epoch(tmp_path: Path) -> None:
 
 
 def test_metrics_tell_of_consumer_groups_and_the_states_of_their_members(tmp_path: Path) -> None:
-    settings = {"kohort_metrics_port": "0", "group_consumer_assignment_interval_ms": "0"}
+    settings = {"kohort_http_port": "0", "group_consumer_assignment_interval_ms": "0"}
     with KohortProcess(tmp_path, **settings) as process:
         assert process.process.stdout is not None
         url = process.process.stdout.readline().split()[-1]

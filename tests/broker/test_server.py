@@ -245,7 +245,7 @@ def test_a_taken_port_is_told_in_one_line_with_what_to_do(tmp_path: Path, host: 
 
 def test_without_a_setting_only_this_machine_can_connect_and_the_banner_says_so(tmp_path: Path) -> None:
     listeners = Config().listeners.replace("9092", "0")
-    with KohortProcess(tmp_path, listeners=listeners, kohort_metrics_port="0") as process:
+    with KohortProcess(tmp_path, listeners=listeners, kohort_http_port="0") as process:
         assert process.process.stdout is not None
         host, port = process.address.rsplit(":", 1)
         metrics = urlsplit(process.process.stdout.readline().split()[-1])
@@ -270,10 +270,10 @@ def test_a_taken_port_for_metrics_names_the_setting_of_the_metrics(tmp_path: Pat
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        settings = (f"log.dirs={tmp_path}/d", "listeners=PLAINTEXT://127.0.0.1:0", f"kohort.metrics.port={port}")
+        settings = (f"log.dirs={tmp_path}/d", "listeners=PLAINTEXT://127.0.0.1:0", f"kohort.http.port={port}")
         done = _run("serve", *(word for setting in settings for word in ("--override", setting)))
     assert done.returncode == 1
-    assert done.stderr.endswith(f"take another: --override kohort.metrics.port={port + 1}\n")
+    assert done.stderr.endswith(f"take another: --override kohort.http.port={port + 1}\n")
 
 
 @pytest.mark.parametrize(
@@ -360,7 +360,7 @@ def test_the_properties_and_the_environment_that_people_bring_along_do_not_stop_
 
 
 def test_with_a_json_log_the_banner_and_the_errors_are_json_too(tmp_path: Path) -> None:
-    with KohortProcess(tmp_path, "--log-format", "json", **{"kohort.metrics.port": "0"}) as process:
+    with KohortProcess(tmp_path, "--log-format", "json", **{"kohort.http.port": "0"}) as process:
         assert process.process.stdout is not None
         metrics = json.loads(process.process.stdout.readline())
         command = ["serve", "--log-format", "json", "--override"]
@@ -409,7 +409,7 @@ def test_a_limit_of_open_files_that_the_kernel_refuses_does_not_stop_the_broker(
 def test_metrics_count_what_clients_do(tmp_path: Path) -> None:
     from urllib.request import urlopen
 
-    with KohortProcess(tmp_path, **{"kohort.metrics.port": "0"}) as process:
+    with KohortProcess(tmp_path, **{"kohort.http.port": "0"}) as process:
         assert process.process.stdout is not None
         url = process.process.stdout.readline().split()[-1]
         with Client(process.address) as client:

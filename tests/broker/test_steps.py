@@ -300,7 +300,7 @@ async def test_a_long_produce_is_finished_without_its_client(server: Server, con
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KohortProcess]:
-    with KohortProcess(tmp_path_factory.mktemp("broker"), kohort_metrics_port="0") as process:
+    with KohortProcess(tmp_path_factory.mktemp("broker"), kohort_http_port="0") as process:
         yield process
 
 

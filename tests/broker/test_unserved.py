@@ -89,7 +89,7 @@ def test_a_client_that_speaks_tls_is_told_of(broker: KohortProcess) -> None:
 def test_a_browser_is_told_of(broker: KohortProcess) -> None:
     send(broker, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
     (line,) = lines(broker, "asked for HTTP")
-    assert "kohort.metrics.port" in line
+    assert "kohort.http.port" in line
 
 
 def test_a_client_id_cannot_forge_a_line(broker: KohortProcess) -> None:

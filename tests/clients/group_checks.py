@@ -241,7 +241,7 @@ class Scenario:
 
     def settle(self, what: str) -> None:
         """Wait until all groups have settled and go on consuming and committing; nothing acknowledged is lost."""
-        self._until(lambda: all(self._has_settled(group) for group in self.groups), what)
+        self.until(lambda: all(self._has_settled(group) for group in self.groups), what)
         self._progress(what)
         self.say(what)
 
@@ -253,7 +253,7 @@ class Scenario:
         """Stop the producer. Everything that was written must be consumed and committed."""
         self.producer.stop()
         ends = self.producer.delivered
-        self._until(lambda: all(self._has_reached(group, ends) for group in self.groups), "everything is consumed")
+        self.until(lambda: all(self._has_reached(group, ends) for group in self.groups), "everything is consumed")
         for group in self.groups:
             ledger = self.ledgers[group]
             for partition, end in ends.items():
@@ -271,7 +271,7 @@ class Scenario:
 
     # --- events of the members
 
-    def _until(self, condition: Callable[[], bool], what: str) -> None:
+    def until(self, condition: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + DEADLINE_S
         while not condition():
             assert time.monotonic() < deadline, f"{what}: still not so\n{self._story()}"
@@ -334,9 +334,9 @@ class Scenario:
     def _progress(self, what: str) -> None:
         before = dict(self.producer.delivered)
         produced = lambda: all(end > before[p] for p, end in self.producer.delivered.items())  # noqa: E731
-        self._until(produced, f"{what}: records are produced")
+        self.until(produced, f"{what}: records are produced")
         ends = dict(self.producer.delivered)
-        self._until(
+        self.until(
             lambda: all(self._has_reached(group, ends) for group in self.groups), f"{what}: records are consumed"
         )
         for group in self.groups:

@@ -32,7 +32,7 @@ def consumer_of(told: Arguments, membership: Membership) -> Any:
         "auto.offset.reset": "earliest",
         "reconnect.backoff.max.ms": 500,
         "fetch.wait.max.ms": 200,
-        "log_level": 0,
+        "log_level": 5,  # to standard error: that it gave up a heartbeat, for instance
     }
     if membership.assignor in SERVER_SIDE:  # then librdkafka refuses the other settings: the broker decides about them
         settings["group.protocol"] = "consumer"

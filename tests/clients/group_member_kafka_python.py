@@ -52,7 +52,10 @@ def run(told: Arguments, membership: Membership, closing: threading.Event) -> No
     to_commit: dict[int, int] = {}
     consumer.subscribe([told.topic], listener=Listener(membership, to_commit))
     while not closing.is_set():
-        polled = consumer.poll(timeout_ms=POLL_MS)
+        try:
+            polled = consumer.poll(timeout_ms=POLL_MS)
+        except KafkaError:  # the broker is away: poll may say so. A member that stopped here would keep its partitions
+            continue
         records = [(r.partition, r.offset, r.value) for batch in polled.values() for r in batch]
         to_commit |= membership.consumed(records)
         if to_commit:

@@ -105,7 +105,11 @@ def read_in_full(shard: Shard, batch: bytes) -> None:
 def seen(state: ShardState) -> object:
     fields = ("offset", "leader_epoch", "metadata", "commit_timestamp", "expire_timestamp", "topic_id", "log_offset")
     offsets = sorted((place, [getattr(each, name) for name in fields]) for place, each in state.offsets.all_offsets())
-    return sorted(state.groups), offsets, {id_: sorted(each) for id_, each in state.offsets._pending.items() if each}
+    return (
+        sorted(state.groups),
+        offsets,
+        {id_: sorted(each) for id_, each in state.offsets.open_transactions.items() if each},
+    )
 
 
 @pytest.mark.parametrize("seed", range(60))

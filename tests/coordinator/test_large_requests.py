@@ -47,7 +47,9 @@ from kohort.protocol.messages.offset_fetch import (
 from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kohort.protocol.subscription import pack_assignment
 from kohort.protocol.wire import NO_UUID, LazyArray
-from tests.coordinator.members import Member, commit, fetched, joined, send_fetch, stable, subscription
+from tests.coordinator.consumer.migrants import ClassicMember
+from tests.coordinator.consumer.words import Answer, Group
+from tests.coordinator.members import Member, commit, complete_joins, fetched, joined, send_fetch, stable, subscription
 from tests.coordinator.support import KEY_OF_NAME, SERVED, Call, FakeTopics, Host
 
 NONE, TOO_LARGE = ErrorCode.NONE, ErrorCode.UNKNOWN_SERVER_ERROR
@@ -471,6 +473,22 @@ def test_members_that_leave_in_a_long_request_leave_together_in_its_last_step() 
     assert [member.error_code for member in answer.members[-4:]] == [unknown, NONE, NONE, unknown]
     assert list(host.classic("g").members) == [c.member_id]
     assert c.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_long_sync_tells_its_member_to_join_again_if_the_group_is_converted_meanwhile() -> None:
+    """Kafka handles the SyncGroup before or after the conversion: here it is after it."""
+    group = Group(Host())
+    leader = ClassicMember(group, "leader")
+    complete_joins(group.host, [leader])
+    assigned = [SyncGroupRequestAssignment(f"m{n}", b"") for n in range(MANY_ROWS)]
+    request = SyncGroupRequest(
+        group.group_id, leader.generation, leader.member_id, None, "consumer", leader.protocol, assigned
+    )
+    steps, call = steps_of(group.host, request)
+    take(steps, 5)
+    assert isinstance(group.join("new"), Answer)
+    assert answer_of(group.host, steps, call).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert isinstance(leader.rejoin(), dict), "it is a member still"
 
 
 def test_an_answer_about_groups_waits_for_what_was_written_while_it_was_made() -> None:

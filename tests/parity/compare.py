@@ -13,7 +13,7 @@ from kohort.protocol.errors import MalformedMessage
 from kohort.protocol.record_batch import parse_header, read_records
 from kohort.protocol.wire import LazyArray, Message
 from tests.parity.differences import ALLOWED, OPTIONAL, UNORDERED, Allowed, Kind
-from tests.parity.peer import Exchange
+from tests.parity.peer import Exchange, TopicWords
 
 _INDEX = re.compile(r"\[\d+\]")
 _LONG = 160
@@ -79,6 +79,8 @@ def _shape(value: Any) -> str:
         return "negative" if value < 0 else "number"
     if isinstance(value, bytes) and not any(value):
         return "zero"
+    if isinstance(value, TopicWords):
+        return f"the topic {value}"
     return "set" if value else "empty"
 
 

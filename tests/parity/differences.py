@@ -117,6 +117,20 @@ ALLOWED = [
         Kind.ANY,
         "the same protocol twice in a list",
     ),
+    Allowed(
+        "*",
+        "*",
+        "Kafka takes the newcomer for one that wants what the others want, and nobody has what it would get",
+        Kind.ANY,
+        "a member without topics joins when a target is due",
+    ),
+    Allowed(
+        "*",
+        "*",
+        "Kafka forgets the group and writes nothing, so its epochs begin anew; ours only rise",
+        Kind.ANY,
+        "a classic member with an id comes to an empty consumer group",
+    ),
 ]
 
 OPTIONAL = [

@@ -35,6 +35,12 @@ class ConnectionClosed(Exception):
     pass
 
 
+class TopicWords(str):
+    """Stands for a topic id in an answer. Random ids may differ, these words may not."""
+
+    __slots__ = ()
+
+
 @dataclass
 class Exchange:
     """One request of a scenario and what came back: a message, or a sentence."""
@@ -260,7 +266,7 @@ def name_topic_ids(message: Any, names: dict[bytes, str]) -> None:
     for slot in message.__slots__:
         value = getattr(message, slot)
         if slot == "topic_id" and value in names:
-            setattr(message, slot, names[value])
+            setattr(message, slot, TopicWords(names[value]))
         elif isinstance(value, Message):
             name_topic_ids(value, names)
         elif isinstance(value, list):

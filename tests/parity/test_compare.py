@@ -9,7 +9,7 @@ from kohort.protocol.messages.metadata import MetadataResponse, MetadataResponse
 from kohort.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from tests.parity.batches import batch
 from tests.parity.compare import Comparison, read_batches
-from tests.parity.peer import CLOSED, Exchange
+from tests.parity.peer import CLOSED, Exchange, name_topic_ids
 from tests.parity.run import difference_lines
 
 
@@ -55,6 +55,16 @@ def test_what_is_random_may_differ_but_not_be_missing() -> None:
     one, other, none = b"1" * 16, b"2" * 16, bytes(16)
     assert differing_fields("Metadata", answer(one, 1), answer(other, 2)) == []
     assert differing_fields("Metadata", answer(one, 1), answer(none, 1)) == ["topics[0].topic_id"]
+
+
+def test_an_id_of_another_topic_differs_where_both_topics_are_known() -> None:
+    def answer(topic_id: bytes) -> MetadataResponse:
+        answer = MetadataResponse(topics=[MetadataResponseTopic(name="t", topic_id=topic_id)])
+        name_topic_ids(answer, {b"1" * 16: "orders", b"2" * 16: "orders", b"3" * 16: "payments"})
+        return answer
+
+    assert differing_fields("Metadata", answer(b"1" * 16), answer(b"2" * 16)) == []
+    assert differing_fields("Metadata", answer(b"1" * 16), answer(b"3" * 16)) == ["topics[0].topic_id"]
 
 
 def test_apis_may_be_left_out_but_not_added_or_announced_otherwise() -> None:

@@ -27,16 +27,18 @@ if TYPE_CHECKING:
 
 Key = tuple[str, str]  # group id, member id
 AnyMember = ConsumerMember | Member
+NO_GENERATION = (-1, 0)  # the first generation of a group is 0
 
 
 class Seen:
     """A member, as it was seen after the last event."""
 
-    __slots__ = ("member", "since", "unrevoked_since")
+    __slots__ = ("first", "is_loaded", "member", "since", "unrevoked_since")
 
-    def __init__(self, member: AnyMember, now: int) -> None:
-        self.member = member
+    def __init__(self, member: AnyMember, now: int, is_loaded: bool) -> None:
+        self.first = self.member = member
         self.since = now  # in this group object; a load begins anew
+        self.is_loaded = is_loaded  # else it has joined
         self.unrevoked_since = now
 
 
@@ -45,6 +47,8 @@ class Watch:
         self._world = world
         self._heard: dict[Key, int] = {}  # when the last heartbeat was sent that was not refused
         self._progress: dict[Key, int] = {}  # when a classic member last joined, or got its assignment
+        self._synced: dict[Key, int] = {}  # the generation in which a classic member last got its assignment
+        self._generations: dict[str, tuple[int, int]] = {}  # of classic groups, and since when
         self._left: set[Key] = set()  # members that have sent a last heartbeat
         self.removals: Counter[Key] = Counter()
         self._gone: set[Key] = set()  # members that the coordinator has removed with good reason
@@ -66,6 +70,9 @@ class Watch:
     def has_progressed(self, key: Key, at: int) -> None:
         """A classic member has joined or got its assignment, and has asked for that at that time."""
         self._progress[key] = max(at, self._progress.get(key, 0))
+
+    def has_synced(self, key: Key, generation: int) -> None:
+        self._synced[key] = generation
 
     def is_gone(self, client: Consumer) -> bool:
         return (client.group_id, client.member_id) in self._gone
@@ -108,7 +115,7 @@ class Watch:
         for shard in self._world.host.runtime.shards:
             if shard.status is Status.ACTIVE:
                 for group in consumer_groups(shard.state):
-                    check_group(shard, group)
+                    check_group(shard, group, is_unfinished=self._world.is_unfinished(group))
         for group_id in self._world.groups:
             shard = self._world.host.shard_of(group_id)
             if shard.status is Status.ACTIVE:
@@ -137,13 +144,15 @@ class Watch:
             if is_reloaded and key not in self._left:
                 continue  # whether the client was told of it shows in `_check_holders`
             self._check_removal(key, seen, now)
+        if isinstance(group, ClassicGroup) and self._generations.get(group_id, NO_GENERATION)[0] != group.generation:
+            self._generations[group_id] = group.generation, self._last_check
         for member_id, member in members.items():
             self._see((group_id, member_id), member, self._last_check, begins_anew=is_reloaded)
 
     def _see(self, key: Key, member: AnyMember, now: int, *, begins_anew: bool) -> None:
         seen = self._seen.get(key)
         if seen is None or begins_anew:
-            self._seen[key] = Seen(member, now)
+            self._seen[key] = Seen(member, now, begins_anew)
             self._gone.discard(key)
         else:
             if _way(seen.member) != _way(member):
@@ -179,7 +188,22 @@ class Watch:
     def _has_classic_reason(self, key: Key, seen: Seen, now: int) -> bool:
         """It may be too slow to join again. A process that has ended is no concern: a new one may take its place."""
         progress = max(seen.since, self._progress.get(key, 0))
-        return not self._is_used(key) or now >= progress + seen.member.rebalance_timeout_ms
+        latest = now - seen.member.rebalance_timeout_ms
+        return not self._is_used(key) or progress <= latest or self._is_late(key, seen, latest)
+
+    def _is_late(self, key: Key, seen: Seen, latest: int) -> bool:
+        """In a classic group the time for SyncGroup runs from the beginning of the generation, whoever joins again.
+
+        In a consumer group that was loaded, partitions must be given up until a rebalance timeout after the load, as in
+        Kafka, although nobody watches that of classic members otherwise.
+        """
+        if isinstance(seen.member, Member):
+            generation, since = self._generations.get(
+                key[0], NO_GENERATION
+            )  # before the event that has removed the member
+            return since <= latest and self._synced.get(key, -1) < generation
+        is_unrevoked = seen.member.state == UNREVOKED and seen.member.epoch == epoch_of(seen.first)
+        return seen.is_loaded and is_unrevoked and seen.since <= latest
 
     def _check_holders(self, shard: Shard, group_id: str) -> None:
         group = shard.state.groups.get(group_id)
@@ -190,8 +214,8 @@ class Watch:
                 continue
             member = members.get(client.member_id)
             assert member is not None, f"{client.member_id} holds {told(client.holds)}, and nobody has removed it"
-            if isinstance(group, ClassicGroup) and client.epoch != group.generation:
-                continue  # a static member may miss a generation, and does not know yet that it has lost something
+            if has_missed(group, client):
+                continue
             forgotten = client.holds - held(member) if isinstance(member, ConsumerMember) else None
             assert not forgotten, f"{client.member_id} holds {told(forgotten)}, and the coordinator has forgotten it"
             for place in sorted(client.holds):
@@ -199,6 +223,7 @@ class Watch:
                 assert other == client.member_id, f"{told({place})} is held by {other} and {client.member_id}"
 
     def others_holding(self, client: Consumer, place: Place) -> list[str]:
+        group = self._world.host.state_of(client.group_id).groups.get(client.group_id)
         return [
             other.member_id
             for other in self._world.clients
@@ -207,11 +232,21 @@ class Watch:
             and place in other.holds
             and not other.is_stray
             and not self.is_gone(other)
+            and not has_missed(group, other)
         ]
 
 
 def members_of(group: Group | None) -> Mapping[str, AnyMember]:
     return group.members if isinstance(group, (ConsumerGroup, ClassicGroup)) else {}
+
+
+def has_missed(group: Group | None, client: Consumer) -> bool:
+    """A static member may miss a generation. Then it does not know yet that it has lost something."""
+    return isinstance(group, ClassicGroup) and client.epoch != group.generation
+
+
+def epoch_of(member: AnyMember) -> int | None:
+    return member.epoch if isinstance(member, ConsumerMember) else None
 
 
 def session_timeout_of(member: AnyMember) -> int:
@@ -245,10 +280,11 @@ def told(places: Any) -> list[str]:
 # --- one group
 
 
-def check_group(shard: Shard, group: ConsumerGroup) -> None:
+def check_group(shard: Shard, group: ConsumerGroup, *, is_unfinished: bool) -> None:
+    """`is_unfinished`: there may be partitions without an owner, see migrating_world.py."""
     check_derived(group)
     check_deadlines(shard, group)
-    check_targets(shard, group)
+    check_targets(shard, group, is_unfinished)
 
 
 def check_derived(group: ConsumerGroup) -> None:
@@ -280,13 +316,15 @@ def check_deadlines(shard: Shard, group: ConsumerGroup) -> None:
     assert set(group.sessions) <= set(group.members), group.sessions
     assert set(group.rebalance_timeouts) <= set(group.members), group.rebalance_timeouts
     for member_id, member in group.members.items():
-        assert purgatory.is_watched(("session", group.group_id, member_id)), f"{member_id} has no session"
+        # In a large group that was just converted, sessions begin piece by piece.
+        has_session = purgatory.is_watched(("session", group.group_id, member_id)) or shard.jobs
+        assert has_session, f"{member_id} has no session"
         must_revoke = member.state == UNREVOKED and member.epoch != STATIC_LEAVE_EPOCH and member.classic is None
         if must_revoke:
             assert purgatory.is_watched(("revocation", group.group_id, member_id)), f"{member_id} may take for ever"
 
 
-def check_targets(shard: Shard, group: ConsumerGroup) -> None:
+def check_targets(shard: Shard, group: ConsumerGroup, is_unfinished: bool) -> None:
     """The targets of an epoch in force share out all partitions among those that want them, each once."""
     topics, subscriptions = shard.state.topics, group.subscriptions
     if group.epoch != group.assignment_epoch or not group.members:
@@ -298,7 +336,7 @@ def check_targets(shard: Shard, group: ConsumerGroup) -> None:
     )
     twice = [place for place, count in given.items() if count > 1]
     assert not twice, f"{told(twice)} of {group.group_id} are in two targets"
-    for member in group.members.values():
+    for member in () if is_unfinished else group.members.values():
         wanted = {
             (topic_id, n)
             for name in subscriptions.topics_of(member)

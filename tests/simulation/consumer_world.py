@@ -24,10 +24,12 @@ from contextlib import AbstractContextManager, nullcontext
 from random import Random
 from typing import Any, NamedTuple
 
-from kohort.coordinator import api
+from kohort.coordinator import api, conversion
+from kohort.coordinator.classic import delayed_join
 from kohort.coordinator.config import ConsumerGroupSettings
-from kohort.coordinator.consumer import member_update, target
+from kohort.coordinator.consumer import classic_join, member_update, removal, target
 from kohort.coordinator.consumer.group import find_consumer
+from kohort.coordinator.group import Group
 from kohort.coordinator.runtime import Runtime
 from kohort.coordinator.shard import Shard, Status
 from kohort.coordinator.shard_state import ShardState
@@ -169,7 +171,7 @@ class ConsumerWorld(World):
         key = client.group_id, place
         self._commits += 1
         self._offsets[key] = self._offsets.get(key, 0) + 1
-        rivals = self.watch.others_holding(client, place)
+        rivals = [] if client.is_stray else self.watch.others_holding(client, place)
         return Expected(place, self._offsets[key], self._commits, self.watch.is_gone(client), rivals)
 
     def acknowledged(self, client: Consumer, commit: Expected) -> None:
@@ -219,6 +221,10 @@ class ConsumerWorld(World):
             if shard.status is Status.ACTIVE and not shard.has_pending_writes:
                 self._compare(shard)
         self.watch.check()
+
+    def is_unfinished(self, group: Group) -> bool:
+        """Whether the group may have partitions without an owner until something begins a rebalance."""
+        return False
 
     def _compare(self, shard: Shard) -> None:
         """All of the log is in memory, and nothing else."""
@@ -334,7 +340,11 @@ class ConsumerWorld(World):
 
 
 def in_small_steps(wanted: bool) -> AbstractContextManager[None]:
-    """Every group counts as a large one, whose target is computed and written in pieces."""
+    """Every group counts as a large one, which is converted, and whose target is computed and written, in pieces."""
     if not wanted:
         return nullcontext()
-    return replaced((member_update, "SMALL_GROUP", 0), (target, "STEPS_IN_PIECE", 1), (api, "ELEMENTS_IN_STEP", 1))
+    return replaced(
+        (member_update, "SMALL_GROUP", 0), (target, "STEPS_IN_PIECE", 1), (api, "ELEMENTS_IN_STEP", 1),
+        (conversion, "FEW_MEMBERS", 0), (removal, "FEW_MEMBERS", 0), (classic_join, "FEW_MEMBERS", 0),
+        (conversion, "MEMBERS_IN_STEP", 1), (target, "MEMBERS_IN_STEP", 1), (delayed_join, "FEW_MEMBERS", 0),
+    )  # fmt: skip

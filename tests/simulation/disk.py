@@ -28,7 +28,8 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kohort.storage.disk import Buffer, Disk, File, FileInfo, FolderInUse, FolderLock
+from kohort.storage.disk import Buffer, File, FileInfo, FolderLock
+from kohort.storage.memory_disk import NEVER_FULL, Entry, Inode, MemoryDisk, Names, apply
 
 SECTOR_BYTES = 512
 
@@ -53,40 +54,24 @@ class Cut:
 
 
 @dataclass(slots=True, eq=False)
-class Inode:
+class Content(Inode):
     """A file's content: as the machine sees it, as the medium has it, and the changes in between."""
 
-    content: bytearray = field(default_factory=bytearray)
     durable: bytearray = field(default_factory=bytearray)
     pending: list[Write | Cut] = field(default_factory=list)
-    modified_ms: int = 0
 
 
-@dataclass(slots=True)
-class Entry:
-    """A change of names: `path` now means `inode` (None: a folder), or nothing. A rename has a source."""
-
-    path: str
-    inode: Inode | None = None
-    gone: bool = False
-    source: str | None = None
-
-
-class SimulatedDisk(Disk):
+class SimulatedDisk(MemoryDisk):
     """See the module. `now` (ms) stamps the files; `capacity_bytes` bounds the sum of their sizes."""
 
     def __init__(self, seed: int = 0, *, capacity_bytes: int | None = None) -> None:
+        super().__init__(now=lambda: self.now, capacity_bytes=NEVER_FULL if capacity_bytes is None else capacity_bytes)
         self.rng = random.Random(seed)
-        self.capacity_bytes = capacity_bytes
         self.now = 0
         self.steps = 0
         self.dead = False
         self.trace: list[str] = []
         self._crash_at: int | None = None
-        self._names: dict[str, Inode | None] = {}  # None: a folder
-        self._durable_names: dict[str, Inode | None] = {}
-        self._unsynced_names: list[Entry] = []
-        self._locked: set[str] = set()
         self._faults: list[tuple[str, str, int]] = []
 
     # --- what a test says -----------------------------------------------------------------------------
@@ -103,12 +88,12 @@ class SimulatedDisk(Disk):
         """The disk as the next boot finds it."""
         reborn = self._reborn()
         reborn._names = self._names_after_power_loss()
-        survivors: dict[int, Inode] = {}
+        survivors: dict[int, Content] = {}
         for path, inode in reborn._names.items():
             if inode is not None:
                 if id(inode) not in survivors:
-                    kept = self._content_after_power_loss(inode)
-                    survivors[id(inode)] = Inode(bytearray(kept), bytearray(kept), [], inode.modified_ms)
+                    kept = self._content_after_power_loss(_content(inode))
+                    survivors[id(inode)] = _settled(kept, inode.modified_ms)
                 reborn._names[path] = survivors[id(inode)]
         reborn._durable_names = dict(reborn._names)
         return reborn
@@ -126,8 +111,7 @@ class SimulatedDisk(Disk):
         clone = SimulatedDisk(seed, capacity_bytes=self.capacity_bytes)
         clone.now = self.now
         for path, inode in self._names.items():
-            content = None if inode is None else bytes(inode.content)
-            clone._names[path] = None if content is None else Inode(bytearray(content), bytearray(content))
+            clone._names[path] = None if inode is None else _settled(inode.content)
         clone._durable_names = dict(clone._names)
         return clone
 
@@ -135,11 +119,7 @@ class SimulatedDisk(Disk):
         """Would the whole file survive any power loss under this name?"""
         inode = self._names.get(path)
         settled = all(path not in (entry.path, entry.source) for entry in self._unsynced_names)
-        return inode is not None and settled and bytes(inode.durable) == bytes(inode.content)
-
-    def files(self) -> dict[str, bytes]:
-        """Everything that the machine sees, by path."""
-        return {path: bytes(inode.content) for path, inode in sorted(self._names.items()) if inode is not None}
+        return inode is not None and settled and bytes(_content(inode).durable) == bytes(inode.content)
 
     # --- power loss -----------------------------------------------------------------------------------
 
@@ -150,19 +130,19 @@ class SimulatedDisk(Disk):
         reborn.now = self.now
         return reborn
 
-    def _names_after_power_loss(self) -> dict[str, Inode | None]:
+    def _names_after_power_loss(self) -> Names:
         names = dict(self._durable_names)
         if self.rng.random() < 0.5:
             for entry in self._unsynced_names[: self.rng.randint(0, len(self._unsynced_names))]:
-                _apply(names, entry)
+                apply(names, entry)
             return names
         chance = self.rng.random()
         for entry in self._unsynced_names:
             if self.rng.random() < chance:
-                _apply(names, entry)
+                apply(names, entry)
         return {path: inode for path, inode in names.items() if _has_parents(names, path)}
 
-    def _content_after_power_loss(self, inode: Inode) -> bytes:
+    def _content_after_power_loss(self, inode: Content) -> bytes:
         outcome = bytearray(inode.durable)
         fate = self.rng.choice(("nothing", "everything", "prefix", "sectors"))
         last = len(inode.pending) if fate == "everything" else self.rng.randint(0, len(inode.pending))
@@ -212,100 +192,42 @@ class SimulatedDisk(Disk):
     def _change_name(self, operation: str, entry: Entry) -> None:
         if fault := self._take_fault(operation, entry.path):
             raise fault
+        self._step(operation, entry.path, lambda: super(SimulatedDisk, self)._change_name(operation, entry))
 
-        def change() -> None:
-            _apply(self._names, entry)
-            self._unsynced_names.append(entry)
+    def _new_inode(self) -> Inode:
+        return Content(modified_ms=self.now)
 
-        self._step(operation, entry.path, change)
+    def _file(self, path: str) -> File:
+        return SimulatedFile(path, self, _content(self._inode(path)))
 
     def _inode(self, path: str) -> Inode:
-        if path not in self._names:
-            raise FileNotFoundError(errno.ENOENT, "no such file", path)
-        inode = self._names[path]
-        if inode is None:
-            raise IsADirectoryError(errno.EISDIR, "is a folder", path)
-        return inode
+        self._alive()
+        return super()._inode(path)
 
     def _need_folder(self, path: str) -> None:
-        if path not in ("", "/", ".") and self._names.get(path, self) is not None:
-            raise FileNotFoundError(errno.ENOENT, "no such folder", path)
-
-    def open(self, path: str, *, create: bool = False, truncate: bool = False) -> File:
         self._alive()
-        if path not in self._names and create:
-            self._need_folder(os.path.dirname(path))
-            self._change_name("create", Entry(path, Inode(modified_ms=self.now)))
-        file = SimulatedFile(path, self, self._inode(path))
-        if truncate and file.size_bytes():
-            file.truncate(0)
-        return file
+        super()._need_folder(path)
 
     def scan_folder(self, path: str) -> list[FileInfo]:
-        self._alive()
-        self._need_folder(path)
-        found = []
-        for name, inode in self._names.items():
-            if os.path.dirname(name) == path and name != path:
-                size, modified = (0, 0) if inode is None else (len(inode.content), inode.modified_ms)
-                found.append(FileInfo(os.path.basename(name), size, modified, inode is None))
+        found = super().scan_folder(path)
         self.rng.shuffle(found)  # real folders have no order
         return found
 
-    def make_folder(self, path: str) -> None:
-        self._alive()
-        self._need_folder(os.path.dirname(path))
-        if path not in self._names:
-            self._change_name("make_folder", Entry(path))
-        elif self._names[path] is not None:
-            raise FileExistsError(errno.EEXIST, "a file has this name", path)
-
-    def remove_folder(self, path: str) -> None:
-        self._need_folder(path)
-        if any(os.path.dirname(name) == path for name in self._names):
-            raise OSError(errno.ENOTEMPTY, "folder is not empty", path)
-        self._change_name("remove_folder", Entry(path, gone=True))
-
-    def rename(self, source: str, target: str) -> None:
-        self._alive()
-        if source not in self._names:
-            raise FileNotFoundError(errno.ENOENT, "no such file", source)
-        self._need_folder(os.path.dirname(target))
-        self._change_name("rename", Entry(target, self._names[source], source=source))
-
-    def unlink(self, path: str) -> None:
-        self._alive()
-        self._inode(path)
-        self._change_name("unlink", Entry(path, gone=True))
-
     def sync_folder(self, path: str) -> None:
-        self._alive()
         self._need_folder(path)
         if fault := self._take_fault("sync_folder", path):
             raise fault
-
-        def change() -> None:
-            later = []
-            for entry in self._unsynced_names:
-                if os.path.dirname(entry.path) == path:
-                    _apply(self._durable_names, entry)
-                else:
-                    later.append(entry)
-            self._unsynced_names = later
-
-        self._step("sync_folder", path, change)
+        self._step("sync_folder", path, lambda: super(SimulatedDisk, self).sync_folder(path))
 
     def lock(self, path: str) -> FolderLock:
         self._alive()
-        if path in self._locked:
-            raise FolderInUse(errno.EAGAIN, f"the data folder {os.path.dirname(path)} is in use")
-        if path not in self._names:
-            self.open(path, create=True).close()
-        self._locked.add(path)
-        return SimulatedLock(self._locked, path)
+        return super().lock(path)
 
     def used_bytes(self) -> int:
         return sum(len(inode.content) for inode in self._names.values() if inode is not None)
+
+    def _freed(self, inode: Inode | None) -> None:
+        """Nothing to count: see `used_bytes`."""
 
 
 class SimulatedFile(File):
@@ -313,7 +235,7 @@ class SimulatedFile(File):
 
     __slots__ = ("_disk", "_inode")
 
-    def __init__(self, path: str, disk: SimulatedDisk, inode: Inode) -> None:
+    def __init__(self, path: str, disk: SimulatedDisk, inode: Content) -> None:
         super().__init__(path)
         self._disk = disk
         self._inode = inode
@@ -322,7 +244,7 @@ class SimulatedFile(File):
         disk, data = self._disk, bytes(data)
         disk._begin("append", self.path)
         fault = disk._take_fault("append", self.path)
-        if fault is None and disk.capacity_bytes is not None:
+        if fault is None and disk.capacity_bytes != NEVER_FULL:
             room = disk.capacity_bytes - disk.used_bytes()
             if room < len(data):
                 self._write(data[:room])
@@ -381,30 +303,17 @@ class SimulatedFile(File):
         """Nothing to give back."""
 
 
-class SimulatedLock(FolderLock):
-    def __init__(self, locked: set[str], path: str) -> None:
-        self._locked = locked
-        self._path = path
-
-    def release(self) -> None:
-        self._locked.discard(self._path)
+def _content(inode: Inode) -> Content:
+    assert isinstance(inode, Content)
+    return inode
 
 
-def _apply(names: dict[str, Inode | None], entry: Entry) -> None:
-    """Make the change if it is possible there: without a file, nothing to rename or remove."""
-    if entry.source is not None:
-        if names.get(entry.source, names) is not entry.inode:
-            return
-        for name in [name for name in names if name.startswith(entry.source + "/")]:
-            names[entry.path + name[len(entry.source) :]] = names.pop(name)
-        del names[entry.source]
-    if entry.gone:
-        names.pop(entry.path, None)
-    else:
-        names[entry.path] = entry.inode
+def _settled(content: Buffer, modified_ms: int = 0) -> Content:
+    """A content that is durable."""
+    return Content(bytearray(content), modified_ms=modified_ms, durable=bytearray(content))
 
 
-def _has_parents(names: dict[str, Inode | None], path: str) -> bool:
+def _has_parents(names: Names, path: str) -> bool:
     parent = os.path.dirname(path)
     return parent in ("", "/", ".") or (names.get(parent, names) is None and _has_parents(names, parent))
 

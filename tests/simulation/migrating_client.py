@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -180,7 +182,9 @@ class Migrant(Consumer):
             self._react(call.error)
             return
         assert generation >= self.told_epoch, (self.name, self.told_epoch, generation)
-        self.epoch = self.told_epoch = generation
+        self.epoch = generation
+        self.told_epoch = 0 if self.world.watch.is_gone(self) else generation  # a group may begin anew meanwhile
+        self.world.watch.has_synced((self.group_id, self.member_id), generation)
         self._topics_version = topics_version
         assigned = call.answer.assignment
         topics = self.world.host.topics
@@ -191,8 +195,17 @@ class Migrant(Consumer):
             for partition in each.partitions
         )
         self.holds = self.assignment if self.is_stray else self.holds | self.assignment
-        self.is_stray = False
+        # The answer may have been on its way for long, while the group went on, or was converted, without the member.
+        self.is_stray = generation != self._generation_of_group()
         self.world.assignments += 1
+
+    def _generation_of_group(self) -> int | None:
+        """As the coordinator knows it, for this member."""
+        group = self.world.host.state_of(self.group_id).groups.get(self.group_id)
+        if isinstance(group, ConsumerGroup):
+            member = group.members.get(self.member_id)
+            return None if member is None else member.epoch
+        return group.generation if isinstance(group, ClassicGroup) else None
 
     def _react(self, error: ErrorCode) -> None:
         """As classic clients do."""

@@ -15,7 +15,8 @@ from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.state import STABLE
 from kohort.coordinator.config import ConsumerGroupSettings
 from kohort.coordinator.consumer.group import ConsumerGroup
-from kohort.coordinator.shard import Status
+from kohort.coordinator.group import Group
+from kohort.coordinator.shard import Shard, Status
 from kohort.coordinator.shard_state import ShardState
 from tests.coordinator.support import FakeTopics, Host
 from tests.simulation.classic_world import check_group as check_classic_group
@@ -26,6 +27,8 @@ from tests.simulation.migrating_client import COOPERATIVE, EAGER, Migrant
 from tests.simulation.world import Chances, consumer_groups, hard_consumer
 
 NOT_STABLE = -1
+GROWS_AFTER_MS = 60_000
+NEVER = 10**15
 POLICIES = ("bidirectional",) * 5 + ("upgrade", "downgrade", "disabled")
 
 
@@ -39,6 +42,9 @@ class MigratingWorld(ConsumerWorld):
         self.conversions = 0
         self._generations: dict[str, int] = {}  # of classic groups, after the last event
         self._kinds: dict[str, type[Any]] = {}
+        self._last: dict[str, tuple[Shard, Group | None]] = {}  # of each group, after the last event
+        self._unfinished: dict[str, tuple[type[Any], int]] = {}  # kind and epoch
+        self._grows_at = NEVER  # when topics grow once nothing goes wrong any more
         return Host(
             seed=seed, partition_count=2, topics=FakeTopics(orders=6, payments=3), consumer=settings,
             consumer_migration_policy=random.choice(POLICIES), initial_rebalance_delay_ms=random.choice((0, 500)),
@@ -69,6 +75,7 @@ class MigratingWorld(ConsumerWorld):
         return sorted((group.group_id, hard_consumer(group)) for group in consumer_groups(state))
 
     def check(self) -> None:
+        self._look_for_conversions()
         self._look_for_strays()
         super().check()
         for shard in self.host.runtime.shards:
@@ -80,11 +87,37 @@ class MigratingWorld(ConsumerWorld):
                         self.conversions += group.group_id in self._kinds
                         self._kinds[group.group_id] = type(group)
 
+    def is_unfinished(self, group: Group) -> bool:
+        return self._unfinished.get(group.group_id) == (type(group), epoch_of(group))
+
+    def _look_for_conversions(self) -> None:
+        """As in Kafka, a static member that starts again with the other protocol converts its group as it is.
+
+        The epoch stays. If that was in the middle of a rebalance, or if topics have grown, then some partitions have no
+        owner until something else begins a rebalance, and others may have two until one of them hears of that.
+        """
+        for group_id in GROUPS:
+            shard = self.host.shard_of(group_id)
+            group = shard.state.groups.get(group_id)
+            last_shard, last = self._last.get(group_id, (None, None))
+            self._last[group_id] = shard, group
+            if group is None or last is None or type(group) is type(last) or shard is not last_shard:
+                continue
+            if isinstance(group, ConsumerGroup) and group.epoch == epoch_of(last):
+                self._unfinished[group_id] = ConsumerGroup, group.epoch
+            elif isinstance(group, ClassicGroup) and group.state is STABLE:
+                self._unfinished[group_id] = ClassicGroup, group.generation
+                for client in self.clients:
+                    if client.group_id == group_id:
+                        client.is_stray |= client.epoch != group.generation or client.holds != client.assignment
+
     def _look_for_strays(self) -> None:
         """Members of a classic group may have partitions that nobody knows of; they learn that from their next answer.
 
-        A join phase forgets assignments, as in Kafka, and the group may be converted before there are new ones. And
-        a static member stays a member even if it does not join again, with what it had before.
+        A join phase forgets assignments, as in Kafka, and the group may be converted before there are new ones. A
+        static member stays a member even if it does not join again, with what it had before. And a cooperative member
+        may not have given up yet what its last assignment has taken away: only assignments are known of classic
+        members, and the second rebalance, which would have waited for that, will not come.
         """
         for group_id in GROUPS:
             group = self.host.state_of(group_id).groups.get(group_id)
@@ -94,7 +127,7 @@ class MigratingWorld(ConsumerWorld):
             elif isinstance(group, ConsumerGroup) and generation is not None:
                 for client in self.clients:
                     member = group.members.get(client.member_id) if client.group_id == group_id else None
-                    if member is not None and client.epoch != generation:
+                    if member is not None and (client.epoch != generation or client.holds != client.assignment):
                         client.is_stray |= not client.holds <= held(member)
 
     def calm_down(self) -> None:
@@ -108,6 +141,31 @@ class MigratingWorld(ConsumerWorld):
             client.start()
         super().calm_down()
 
+    def _come_to_rest(self) -> None:
+        self._grows_at = self.host.steady_ms + GROWS_AFTER_MS
+        super()._come_to_rest()
+        self._grows_at = NEVER
+
+    def _everyone_goes_on(self) -> None:
+        """If static members have left a group as it was, and it does not come to rest, topics grow: it rebalances."""
+        super()._everyone_goes_on()
+        if self.host.steady_ms >= self._grows_at and any(map(self._waits_for_a_rebalance, GROUPS)):
+            self._grows_at = self.host.steady_ms + GROWS_AFTER_MS
+            topics = self.host.topics
+            for name in sorted(topics.names()):
+                topics.grow(name, topics.partition_count(name) + 1)
+            self.tell("all topics grow")
+
+    def _waits_for_a_rebalance(self, group_id: str) -> bool:
+        """So does a classic group whose static members have all started again.
+
+        As with Kafka, nobody looks then whether topics have grown since the leader has assigned them.
+        """
+        group = self.host.state_of(group_id).groups.get(group_id)
+        if group is None or self._unrest_of(group_id) is None:
+            return False
+        return self.is_unfinished(group) or (isinstance(group, ClassicGroup) and bool(group.static_members))
+
     def _unrest_of(self, group_id: str) -> str | None:
         group = self.host.state_of(group_id).groups.get(group_id)
         if isinstance(group, ConsumerGroup):
@@ -116,3 +174,9 @@ class MigratingWorld(ConsumerWorld):
         if group is None or group.state_name != "Stable":
             return "no group" if group is None else f"classic, {group.state_name}"
         return self._unrest_of_clients(group_id, dict.fromkeys(group.members))
+
+
+def epoch_of(group: Group) -> int | None:
+    if isinstance(group, ClassicGroup):
+        return group.generation
+    return group.epoch if isinstance(group, ConsumerGroup) else None

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from kohort.coordinator import conversion
-from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.consumer import consumer_group_heartbeat as heartbeats
 from kohort.coordinator.consumer import member_update, records, removal, resolve, target, timers
 from kohort.coordinator.consumer.classic_join import ClassicJoin
@@ -98,10 +97,10 @@ def unsubscribed_topics_are_taken_away_at_once() -> AbstractContextManager[None]
 def revocations_are_forgotten_by_a_load() -> AbstractContextManager[None]:
     whole = ConsumerGroup.on_loaded
 
-    def on_loaded(group: ConsumerGroup, shard: Any, out: Outcome) -> None:
+    def on_loaded(group: ConsumerGroup, shard: Any, out: Outcome) -> Iterable[None]:
         for member in list(group.members.values()):
             group._install(member, replace(member, pending_revocation=NOTHING, state=STABLE))
-        whole(group, shard, out)
+        return whole(group, shard, out)
 
     return replaced((ConsumerGroup, "on_loaded", on_loaded))
 
@@ -211,7 +210,7 @@ def _join_in_any_case(self: Any) -> None:
 
 @planted()
 def sessions_do_not_begin_after_a_load() -> AbstractContextManager[None]:
-    return replaced((ConsumerGroup, "on_loaded", lambda group, shard, out: None))
+    return replaced((ConsumerGroup, "on_loaded", lambda group, shard, out: ()))
 
 
 @planted()
@@ -311,23 +310,18 @@ def an_upgrade_answers_nobody_who_waits() -> AbstractContextManager[None]:
 
 @planted("migrating")
 def a_downgrade_lowers_the_generation() -> AbstractContextManager[None]:
-    whole = conversion._downgraded
+    whole = conversion.Downgrade._add_members
 
-    def downgraded(*how: Any) -> ClassicGroup:
-        classic = whole(*how)
-        classic.generation = 1
-        return classic
+    def add_members(made: Any) -> Iterator[None]:
+        yield from whole(made)
+        made.classic.generation = 1
 
-    return replaced((conversion, "_downgraded", downgraded))
+    return replaced((conversion.Downgrade, "_add_members", add_members))
 
 
 @planted("migrating")
 def a_downgrade_watches_nobody() -> AbstractContextManager[None]:
-    class Unwatched:
-        def heard(self) -> None:
-            pass
-
-    return replaced((conversion, "begin_session", lambda shard, classic, member: Unwatched()))
+    return replaced((conversion.Downgrade, "_begin_sessions", lambda made, member_ids: None))
 
 
 @planted("migrating")

@@ -10,6 +10,7 @@ from kohort.protocol.record_batch import BATCH_HEADER_BYTES, CorruptBatch, NewRe
 from kohort.storage.cleanable import group_segments, is_due
 from kohort.storage.compactor import MAP_ENTRY_BYTES, IoThrottle
 from kohort.storage.errors import LogFailed
+from kohort.storage.memory_disk import NEVER_FULL
 from tests.simulation.disk import SimulatedDisk
 from tests.storage.compaction_story import CONFIG, NOW, Story
 
@@ -379,7 +380,7 @@ def test_a_full_disk_gives_up_the_run_and_keeps_the_log(story: Story) -> None:
     with pytest.raises(OSError, match="space"):
         story.compact()
     assert story.batches() == before
-    story.disk.capacity_bytes = None
+    story.disk.capacity_bytes = NEVER_FULL
     story.compact()
     assert story.state().keys() == {b"key-%d" % number for number in range(100)}
 

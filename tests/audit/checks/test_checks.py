@@ -7,6 +7,7 @@ import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
 import kohort.audit.checks
@@ -19,7 +20,7 @@ from kohort.audit.checks.run import MAX_PER_GROUP
 from kohort.audit.decode.folders import find_logs
 from kohort.audit.store.check import check_run
 from kohort.audit.store.runs import Store
-from kohort.audit.tables import AUDIT_RUNS
+from kohort.audit.tables import AUDIT_RUNS, REBALANCES
 from kohort.coordinator.outcome import Record
 from kohort.coordinator.partitioner import partition_of
 from kohort.protocol.log_records import GROUP_METADATA
@@ -78,6 +79,16 @@ def test_how_many_log_partitions_there_are_is_told_by_the_groups() -> None:
         assert make_world([], [], placed).log_partition_count == partitions
     moved = [(group_id, partition_of(group_id, 50)) for group_id in groups[1:]] + [(groups[0], 49)]
     assert make_world([], [], moved).log_partition_count == 50
+
+
+def test_a_clock_that_was_set_back_makes_no_storm_of_a_few_rebalances(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    group = logs.group("shop")
+    for number in range(8):
+        group.generation({f"m{number}": ["t-0"]})
+        group.later(-3_600_000 if number == 3 else 240_000)
+    findings, _ = check_tables(tables_of(logs.close()))
+    assert of_check(findings, "rebalance_storm") == []
 
 
 def test_a_defect_in_many_partitions_is_told_of_the_worst(tmp_path: Path) -> None:
@@ -202,3 +213,20 @@ def test_spark_finds_the_same(spark: SparkSession, tmp_path: Path) -> None:
     some, results = check_tables(tables, settings, only=["offset_rewind", "stall"])
     assert some == of_check(expected[0], "offset_rewind")
     assert results == of_check(expected[1], "offset_rewind") + of_check(expected[1], "stall")
+
+
+def test_a_group_whose_log_names_no_assignor_is_out_of_balance_without_one(tmp_path: Path) -> None:
+    logs = Logs(tmp_path / "data")
+    group = logs.group("billing")
+    new_epoch(group, {"m1": ["t-0", "t-1", "t-2", "t-3"], "m2": ["t-4"]})
+    group.later(3_600_000)
+    new_epoch(group, {"m1": ["t-0", "t-1", "t-2"], "m2": ["t-3", "t-4"]}, joined=())
+    tables = tables_of(logs.close())
+    rebalances = tables[REBALANCES.name]
+    column = rebalances.schema.get_field_index("protocol")
+    tables[REBALANCES.name] = rebalances.set_column(
+        column, rebalances.schema.field(column), pa.nulls(len(rebalances), rebalances.schema.field(column).type)
+    )
+    findings, _ = check_tables(tables)
+    (found,) = of_check(findings, "imbalance")
+    assert found["message"].endswith("had 4 of 5 partitions and another 1, for 60 min")

@@ -10,6 +10,7 @@ import pytest
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from tests.coordinator.consumer.migrants import (
     ClassicMember,
     a_classic_group,
@@ -132,6 +133,17 @@ def test_a_group_in_its_first_join_phase_is_upgraded_too() -> None:
     assert parked.error is REBALANCE
     assert a.rejoin() == {"orders": [2, 3]}
     assert (a.generation, a.heartbeat(), group.state) == (1, NONE, "Stable")
+
+
+def test_a_group_that_everybody_has_left_while_an_id_waits_is_upgraded_too() -> None:
+    group, (a,) = a_classic_group("a")
+    late = ClassicMember(group, "late")
+    assert late.ask_to_join().error is ErrorCode.MEMBER_ID_REQUIRED
+    leave(group.host, group.group_id, (a.member_id, None))
+    assert group.host.state(group.group_id) == "PreparingRebalance"
+    assert group.join("new") == Answer(2, {"orders": [0, 1, 2, 3]})
+    assert [each.member_id for each in group.describe().members] == ["new"]
+    assert a.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_protocol_that_a_new_member_does_not_know_is_not_looked_for() -> None:
@@ -269,6 +281,48 @@ def test_a_static_member_that_comes_back_with_the_new_protocol_takes_over_withou
     assert {each.member_id for each in described.members} == {one.member_id, "new"}
     assert (one.heartbeat(), two.heartbeat()) == (NONE, ErrorCode.FENCED_INSTANCE_ID)
     assert group.beat("new", 1, instance_id="two") == Answer(1, None)
+
+
+def test_a_static_member_that_takes_over_in_a_join_phase_does_not_make_the_group_rebalance() -> None:
+    """As in Kafka 4.3.1: the member that waited gets nothing until something else begins a rebalance."""
+    group, (one, _) = a_classic_group("one", "two", static=True)
+    three = ClassicMember(group, "three", instance_id="three")
+    parked = three.join()
+    assert group.join("new", instance_id="two") == Answer(1, {"orders": [2, 3]})
+    assert parked.error is REBALANCE
+    assert three.rejoin() == {}
+    assert (one.heartbeat(), three.heartbeat(), group.state) == (NONE, NONE, "Stable")
+    group.host.topics.grow("orders", 6)
+    settle(group, [one, three], "new")
+    assert [len(each.assignment.topic_partitions[0].partitions) for each in group.describe().members] == [2, 2, 2]
+
+
+def test_a_consumer_without_topics_that_comes_in_a_join_phase_does_not_make_the_group_rebalance() -> None:
+    """As in Kafka 4.3.1, and as for a static member: it brings nothing new."""
+    group, (one, _) = a_classic_group("one", "two", static=True)
+    three = ClassicMember(group, "three", instance_id="three")
+    parked = three.join()
+    assert group.join("new", []) == Answer(1, {})
+    assert parked.error is REBALANCE
+    assert three.rejoin() == {}
+    assert (one.heartbeat(), three.heartbeat(), group.state) == (NONE, NONE, "Stable")
+
+
+def test_a_static_member_that_takes_over_leaves_partitions_alone_that_nobody_has() -> None:
+    """As in Kafka 4.3.1: the classic leader has not seen that the topic has grown."""
+    group, (one, _) = a_classic_group("one", "two", static=True)
+    group.host.topics.grow("orders", 6)
+    assert group.join("new", instance_id="two") == Answer(1, {"orders": [2, 3]})
+    assert (one.heartbeat(), group.state) == (NONE, "Stable")
+
+
+def test_a_static_member_that_takes_over_in_the_first_join_phase_makes_the_group_rebalance() -> None:
+    """Kafka 4.3.1 cannot upgrade such a group: it has no generation yet, so there is no epoch that could stay."""
+    group = a_group(partitions=4)
+    one = ClassicMember(group, "one", instance_id="one")
+    parked = one.join()
+    assert group.join("new", instance_id="one") == Answer(1, {"orders": [0, 1, 2, 3]})
+    assert parked.error is REBALANCE
 
 
 def test_offsets_survive_both_ways() -> None:
@@ -614,6 +668,29 @@ def test_a_member_that_takes_the_new_protocol_under_its_old_id_need_not_sync() -
     assert member_of(group, a.member_id).member_type == 1
 
 
+def test_a_heartbeat_that_says_nothing_else_makes_a_consumer_of_a_classic_member() -> None:
+    group, (a,) = a_mixed_group("a")
+    client_id = member_of(group, a.member_id).client_id
+    beat = ConsumerGroupHeartbeatRequest(group.group_id, a.member_id, a.generation)
+    answer = group.host.send(beat, client_id=client_id).answer
+    assert (answer.error_code, answer.member_epoch) == (NONE, a.generation)
+    assert member_of(group, a.member_id).member_type == 1
+    assert a.heartbeat() is UNKNOWN
+
+
+def test_a_classic_member_with_an_id_is_refused_by_an_empty_consumer_group_which_stays() -> None:
+    """Kafka 4.3.1 refuses it and forgets the group without a record: its next epoch is 2 again."""
+    group = a_group(partitions=4)
+    group.join("m1")
+    group.leave("m1")
+    next_target(group)
+    a = ClassicMember(group, "a")
+    a.member_id = "a"
+    assert a.join().error is UNKNOWN
+    assert kind(group) is ConsumerGroup
+    assert group.join("m2") == Answer(4, {"orders": [0, 1, 2, 3]})
+
+
 # --- downgrade
 
 
@@ -750,6 +827,34 @@ def test_a_static_consumer_that_comes_back_as_a_classic_member_downgrades_withou
     assert a.take() == {"orders": [0, 1, 2, 3]}
     assert a.heartbeat() is NONE
     assert group.beat("new", 2, instance_id="one") == NOT_FOUND
+
+
+def test_a_static_consumer_that_comes_back_as_a_classic_member_tells_nobody_who_waits_for_partitions() -> None:
+    """As in Kafka 4.3.1: the other one has partitions that it does not hear of until something begins a rebalance."""
+    group = a_group(partitions=4)
+    group.join("new", instance_id="one")
+    group.host.advance(1_000)  # the next target may be computed
+    b = ClassicMember(group, "b")
+    b.member_id = "b"
+    assert b.rejoin() == {}
+    a = ClassicMember(group, "one", instance_id="one")
+    assert (a.join().error, a.generation) == (NONE, 3)
+    assert kind(group) is ClassicGroup
+    assert group.host.state(group.group_id) == "Stable"
+    assert len(partitions_of(a.sync().answer.assignment)["orders"]) == 2
+    assert b.heartbeat() is NONE
+    assert len(partitions_of(b.sync().answer.assignment)["orders"]) == 2
+
+
+def test_a_static_consumer_that_comes_back_as_a_classic_member_has_at_once_what_others_must_give_up() -> None:
+    """As in Kafka 4.3.1: the other one hears of it with its next heartbeat."""
+    group, (b,) = a_classic_group("b")
+    group.join("new", instance_id="one")
+    a = ClassicMember(group, "one", instance_id="one")
+    assert (a.join().error, a.generation) == (NONE, 2)
+    assert kind(group) is ClassicGroup
+    assert len(partitions_of(a.sync().answer.assignment)["orders"]) == 2
+    assert b.heartbeat() is ErrorCode.ILLEGAL_GENERATION
 
 
 def test_a_static_consumer_that_comes_back_with_another_subscription_makes_the_group_rebalance() -> None:

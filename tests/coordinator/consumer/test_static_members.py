@@ -157,3 +157,36 @@ def test_a_static_member_is_back_after_a_restart_of_the_broker() -> None:
     group.host.crash()
     assert group.join("m3", instance_id="i1") == Answer(3, {"orders": [0, 1]})
     assert group.object.static_members == {"i1": "m3", "i2": "m2"}
+
+
+# --- answers that are lost
+
+
+@pytest.mark.parametrize("crashes", [False, True])
+def test_who_got_the_partitions_it_waited_for_is_told_again_only_if_it_says_everything(crashes: bool) -> None:
+    """Its epoch is the same as before, so that nothing else shows that the answer was lost. librdkafka does not say
+    everything after a timeout, and never learns of the partitions, as with Kafka.
+    """
+    group = a_group()
+    group.join("m1", instance_id="i1")
+    next_target(group)
+    group.join("m2", instance_id="i2")
+    group.beat("m1", 2)
+    group.beat("m1", 2, {"orders": [0, 1]})
+    assert group.beat("m2", 3) == Answer(3, {"orders": [2]})
+    if crashes:
+        group.host.crash()
+    assert group.state == "Stable"
+    assert group.beat("m2", 3) == Answer(3, None)
+    assert group.beat("m2", 3, {}) == Answer(3, None)
+    everything = {"subscribed_topic_names": ["orders"], "rebalance_timeout_ms": 60_000, "instance_id": "i2"}
+    assert group.beat("m2", 3, {}, **everything) == Answer(3, {"orders": [2]})
+
+
+def test_a_fenced_static_member_cannot_join_but_can_say_everything() -> None:
+    group = two_static_members()
+    assert group.beat("m1", 2) == ErrorCode.FENCED_MEMBER_EPOCH
+    assert group.join("m1", instance_id="i1") == ErrorCode.UNRELEASED_INSTANCE_ID
+    everything = {"subscribed_topic_names": ["orders"], "rebalance_timeout_ms": 60_000, "instance_id": "i1"}
+    assert group.beat("m1", 2, {"orders": [0, 1]}, **everything) == Answer(3, {"orders": [0, 1]})
+    assert group.join("m1") == Answer(3, {"orders": [0, 1]}), "without its instance id it is let in"

@@ -8,10 +8,14 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kohort.coordinator import api
+from kohort.coordinator.api import all_steps
+from kohort.coordinator.assignors.java_order import timeline_capacity
 from kohort.coordinator.assignors.server_side import Targets
 from kohort.coordinator.config import ConsumerGroupSettings
 from kohort.coordinator.consumer import target
-from kohort.coordinator.consumer.target import SMALL_GROUP, moved_partitions
+from kohort.coordinator.consumer.member import ConsumerMember
+from kohort.coordinator.consumer.subscriptions import Subscriptions
+from kohort.coordinator.consumer.target import SMALL_GROUP, Plan, moved_partitions
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.log_records import (
     CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER,
@@ -104,6 +108,37 @@ def test_only_targets_that_change_are_written() -> None:
     assert (CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA, None) in records
 
 
+# --- in which order
+
+
+@pytest.mark.parametrize(
+    ("replaced", "order"),
+    [
+        # In these orders Java's own HashMap goes through its keys.
+        ("b", "cdefgxijklmn"),
+        ("m", "bcdefgijklnx"),
+    ],
+    ids=["the old member goes first", "the new member comes first, and the map grows"],
+)
+def test_a_replaced_static_member_goes_before_or_after_the_new_one_comes_as_kafkas_map_has_them(
+    replaced: str, order: str
+) -> None:
+    members = {member_id: ConsumerMember(member_id) for member_id in "bcdefgijklmn"}
+    plan = Plan(
+        epoch=2,
+        members=members,
+        capacity=timeline_capacity(2, len(members)),
+        targets={},
+        subscriptions=Subscriptions(),
+        is_equal=True,
+        assignor="uniform",
+        topics=FakeTopics(),
+        updated=ConsumerMember("x"),
+        replaced=members[replaced],
+    )
+    assert "".join(all_steps(plan.compute())) == order
+
+
 # --- by whom
 
 
@@ -145,13 +180,27 @@ def test_members_with_other_wishes_get_only_those() -> None:
     assert sorted(shares["m1"]["orders"] + shares["m2"]["orders"]) == [0, 1, 2, 3]
 
 
+def test_a_newcomer_that_wants_nothing_leaves_all_partitions_to_those_who_want_them() -> None:
+    """It bumps no epoch. Kafka 4.3.1 takes it for a member that wants what the others want, if a target is due then."""
+    for assignor in ("uniform", "range"):
+        group = a_group(partitions=4, consumer_assignors=(assignor,))
+        group.join("m1")
+        next_target(group)
+        group.join("m2")
+        group.leave("m2")
+        next_target(group)
+        assert group.state == "Assigning"
+        assert group.join("m3", []) == Answer(4, {})
+        assert in_target(group) == {"m1": {"orders": [0, 1, 2, 3]}, "m3": {}}
+
+
 def test_moved_partitions_are_those_with_another_owner_than_before() -> None:
     t, u = b"T" * 16, b"U" * 16
     before: Targets = {"m1": {t: (0, 1, 2)}, "m2": {u: (0,)}}
-    assert moved_partitions(before, {"m1": {t: (0, 1)}, "m2": {u: (0,), t: (2,)}}, None) == 1
-    assert moved_partitions(before, {"m1": {t: (0,)}}, None) == 0  # nobody has got the others yet
-    assert moved_partitions({}, {"m1": {t: (0, 1)}}, None) == 0
-    assert moved_partitions(before, {"m1": {u: (0,)}, "m2": {t: (0, 1, 2)}}, None) == 4
+    assert all_steps(moved_partitions(before, {"m1": {t: (0, 1)}, "m2": {u: (0,), t: (2,)}}, None)) == 1
+    assert all_steps(moved_partitions(before, {"m1": {t: (0,)}}, None)) == 0  # nobody has got the others yet
+    assert all_steps(moved_partitions({}, {"m1": {t: (0, 1)}}, None)) == 0
+    assert all_steps(moved_partitions(before, {"m1": {u: (0,)}, "m2": {t: (0, 1, 2)}}, None)) == 4
 
 
 # --- large groups: in pieces, between which anything may happen

@@ -24,7 +24,7 @@ def test_each_epoch_of_a_real_log_has_the_hash_that_we_compute(archive: str, cou
         for record in read_records(batch):
             if record.key is None or parse_header(batch).attributes & CONTROL:
                 continue
-            shard._load_record(record.key, record.value, 0, -1)
+            list(shard._load_record(record.key, record.value, 0, -1))
             kind, key = decode_key(record.key)
             if kind == CONSUMER_GROUP_METADATA and record.value is not None:
                 group = find_consumer(shard.state, key.group_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kohort.protocol.api_keys import ApiKey
 from tests.parity.consumer_story import ConsumerStory, consumer_story
+from tests.parity.story import REBALANCE_MS
 
 BOTH = (0, 1)
 
@@ -35,6 +36,19 @@ def a_second_member_waits_until_the_first_has_revoked(s: ConsumerStory) -> None:
     a.beat()
     b.beat()
     b.beat(owned=b.assigned)
+    s.describe_consumers()
+
+
+@consumer_story()
+def a_member_without_topics_joins_when_a_target_is_due(s: ConsumerStory) -> None:
+    topic = s.topic(partitions=4)
+    a, b = s.consumers(topic, "a", "b")
+    b.leave_group()
+    c = s.consumer("c")
+    c.start()
+    s.describe_consumers()
+    a.beat(owned=a.assigned)
+    c.beat(owned={})
     s.describe_consumers()
 
 
@@ -144,6 +158,45 @@ def an_answer_that_was_lost_is_given_again(s: ConsumerStory) -> None:
     a.beat(epoch=2, owned={})
     a.beat(epoch=2, owned={topic: a.assigned[topic][:1]})
     a.beat(epoch=2, owned={topic: []})
+    s.describe_consumers()
+
+
+@consumer_story()
+def a_member_that_waited_for_partitions_is_told_once_or_if_it_says_everything(s: ConsumerStory) -> None:
+    """It gets them without a new epoch: if that answer is lost, only a full request asks for it again."""
+    topic = s.topic(partitions=4)
+    a, b = s.consumer("a"), s.consumer("b")
+    a.start(topic)
+    b.start(topic)
+    a.reconcile()
+    a.reconcile()
+    before = dict(b.assigned)
+    b.beat()
+    b.beat()
+    b.beat(owned=before)
+    b.beat(topics=[topic], owned=before)
+    b.beat(rebalance_ms=REBALANCE_MS, owned=before)
+    b.beat(topics=[topic], rebalance_ms=REBALANCE_MS)
+    s.describe_consumers()
+    b.beat(topics=[topic], rebalance_ms=REBALANCE_MS, owned=before)
+    b.beat(owned=b.assigned)
+    s.describe_consumers()
+
+
+@consumer_story()
+def a_member_that_must_revoke_is_told_once_or_if_it_says_everything(s: ConsumerStory) -> None:
+    topic = s.topic(partitions=4)
+    a, b = s.consumer("a"), s.consumer("b")
+    a.start(topic)
+    before = dict(a.assigned)
+    b.start(topic)
+    a.beat()
+    a.beat()
+    a.beat(owned=before)
+    s.describe_consumers()
+    a.beat(topics=[topic], rebalance_ms=REBALANCE_MS, owned=before)
+    a.beat(owned=a.assigned)
+    b.beat()
     s.describe_consumers()
 
 

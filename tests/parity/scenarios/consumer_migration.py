@@ -215,9 +215,8 @@ def a_static_classic_member_comes_back_with_the_new_protocol(s: ConsumerStory) -
     b.beat()
 
 
-@consumer_story()
-def one_of_two_static_classic_members_comes_back_with_the_new_protocol(s: ConsumerStory) -> None:
-    topic = s.topic(partitions=4)
+def static_classic_pair(s: ConsumerStory, topic: str) -> tuple[Member, Member]:
+    """A stable classic group of two static members, with two of four partitions each."""
     a, b = s.member(instance="one"), s.member(instance="two")
     a.join(classic_protocols(topic))
     a.sync(assignments={a.id: assignment_bytes({topic: [0, 1, 2, 3]})})
@@ -228,6 +227,13 @@ def one_of_two_static_classic_members_comes_back_with_the_new_protocol(s: Consum
     b.send_sync()
     a.sync(assignments={a.id: assignment_bytes({topic: [0, 1]}), b.id: assignment_bytes({topic: [2, 3]})})
     b.take()
+    return a, b
+
+
+@consumer_story()
+def one_of_two_static_classic_members_comes_back_with_the_new_protocol(s: ConsumerStory) -> None:
+    topic = s.topic(partitions=4)
+    a, b = static_classic_pair(s, topic)
     c = s.consumer("c", instance="two")
     c.start(topic)
     s.describe_consumers()
@@ -235,6 +241,91 @@ def one_of_two_static_classic_members_comes_back_with_the_new_protocol(s: Consum
     b.heartbeat()
     rejoin(a, topic, [0, 1])
     a.heartbeat()
+    s.describe_consumers()
+
+
+@consumer_story()
+def a_static_member_upgrades_a_group_in_which_a_member_waits(s: ConsumerStory) -> None:
+    """The third one joins for a generation that does not come, and gets nothing."""
+    topic = s.topic(partitions=4)
+    a, _ = static_classic_pair(s, topic)
+    late = s.member(instance="three")
+    late.send_join(classic_protocols(topic))
+    s.until("PreparingRebalance", 3)
+    c = s.consumer("c", instance="two")
+    c.start(topic)
+    late.take()
+    s.describe_consumers()
+    late.join(classic_protocols(topic))
+    late.sync()
+    a.heartbeat()
+    s.describe_consumers()
+
+
+@consumer_story()
+def a_consumer_without_topics_upgrades_a_group_in_which_a_member_waits(s: ConsumerStory) -> None:
+    """It brings nothing new, so the epoch stays."""
+    topic = s.topic(partitions=4)
+    a, _ = static_classic_pair(s, topic)
+    late = s.member(instance="three")
+    late.send_join(classic_protocols(topic))
+    s.until("PreparingRebalance", 3)
+    c = s.consumer("c")
+    c.start()
+    late.take()
+    s.describe_consumers()
+    late.join(classic_protocols(topic))
+    late.sync()
+    a.heartbeat()
+    c.beat()
+    s.describe_consumers()
+
+
+@consumer_story()
+def a_consumer_without_topics_upgrades_a_group_that_its_last_consumer_has_left(s: ConsumerStory) -> None:
+    """The group has become a classic one in a join phase, and its members have not joined yet."""
+    topic = s.topic(partitions=4)
+    a, b = upgraded(s, topic)
+    b.leave_group()
+    s.describe()
+    c = s.consumer("c")
+    c.start()
+    s.describe_consumers()
+    a.heartbeat()
+    rejoin(a, topic, [0, 1])
+    s.describe_consumers()
+
+
+@consumer_story()
+def a_static_member_upgrades_a_group_whose_topic_has_grown(s: ConsumerStory) -> None:
+    """The partitions that the classic leader has not seen are nobody's."""
+    topic = s.topic(partitions=4)
+    a, _ = static_classic_pair(s, topic)
+    s.grow(topic, 6)
+    c = s.consumer("c", instance="two")
+    c.start(topic)
+    s.describe_consumers()
+    a.heartbeat()
+    rejoin(a, topic, [0, 1])
+    c.beat()
+    s.describe_consumers()
+
+
+@consumer_story()
+def a_consumer_joins_a_classic_group_of_which_only_an_id_is_left(s: ConsumerStory) -> None:
+    topic = s.topic(partitions=4)
+    (a,) = classic_group(s, topic, [[0, 1, 2, 3]])
+    late = s.member()
+    late.join(classic_protocols(topic))
+    a.leave()
+    s.describe()
+    b = s.consumer("b")
+    b.start(topic)
+    s.describe_consumers()
+    a.heartbeat()
+    rejoin(late, topic)
+    s.reconcile(b)
+    rejoin(late, topic)
     s.describe_consumers()
 
 
@@ -253,6 +344,39 @@ def offsets_are_kept_over_a_change_of_the_protocol(s: ConsumerStory) -> None:
     s.until("PreparingRebalance", 1)
     a.commit({(topic, 0): 12})
     s.fetch({topic: [0, 3]})
+
+
+@consumer_story()
+def a_classic_member_goes_on_with_the_new_protocol_and_says_nothing_else(s: ConsumerStory) -> None:
+    """The same member id, and its generation as the epoch."""
+    topic = s.topic(partitions=4)
+    (b,) = s.consumers(topic, "b")
+    c = s.member()
+    c.id = "c"
+    c.join(classic_protocols(topic))
+    s.reconcile(b)
+    rejoin(c, topic)
+    s.describe_consumers()
+    d = s.consumer("c")
+    d.beat(epoch=c.generation)
+    s.describe_consumers()
+    c.heartbeat()
+    d.beat()
+    s.describe_consumers()
+
+
+@consumer_story()
+def a_classic_member_with_an_id_comes_to_an_empty_consumer_group(s: ConsumerStory) -> None:
+    topic = s.topic(partitions=4)
+    (a,) = s.consumers(topic, "a")
+    a.leave_group()
+    c = s.member()
+    c.id = "c"
+    c.join(classic_protocols(topic))
+    s.describe_consumers()
+    b = s.consumer("b")
+    b.start(topic)
+    s.describe_consumers()
 
 
 # --- downgrade
@@ -313,6 +437,44 @@ def the_last_consumer_is_replaced_by_a_classic_member(s: ConsumerStory) -> None:
     b.sync()
     s.reconcile(a)
     rejoin(b, topic)
+    s.describe_consumers()
+    again = s.member(instance="one")
+    again.join(classic_protocols(topic))
+    s.describe()
+    again.sync()
+    b.heartbeat()
+    again.heartbeat()
+
+
+@consumer_story()
+def a_static_member_downgrades_a_group_in_which_a_member_waits(s: ConsumerStory) -> None:
+    """The static member that had the partitions starts again; nobody tells the other one that they are its own."""
+    topic = s.topic(partitions=4)
+    a, b = s.consumer("a", instance="one"), s.member()
+    a.start(topic)
+    b.join(classic_protocols(topic), member_id="b")
+    b.sync()
+    b.heartbeat()
+    s.describe_consumers()
+    again = s.member(instance="one")
+    again.join(classic_protocols(topic))
+    s.describe()
+    again.sync()
+    b.heartbeat()
+    again.heartbeat()
+    b.sync()
+
+
+@consumer_story()
+def a_static_member_downgrades_a_group_in_which_a_member_revokes(s: ConsumerStory) -> None:
+    """The static member that is to have partitions starts again, and has them before the other one gives them up."""
+    topic = s.topic(partitions=4)
+    b = s.member()
+    a = s.consumer("a", instance="one")
+    b.enter(classic_protocols(topic))
+    b.sync([b], assignments={b.id: assignment_bytes({topic: [0, 1, 2, 3]})})
+    a.start(topic)
+    rejoin(b, topic, [0, 1, 2, 3])
     s.describe_consumers()
     again = s.member(instance="one")
     again.join(classic_protocols(topic))

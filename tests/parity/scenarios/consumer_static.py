@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.parity.consumer_story import LEAVE_FOR_NOW, Consumer, ConsumerStory, consumer_story
+from tests.parity.story import REBALANCE_MS
 
 
 def static_pair(s: ConsumerStory, topic: str) -> tuple[Consumer, Consumer]:
@@ -213,4 +214,65 @@ def an_instance_is_replaced_under_the_id_of_another_member(s: ConsumerStory) -> 
     a.start(topic)
     s.describe_consumers()
     a.beat()
+    s.describe_consumers()
+
+
+@consumer_story()
+def a_static_member_whose_answers_were_lost_says_everything(s: ConsumerStory) -> None:
+    topic = s.topic(partitions=4)
+    a, b = s.consumer("a", instance="one"), s.consumer("b", instance="two")
+    a.start(topic)
+    before, epoch = dict(a.assigned), a.epoch
+    b.start(topic)
+    a.beat()
+    a.beat_fully(topic)
+    a.beat(owned=a.assigned)
+    a.beat_fully(topic, epoch=epoch)
+    b.beat()
+    a.instance = b.instance = None
+    a.beat()
+    b.beat(topics=[topic], rebalance_ms=REBALANCE_MS, owned={})
+    a.beat(topics=[topic], rebalance_ms=REBALANCE_MS, owned=before)
+    s.describe_consumers()
+
+
+@consumer_story()
+def a_fenced_static_member_cannot_join_again_before_its_session_ends(s: ConsumerStory) -> None:
+    """Its own member holds the instance id. But it may say everything with its last epoch."""
+    topic = s.topic(partitions=4)
+    a, b = s.consumer("a", instance="one"), s.consumer("b", instance="two")
+    a.start(topic)
+    epoch = a.epoch
+    b.start(topic)
+    a.reconcile()
+    a.reconcile()
+    a.beat(epoch=epoch)
+    a.instance = None
+    a.beat(epoch=epoch)
+    a.instance = "one"
+    a.start(topic)
+    s.describe_consumers()
+    a.beat_fully(topic, epoch=epoch)
+    a.instance = None
+    a.start(topic)
+    s.describe_consumers()
+
+
+@consumer_story()
+def an_instance_comes_back_while_others_wait_for_its_partitions(s: ConsumerStory) -> None:
+    topic = s.topic(partitions=6)
+    a, b = static_pair(s, topic)
+    c = s.consumer("c", instance="three")
+    c.start(topic)
+    b.beat()
+    b.leave_group(LEAVE_FOR_NOW)
+    c.beat()
+    again = s.consumer("b again", instance="two")
+    again.start(topic)
+    again.start(topic)
+    c.beat()
+    c.beat()
+    again.beat()
+    again.beat_fully(topic)
+    s.reconcile(a, again, c)
     s.describe_consumers()

@@ -1,0 +1,76 @@
+"""An answer that says an error can be made for each API in each version, and a client can read it."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from kohort.broker.api_table import HANDLERS, ApiTable
+from kohort.protocol.api_keys import APIS, ApiKey
+from kohort.protocol.codec import response_decoder
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kohort.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kohort.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from kohort.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kohort.testing.errors import error_answer
+from kohort.testing.watch import errors_in
+
+ERROR = ErrorCode.NOT_COORDINATOR
+NO_ERROR_WITHOUT_ROWS = {
+    ApiKey.PRODUCE, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH, ApiKey.DESCRIBE_GROUPS,
+    ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS, ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS, ApiKey.DESCRIBE_CONFIGS, ApiKey.ALTER_CONFIGS, ApiKey.CREATE_PARTITIONS,
+    ApiKey.DELETE_GROUPS, ApiKey.INCREMENTAL_ALTER_CONFIGS, ApiKey.ALTER_CLIENT_QUOTAS,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS, ApiKey.CONSUMER_GROUP_DESCRIBE, ApiKey.FIND_COORDINATOR, ApiKey.METADATA,
+    ApiKey.DESCRIBE_LOG_DIRS, ApiKey.LEAVE_GROUP, ApiKey.FETCH, ApiKey.ELECT_LEADERS,
+}  # fmt: skip
+
+
+def answered(api_key: ApiKey, version: int, request: Any) -> Any:
+    """The answer with the error, as a client reads it."""
+    route = ApiTable().route(api_key, version)
+    body = route.encode(error_answer(route, request, ERROR))
+    data = b"".join(body) if isinstance(body, list) else body
+    return response_decoder(api_key, version)(data, 0)
+
+
+@pytest.mark.parametrize("api_key", HANDLERS)
+def test_every_api_can_answer_an_error(api_key: ApiKey) -> None:
+    api = APIS[api_key]
+    request = getattr(import_module(f"kohort.protocol.messages.{api.module}"), f"{api.name}Request")()
+    for version in range(api.min_version, api.max_version + 1):
+        found = set(errors_in(answered(api_key, version, request)))
+        assert found == {ERROR} or (not found and api_key in NO_ERROR_WITHOUT_ROWS), version
+
+
+def test_each_partition_of_a_commit_has_the_error() -> None:
+    rows = [OffsetCommitRequestPartition(3), OffsetCommitRequestPartition(5)]
+    request = OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic("orders", partitions=rows)])
+    answer = answered(ApiKey.OFFSET_COMMIT, 9, request)
+    (topic,) = answer.topics
+    assert topic.name == "orders"
+    assert [(each.partition_index, each.error_code) for each in topic.partitions] == [(3, ERROR), (5, ERROR)]
+
+
+def test_each_partition_of_a_fetch_and_of_a_produce_has_the_error() -> None:
+    fetch = FetchRequest(topics=[FetchTopic("orders", partitions=[FetchPartition(7)])])
+    answer = answered(ApiKey.FETCH, 12, fetch)
+    assert answer.error_code == 0
+    assert (answer.responses[0].topic, answer.responses[0].partitions[0].partition_index) == ("orders", 7)
+    assert answer.responses[0].partitions[0].error_code == ERROR
+    produce = ProduceRequest(topic_data=[TopicProduceData("orders", partition_data=[PartitionProduceData(7, b"")])])
+    row = answered(ApiKey.PRODUCE, 9, produce).responses[0].partition_responses[0]
+    assert (row.index, row.error_code) == (7, ERROR)
+
+
+def test_each_group_of_an_offset_fetch_has_the_error() -> None:
+    asked = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("one"), OffsetFetchRequestGroup("two")])
+    found = answered(ApiKey.OFFSET_FETCH, 8, asked).groups
+    assert [(each.group_id, each.error_code) for each in found] == [("one", ERROR), ("two", ERROR)]
