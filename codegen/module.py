@@ -10,7 +10,8 @@ from codegen.encoder import write_message_encoder
 from codegen.lines import Source
 from codegen.schema import Message, Struct, load
 from kohort.protocol.api_keys import APIS, Api
-from kohort.protocol.log_records import RECORD_TYPES
+from kohort.protocol.log_records import CONSUMER_OFFSETS
+from kohort.protocol.share_state_records import SHARE_GROUP_STATE
 
 
 def modules() -> Iterable[tuple[str, str]]:
@@ -21,9 +22,10 @@ def modules() -> Iterable[tuple[str, str]]:
     )
     for api in APIS.values():
         yield f"{api.module}.py", _api_module(api)
-    for kind in RECORD_TYPES.values():
-        parts = [("key", load(f"{kind.name}Key")), ("value", load(f"{kind.name}Value"))]
-        yield f"{kind.module}.py", _module(f"{kind.name}: a kind of record in __consumer_offsets", parts)
+    for types in (CONSUMER_OFFSETS, SHARE_GROUP_STATE):
+        for kind in types.kinds.values():
+            parts = [("key", load(f"{kind.name}Key")), ("value", load(f"{kind.name}Value"))]
+            yield f"{kind.module}.py", _module(f"{kind.name}: a kind of record in {types.topic}", parts)
     parts = [(kind, load(f"ConsumerProtocol{kind.title()}")) for kind in ("subscription", "assignment")]
     yield "consumer_protocol.py", _module("ConsumerProtocol: what members of a group tell each other", parts)
 

@@ -17,8 +17,10 @@ from typing import Any, NamedTuple
 from kohort.protocol.api_keys import APIS
 from kohort.protocol.errors import MalformedMessage
 from kohort.protocol.headers import read_request_header, request_header
-from kohort.protocol.log_records import RECORD_TYPES, UnknownRecord, decode_key, decode_value
+from kohort.protocol.log_records import CONSUMER_OFFSETS
 from kohort.protocol.record_batch import build_batch, build_marker, read_records, validate_batch
+from kohort.protocol.record_types import RecordTypes, UnknownRecord
+from kohort.protocol.share_state_records import SHARE_GROUP_STATE
 from kohort.protocol.subscription import read_assignment, read_subscription
 from kohort.protocol.wire import Message
 from tests.kafka.make_message_vectors import read_vectors
@@ -81,10 +83,10 @@ def _message_target(kind: Kind, version: int, bodies: list[bytes]) -> Target:
     if kind.part == "response":
         return Target(name, kind.decode(version), b"", bodies)
     if kind.part in ("key", "value"):
-        record_type = next(number for number, record in RECORD_TYPES.items() if record.module == kind.module)
+        types, record_type = _type_of(kind)
         if kind.part == "key":
-            return Target(name, _decode_key, pack(">h", record_type), bodies)
-        return Target(name, lambda data: decode_value(record_type, data), pack(">h", version), bodies)
+            return Target(name, lambda data: _decode_key(types, data), pack(">h", record_type), bodies)
+        return Target(name, lambda data: types.decode_value(record_type, data), pack(">h", version), bodies)
     read = read_subscription if kind.part == "subscription" else read_assignment
     return Target(name, read, pack(">h", version), bodies)
 
@@ -106,8 +108,17 @@ def decode_request(frame: bytes) -> Any:
     return header if decode is None else decode(frame, pos)
 
 
-def _decode_key(data: bytes) -> Any:
-    key = decode_key(data)[1]
+def _type_of(kind: Kind) -> tuple[RecordTypes, int]:
+    """The internal topic that has this kind of record, and the number of the kind there."""
+    for types in (CONSUMER_OFFSETS, SHARE_GROUP_STATE):
+        for number, record in types.kinds.items():
+            if record.module == kind.module:
+                return types, number
+    raise KeyError(kind.name)
+
+
+def _decode_key(types: RecordTypes, data: bytes) -> Any:
+    key = types.decode_key(data)[1]
     assert isinstance(key, (Message, UnknownRecord))
     return key
 

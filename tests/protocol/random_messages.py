@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 from codegen.schema import Field, Message, Struct, load
 from kohort.protocol.api_keys import APIS
-from kohort.protocol.log_records import RECORD_TYPES
+from kohort.protocol.log_records import CONSUMER_OFFSETS
+from kohort.protocol.share_state_records import SHARE_GROUP_STATE
 
 INTEGERS = {
     "int8": (0, 1, -1, 127, -128),
@@ -66,7 +67,7 @@ def kinds() -> Iterator[Kind]:
             message = load(f"{api.name}{part.title()}")
             message.restrict(api.min_version, api.max_version)
             yield Kind(f"{api.name}{part.title()}", api.module, part, message)
-    for record in RECORD_TYPES.values():
+    for record in [*CONSUMER_OFFSETS.kinds.values(), *SHARE_GROUP_STATE.kinds.values()]:
         for part in ("key", "value"):
             name = f"{record.name}{part.title()}"
             yield Kind(name, record.module, part, load(name))

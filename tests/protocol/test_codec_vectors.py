@@ -20,7 +20,8 @@ import pytest
 
 from codegen.schema import Struct
 from kohort.protocol.api_keys import APIS
-from kohort.protocol.log_records import RECORD_TYPES
+from kohort.protocol.log_records import CONSUMER_OFFSETS
+from kohort.protocol.share_state_records import SHARE_GROUP_STATE
 from kohort.protocol.wire import LazyArray, Message
 from tests.kafka import jars
 from tests.kafka.make_message_vectors import read_vectors
@@ -45,7 +46,7 @@ def test_there_are_100_vectors_of_each_api_version_and_direction() -> None:
     for api in APIS.values():
         for direction in ("Request", "Response"):
             assert {(api.name + direction, v) for v in range(api.min_version, api.max_version + 1)} <= wanted
-    for record in RECORD_TYPES.values():
+    for record in [*CONSUMER_OFFSETS.kinds.values(), *SHARE_GROUP_STATE.kinds.values()]:
         assert (f"{record.name}Value", record.value_version) in wanted
     there = {(name, version): len(messages) for name, v in vectors().items() for version, messages in v.items()}
     assert there == dict.fromkeys(wanted, 100)
