@@ -19,12 +19,14 @@ durable state changes, live and at restart alike. A reply that rests on records 
 
 Read in this order:
 
-    group.py         what every group is
-    outcome.py       what handlers give back; api.py: how an API is served; pieces.py: what is done bit by bit
-    shard_state.py   what a shard knows; shard_clock.py: its time; purgatory.py: who waits until when
-    membership.py    JoinGroup and its like: the kind of the group decides who answers
+    group.py         what a shard asks of every group
+    outcome.py       what handlers give back; api.py: how an API is served; pieces.py: long work, piece by piece
+    shard_state.py   what a shard knows; shard_clock.py: its time; purgatory.py: operations that wait for a deadline
+    membership.py    JoinGroup and the other APIs of members: they are handled by the kind of group that is named
     conversion.py    a classic group becomes a consumer group, and the other way round
-    classic/         classic groups; foreign.py: groups that are kept and not coordinated
+    classic/         classic groups
+    consumer/        consumer groups (KIP-848)
+    foreign.py       share and streams groups of a log, which Kohort keeps and does not coordinate
     offsets/  admin/ the APIs that concern every kind of group
     shard.py         how the log becomes state; runtime.py: all shards, as the host sees them
     assignors/       how partitions are shared out: pure functions

@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 Element = TypeVar("Element")
 
 
-Steps = Generator[None, None, Result]  # may give way to others after each step; the last one gives the result
+Steps = Generator[None, None, Result]  # other requests may be served after each step; returns the result
 Answer: TypeAlias = Response | Outcome | Parked | InPieces
 
 ELEMENTS_IN_STEP = 500
@@ -62,8 +62,8 @@ class GroupApi(Generic[Request, Response]):
     # A bare response may rest on records that are not durable yet, and waits for them.
     waits_for_writes: bool = True
 
-    # For long requests: the same as `handle`, or as `unavailable` if an error is given. Anything may happen between two
-    # steps; what changes the group happens in the last one.
+    # For long requests: the same as `handle`, or as `unavailable` if an error is given. Other requests may change the
+    # group between two steps. The steps themselves change it in the last one only.
     steps: Callable[[ShardState, Request, Call, ErrorCode | None], Steps[Answer[Response]]] | None = None
 
 
@@ -80,7 +80,7 @@ class SeveralGroups(Generic[Request, Response, Asked, Row]):
 
     answers_once: bool = False  # an entry that is named again has no row of its own
 
-    # For APIs that only read: the row of an entry, or, with an error, the row that says so; and about how many bytes a
+    # For APIs that only read: the row of an entry, or a row with the error, if one is given; and about how many bytes a
     # row takes in the answer. None: `api` answers for all entries of a shard at once.
     row: Callable[[ShardState, Request, Asked, Call, ErrorCode | None], Steps[Row]] | None = None
     row_bytes: Callable[[Row], int] = lambda _: 0

@@ -48,7 +48,7 @@ class CommitTemplate:
 
     def _rows(self) -> Iterator[tuple[bytes, bytes, bytes, bytes]]:
         """For each record the bytes between its numbers: the four pieces of the picture above."""
-        delta = 0  # in a batch of its own; in a batch of others all deltas take one byte
+        delta = 0  # as in a batch of its own; `pack` is used only where every delta takes one byte
         for each in self._columns:
             prefix = key_prefix(self._group_id, each.topic)
             key_start = encode_varint(len(prefix) + PARTITION_BYTES) + prefix

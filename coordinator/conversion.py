@@ -60,11 +60,11 @@ from kohort.protocol.subscription import read_assignment, read_subscription
 
 UPGRADE = "upgrade to consumer group"
 DOWNGRADE = "downgrade to classic group"
-NOT_KNOWN = 0  # when the target of a group was computed: then the next one need not wait
+NOT_KNOWN = 0  # the time at which the target was computed: the next target need not wait for an interval
 RECORDS_OF_MEMBER = 3
 MIN_RECORD_BYTES = 20  # without the ids of group and member
 MEMBERS_IN_STEP = 50
-MAX_TRIES = 20  # if the group never rests, it is converted at once in the end
+MAX_TRIES = 20  # a group that changes again and again is converted in one step after so many tries
 
 
 # --- classic to consumer
@@ -76,8 +76,8 @@ class Upgrade:
     def __init__(self, shard: ShardState, classic: ClassicGroup, trigger: str, tries: int = 0) -> None:
         self._shard = shard
         self._classic = classic
-        self._before: object = None  # the group when the steps began
-        self.tries = tries  # before this one
+        self._before: object = None  # a picture of the group when the steps began
+        self.tries = tries  # how often the steps were begun before, and the group changed
         self.problem: str | None = None  # why the group cannot be upgraded
         self.records = PackedRecords()
         self.group = ConsumerGroup(classic.group_id)
@@ -141,7 +141,7 @@ class Upgrade:
             _begin_consumer_sessions(shard, group, group.members)
 
     def begin_sessions(self) -> Iterator[Outcome]:
-        """The sessions of a large group. Until then a member may be silent for a little longer."""
+        """Begin the sessions of a large group in pieces. Until then a member may be silent for longer."""
         for some in in_slices(list(self.group.members)):
             if self.group.is_abandoned:
                 return
@@ -367,7 +367,7 @@ class Downgrade:
         return list(dict.fromkeys((*self._group.members, *self.classic.members)))
 
     def begin_sessions(self) -> Iterator[Outcome]:
-        """The sessions of a large group. Until then a member may be silent for a little longer."""
+        """Begin the sessions of a large group in pieces. Until then a member may be silent for longer."""
         for some in in_slices(self._member_ids()):
             if self.classic.state is DEAD:
                 return

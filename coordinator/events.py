@@ -12,7 +12,7 @@ class Rebalanced(NamedTuple):
     generation: int
     cause: str
     trigger: str  # who caused it
-    slowest: str  # who rejoined last; nobody if they are all gone
+    slowest: str  # the member that rejoined last; empty if all members are gone
     duration_ms: int  # from the cause to the assignment
     members: int
     moved: (
@@ -27,8 +27,8 @@ class Reconciled(NamedTuple):
     epoch: int
     cause: str  # the first one, if several came together
     trigger: str  # who caused it
-    slowest: str  # who reached the epoch last; nobody if they are all gone
-    duration_ms: int  # from the cause until all members were there
+    slowest: str  # the member that reached the epoch last; empty if all members are gone
+    duration_ms: int  # from the cause until all members had reached the epoch
     members: int
     moved: int  # partitions that got another owner
 

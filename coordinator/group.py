@@ -85,13 +85,13 @@ class Group(ABC):
     @property
     @abstractmethod
     def can_be_replaced(self) -> bool:
-        """Whether a classic group of the same name may take its place when somebody joins with JoinGroup."""
+        """Whether a JoinGroup may replace this group by a classic group of the same id."""
 
     # --- what its offsets depend on
 
     @abstractmethod
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member consumes the topic, or may do so as far as we know."""
+        """Whether a member consumes the topic. True as well if that cannot be known."""
 
     @abstractmethod
     def may_expire(self, topic: str) -> bool:
@@ -115,11 +115,11 @@ class Group(ABC):
 
     @abstractmethod
     def on_loaded(self, shard: ShardState, out: Outcome) -> Iterable[None]:
-        """The log of its shard has been replayed: members are served soon. There is a step for each of them."""
+        """The log of the shard has been replayed: begin what waits for members. There is a step for each of them."""
 
     @abstractmethod
     def abandon(self, error: ErrorCode, out: Outcome) -> None:
-        """This object is the group no longer. Everyone who waits for an answer of it gets `error`."""
+        """This object is no longer the group. Every parked request is answered with `error`."""
 
     def pulse(
         self, shard: ShardState, member_id: str, instance_id: str | None, generation_or_epoch: int

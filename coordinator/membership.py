@@ -1,4 +1,4 @@
-"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup and ConsumerGroupHeartbeat: the kind of the group decides who answers.
+"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup and ConsumerGroupHeartbeat, handled by the kind of group they name.
 
 Classic groups answer in classic/, consumer groups in consumer/. A consumer group can have members of both protocols. An
 empty group makes room for one of the other kind.
@@ -59,12 +59,12 @@ def sync_group(shard: ShardState, request: SyncGroupRequest, call: Call) -> Sync
 def sync_group_in_steps(
     shard: ShardState, request: SyncGroupRequest, call: Call, error: ErrorCode | None
 ) -> Steps[SyncGroupResponse | Outcome | Parked]:
-    """A SyncGroup with very many assignments: first those of members are sorted out, if it is for a classic group."""
+    """A SyncGroup with very many assignments. For a classic group those that are not for members are dropped first."""
     if error is not None:
         return syncs.unavailable(shard, request, call, error)
     if find_consumer(shard, request.group_id) is None:
         assignments = yield from syncs.sort_out(shard, request)
-        if find_consumer(shard, request.group_id) is None:  # meanwhile a consumer may have joined and converted it
+        if find_consumer(shard, request.group_id) is None:  # a consumer may have joined meanwhile
             return syncs.sync_group(shard, request, call, assignments)
     return sync_group(shard, request, call)
 
@@ -91,7 +91,7 @@ def leave_group_in_steps(
 def consumer_group_heartbeat(
     shard: ShardState, request: ConsumerGroupHeartbeatRequest, call: Call, made: Upgrade | None = None
 ) -> ConsumerGroupHeartbeatResponse | Outcome | InPieces:
-    """`made`: a consumer group that was made of a large classic one for this request."""
+    """`made`: the consumer group that was made from a large classic group for this request."""
     if refusal := consumer_heartbeats.refused(shard, request, call):
         return refusal.response()
     group = shard.groups.get(request.group_id)

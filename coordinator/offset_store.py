@@ -21,7 +21,7 @@ from kohort.protocol.messages.offset_commit import OffsetCommitRequestPartition
 from kohort.protocol.wire import NO_UUID
 
 NO_EXPIRY = -1
-MAX_RECENT = 100  # columns of a group that wait for `_settle`; each generation brings new ones
+MAX_RECENT = 100  # columns of a group that may wait for `_settle`; each generation has new columns
 
 _new = tuple.__new__
 
@@ -40,7 +40,7 @@ class CommittedOffset(NamedTuple):
 # every commit makes one.
 Recent: TypeAlias = tuple[int, Sequence[int], int]
 
-_committed_row = partial(_new, CommittedOffset)  # CommittedOffset(...) itself takes longer than all the rest
+_committed_row = partial(_new, CommittedOffset)  # quicker than CommittedOffset(...)
 
 ByPartition = dict[int, CommittedOffset]
 Place = tuple[str, str, int]  # group, topic, partition
@@ -131,7 +131,7 @@ class OffsetStore:
     ) -> int:  # fmt: skip
         """Replay a whole commit (outcome.CommitRecords) and return the log offset behind it."""
         partitions = self.partitions_of(group_id, topic)
-        for row in rows:  # the tuple is made without a call of CommittedOffset(...), which takes longer than the rest
+        for row in rows:  # a call of CommittedOffset(...) would take longer than all the rest
             committed = (
                 row.committed_offset, row.committed_leader_epoch, row.committed_metadata or "",
                 now, expires, topic_id, log_offset,

@@ -167,10 +167,10 @@ class InPieces:
         self.response = response
 
     def becomes(self, answer: Message | Outcome | Parked | InPieces) -> Iterator[Outcome]:
-        """The last pieces: whatever a handler has answered when the pieces before had been done."""
+        """Finish with the answer of a handler that was called after the pieces before: these are its pieces."""
         if isinstance(answer, InPieces):
             for out in answer.pieces:
-                self.call = answer.call  # None: `out` has the reply, and a shard that fails now must not reply, too
+                self.call = answer.call  # None: `out` has the reply; if the shard fails now, it must not reply twice
                 yield out
             self.call, self.response = answer.call, answer.response
         elif isinstance(answer, Outcome):

@@ -1,6 +1,6 @@
-"""What is done in pieces: mostly tombstones, because a group can have a million offsets.
+"""Long work that is done in pieces: mostly tombstones, because a group can have a million offsets.
 
-Whoever takes a piece applies it before the next one is asked for; requests may come in between.
+The runtime applies a piece before it asks for the next one. Other requests may be handled in between.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Pieces:
     __slots__ = ("_looked_at", "_out", "_tombstones", "number")
 
     def __init__(self) -> None:
-        self.number = 0  # of the piece
+        self.number = 0  # of the present piece
         self._out = Outcome()
         self._looked_at = 0
         self._tombstones: dict[str, int] = {}  # of each group, in the piece

@@ -1,7 +1,7 @@
-"""Where operations wait, each with a deadline: for the rest of a group, for a member's next sign of life.
+"""Where operations wait, each with a deadline: for other members to join, or for a member's next sign of life.
 
-One heap of deadlines for all of them, in shard time (shard_clock.py). Watching again under the same key replaces what
-was watched; the old entry stays in the heap and is passed over when it comes up, unless so many are stale that all of
+A shard has one heap of deadlines, in shard time (shard_clock.py). Watching again under the same key replaces the
+operation. The old entry stays in the heap, and is ignored when its deadline comes. If very many entries are old, all of
 them are dropped.
 """
 
@@ -82,7 +82,7 @@ class Purgatory:
         return None
 
     def deadlines(self) -> Iterator[tuple[int, Key]]:
-        """Every deadline and what is watched until then, in no order: for whoever wants to know what is to come."""
+        """Every deadline with its key, in no order. The test kit asks for it, to show what a test is waiting for."""
         for deadline, sequence, key in self._heap:
             found = self._watched.get(key)
             if found is not None and found[0] == sequence:

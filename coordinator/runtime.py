@@ -56,8 +56,8 @@ __all__ = ["Runtime", "Write"]
 
 ACTIVE = Status.ACTIVE
 MAX_CACHED_GROUPS = 100_000
-EXPIRATIONS_IN_STEP = 50  # of each shard
-MAX_ANSWER_BYTES = 16_000_000  # about several groups; the first of them is told whole in any case
+EXPIRATIONS_IN_STEP = 50  # operations of each shard
+MAX_ANSWER_BYTES = 16_000_000  # of an answer about several groups; the first group is in it, whatever its size
 
 
 class Runtime:
@@ -164,7 +164,7 @@ class Runtime:
         self, several: SeveralGroups[Request, Response, Asked, Row], request: Request, call: Call
     ) -> Steps[Response | Parked]:
         """A request about several groups: each of their shards answers its part, and the last one completes it."""
-        entries: list[Asked] = []  # kept: those of a long request are decoded when one iterates
+        entries: list[Asked] = []  # a list, because the entries of a long request are decoded anew by each loop
         by_partition: dict[int, list[int]] = {}
         known: set[Asked] = set()
         for entry in several.entries(request):
@@ -173,14 +173,14 @@ class Runtime:
                     continue
                 known.add(entry)
             group_id = several.group_id(entry)
-            # Nothing is remembered here: one request could drive out what is known of groups that are in use.
+            # `known_shards` is not filled here: one request could drive groups that are in use out of the cache.
             shard = self.known_shards.get(group_id) or self.shards[partition_of(group_id, len(self.shards))]
             by_partition.setdefault(shard.partition, []).append(len(entries))
             entries.append(entry)
             yield
 
         def whole(answers: Sequence[Response]) -> Response:
-            rows = cast("list[Row]", [None] * len(entries))  # each is set: the parts have a row for each entry
+            rows = cast("list[Row]", [None] * len(entries))  # all are set: each entry has a row in one of the parts
             for indexes, answer in zip(by_partition.values(), answers, strict=True):
                 for index, row in zip(indexes, several.rows(answer), strict=True):
                     rows[index] = row
@@ -290,7 +290,7 @@ class Runtime:
         for partition, shard in self.busy.items():
             if shard.status is ACTIVE:
                 del self.busy[partition]
-                self.busy[partition] = shard  # the other shards are next
+                self.busy[partition] = shard  # behind the other shards, whose turn is next
                 shard.state.clock.set(now, wall)
                 self._do_piece(shard)
                 return True
@@ -358,7 +358,7 @@ class Runtime:
         """What the write held is durable: its replies may leave."""
         shard = write.shard
         if write not in shard.in_flight:
-            return  # the shard has failed meanwhile, and everyone was told
+            return  # the shard has failed meanwhile, and its callers were told
         shard.in_flight.remove(write)
         if write is shard.stalled:
             self._goes_on(shard)
@@ -373,7 +373,7 @@ class Runtime:
             shard.forgot_topics()
 
     def write_failed(self, write: Write, error: ErrorCode) -> None:
-        """The shard's memory is ahead of its log: tell everyone to come again, and start over from the log."""
+        """The shard's memory is ahead of its log: tell all callers to come again, and load the shard from its log."""
         shard = write.shard
         if write in shard.in_flight:  # else an earlier write of the same shard has failed before
             self.start_over(shard, error)
@@ -391,8 +391,8 @@ class Runtime:
     def stall(self, write: Write, error: ErrorCode) -> None:
         """The disk has no room for the write: its records wait, and the shard takes no requests until they are written.
 
-        Everyone who waits is told to come again. Nothing has to be loaded, because nothing is lost: the log goes on
-        where memory goes on.
+        All callers that wait are told to come again. Nothing has to be loaded: the records are still in memory, and are
+        written when there is room.
         """
         shard = write.shard
         shard.status, shard.stalled = Status.STALLED, write
@@ -416,7 +416,7 @@ class Runtime:
         self.changed.pop(shard.partition, None)
 
     def forget_everything(self, partition_count: int) -> None:
-        """The log is gone as a whole, and another one will begin."""
+        """The whole log was deleted: begin with empty shards, which have to be loaded."""
         for shard in self.shards:
             self._abandon(shard, ErrorCode.NOT_COORDINATOR)
         self.shards = [Shard(self._new_state(partition)) for partition in range(partition_count)]
@@ -433,10 +433,10 @@ class Runtime:
     # --- topics
 
     def topics_deleted(self, topics: list[tuple[str, bytes]]) -> None:
-        """Offsets of a topic, given by name and id, go with it.
+        """Delete the offsets of deleted topics, which are given by name and id.
 
-        A shard that is being loaded, or whose tombstones the disk refuses, makes up for it later. Otherwise a new topic
-        of that name would find the old offsets.
+        A shard that is being loaded, or whose tombstones the disk refuses, deletes them later. Otherwise a new topic of
+        the same name would have the old offsets.
         """
         at_once = sum(len(shard.state.groups) for shard in self.shards) < PIECE
         for shard in self.shards:
@@ -455,7 +455,7 @@ class Runtime:
         return _earliest(self.shards, now)
 
     def expire(self, now: int, wall: int) -> None:
-        """Let happen whose deadline has come: so much at a time that others can be served before the rest."""
+        """Expire operations whose deadline has come: so few at a time that requests can be served in between."""
         for shard in self.shards:
             if shard.status is ACTIVE:
                 state = shard.state
@@ -490,7 +490,7 @@ def _earliest(shards: Iterable[Shard], now: int) -> int | None:
         purgatory = shard.state.purgatory
         purgatory.changed = False
         if shard.status is not ACTIVE:
-            continue  # its deadlines are looked at when it is served
+            continue  # its deadlines count again when it is active
         deadline = purgatory.next_deadline()
         if deadline is not None:
             at = shard.state.clock.on_steady_clock(deadline, now)

@@ -56,7 +56,7 @@ class Status(Enum):
     LOADING = "loading"
     ACTIVE = "active"
     STALLED = "stalled"  # the disk is full: records wait for room
-    FAILED = "failed"  # its log cannot be read: the operator has to look
+    FAILED = "failed"  # its log cannot be read: somebody has to repair it
 
     @property
     def error(self) -> ErrorCode:
@@ -140,7 +140,7 @@ class Shard:
         return bool(self.unwritten) or bool(self.in_flight)
 
     def forgot_topics(self) -> None:
-        """Deleted topics are of no concern any more if the tombstones of all their offsets are durable."""
+        """Forget deleted topics once the tombstones of all their offsets are durable."""
         if not self.jobs and not self.has_pending_writes:
             self.gone_topics = []
 
@@ -167,7 +167,7 @@ class Shard:
             self.next_offset = offset + 1
 
     def _skip(self, offset: int, problem: MalformedMessage) -> None:
-        """Nobody can read the record. It stays in the log, and the other groups of the shard are served."""
+        """Skip a record that cannot be read. It stays in the log, and the other groups of the shard are served."""
         self._bulk.forget()
         self.unreadable_count += 1
         if self.first_unreadable is None:
@@ -245,7 +245,7 @@ class Shard:
         foreign.replay(self.state, record_type, key, value)
 
     def _make_room(self, group_id: str, is_gone: bool) -> None:
-        """A group of a newer protocol. Its offsets, if they came first, have made a simple group of it."""
+        """Before the record of a group of a newer protocol: offsets before it have made a simple group, which ends."""
         group = self.state.groups.get(group_id)
         if is_gone and isinstance(group, ClassicGroup) and group.is_simple:
             self.state.end(group_id)

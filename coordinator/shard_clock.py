@@ -32,13 +32,13 @@ class ShardClock:
         return (steady_ms if steady_ms < stops_at else stops_at) - self.stood_still_ms
 
     def write_begins(self, steady_ms: int) -> None:
-        """There is one write in flight now. The clock stops unless it ends in time."""
+        """A write has begun, and is the only one in flight. The clock stops unless the write ends in time."""
         self.stops_at = steady_ms + STALL_MS
 
     def write_ends(self, steady_ms: int, oldest_begun: int | None) -> bool:
         """A write is done; the oldest that is still in flight began at `oldest_begun`. True if the clock had stopped.
 
-        Shard time never jumps: while another old write is still in flight, it stands where it stood.
+        Shard time never jumps: it goes on standing still while another old write is in flight.
         """
         late_ms = steady_ms - self.stops_at
         if oldest_begun is None:
@@ -48,7 +48,7 @@ class ShardClock:
         if late_ms < 0:
             return False
         self.stood_still_ms += late_ms
-        return True  # after 0 ms, too: `on_steady_clock` has said None in that millisecond
+        return True  # also if it stood still for 0 ms: `on_steady_clock` returned None in that millisecond
 
     def on_steady_clock(self, deadline: int, steady_ms: int) -> int | None:
         """When a deadline of shard time comes. None while the clock stands still: that is not known yet."""

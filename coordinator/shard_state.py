@@ -1,4 +1,4 @@
-"""What one shard knows: its groups, its offsets, who waits until when, and what the host lends it."""
+"""What one shard knows: its groups, its offsets, its waiting operations, and what the host gives it."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class ShardState:
         self.downgrade_in_pieces: DowngradeInPieces
 
     def replace(self, group: Group) -> None:
-        """The group of this id is this object from now on."""
+        """From now on this object is the group of its id."""
         self.end(group.group_id)
         self.groups[group.group_id] = group
 
@@ -94,7 +94,7 @@ class ShardState:
             assert not out.at_once, group_id
 
     def offsets_of(self, group_id: str) -> dict[str, ByPartition]:
-        """By topic. A log can hold offsets of a group that it says is gone; Kafka does not show them."""
+        """The group's offsets by topic. A log can hold offsets of a deleted group; like Kafka, do not show them."""
         return self.offsets.topics(group_id) if group_id in self.groups else {}
 
     def consumer_settings(self, group_id: str) -> ConsumerGroupSettings:

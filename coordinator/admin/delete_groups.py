@@ -30,8 +30,8 @@ def _delete_all(shard: ShardState, results: list[DeletableGroupResult]) -> Itera
 def _delete(shard: ShardState, result: DeletableGroupResult, pieces: Pieces) -> Iterator[Outcome]:
     """The tombstones, those of the offsets first; or the reason why the group cannot be deleted.
 
-    The group can have more offsets than fit into one batch. Somebody may join it while they are being deleted: then it
-    stays, without the offsets that are gone.
+    The group can have more offsets than fit into one batch. If somebody joins the group while its offsets are being
+    deleted, the group stays, without the offsets that are gone.
     """
     group_id = result.group_id
     yield from pieces.looked_at(1)
@@ -64,7 +64,7 @@ def unavailable(shard: ShardState, request: DeleteGroupsRequest, call: Call, err
 
 
 def failed(response: DeleteGroupsResponse, version: int, error: ErrorCode) -> DeleteGroupsResponse:
-    """Groups that could not be deleted keep their own error, unless that was read from what is not durable."""
+    """A group that could not be deleted keeps its error, unless that error rests on records that are not durable."""
     results = [
         DeletableGroupResult(each.group_id, each.error_code if _is_durable(each.error_code) else error)
         for each in response.results
@@ -73,7 +73,7 @@ def failed(response: DeleteGroupsResponse, version: int, error: ErrorCode) -> De
 
 
 def _is_durable(error_code: int) -> bool:
-    """GROUP_ID_NOT_FOUND may rest on a deletion that was not written after all."""
+    """False for success, and for GROUP_ID_NOT_FOUND: both may rest on a deletion that could not be written."""
     return error_code not in (0, ErrorCode.GROUP_ID_NOT_FOUND)
 
 

@@ -2,7 +2,8 @@
 
 v1 adds the throttle time; v3 is flexible; v4 filters by state (KIP-518); v5 by type (KIP-848). Filters ignore case;
 blanks around a state are ignored, those around a type are not. Words that name no state or type match nothing.
-Groups of a shard that has failed are left out; while one is loading, the whole answer is "come again".
+Groups of a shard that has failed are left out. While a shard is loading, the whole answer is an error that tells the
+client to ask again.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from kohort.protocol.messages.list_groups import ListedGroup, ListGroupsRequest,
 
 TYPES = frozenset((CLASSIC, CONSUMER, SHARE, STREAMS))
 CLASSIC_STATES = ("empty", "preparingrebalance", "completingrebalance", "stable", "dead")
-STATES = frozenset((*CLASSIC_STATES, "assigning", "reconciling", "unknown"))  # the last are of foreign.py
+STATES = frozenset((*CLASSIC_STATES, "assigning", "reconciling", "unknown"))  # of classic, consumer and streams groups
 NO_SUCH_WORD = "?"  # matches nothing
 
 

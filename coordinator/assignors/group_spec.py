@@ -19,7 +19,7 @@ class GroupSpec:
     partitions: Mapping[str, int]  # topic: number of partitions; any other topic does not exist
     owned: Mapping[str, Collection[Partition]] = field(
         default_factory=dict
-    )  # before the rebalance; for the sticky ones
+    )  # before the rebalance; only the sticky assignors look at it
     instances: Mapping[str, str] = field(default_factory=dict)  # group.instance.id of the static members
 
     def members(self) -> list[str]:

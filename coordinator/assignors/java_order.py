@@ -20,7 +20,7 @@ V = TypeVar("V")
 
 USUAL_CAPACITY = 16
 LONGEST_SLOT = (
-    8  # of a small map: when another key comes, the map grows. A large one makes a tree of the slot, we do not
+    8  # one more key makes a small map grow; in a large map Java makes a tree of the slot, which is not done here
 )
 MIN_SLOTS_OF_TREES = 64
 _UINT32 = 0xFFFFFFFF
@@ -123,7 +123,7 @@ def set_order(texts: Sequence[str]) -> list[str]:
 
 
 class JavaNumbers:
-    """A HashSet of numbers that are not negative. Nearly always it is just sorted."""
+    """A HashSet of numbers that are not negative. Its order is nearly always that of the numbers."""
 
     __slots__ = ("_capacity", "_numbers")
 

@@ -59,14 +59,14 @@ class _Equal:
             yield
 
     def _keep(self) -> Generator[None]:
-        """Everybody keeps what it had, up to its quota. What is above is free for others."""
+        """Every member keeps what it had, up to its quota. Partitions above the quota are free for others."""
         total = sum(self._group.partition_counts[topic] for topic in self._topics)
         share, extra = divmod(total, len(self._group.members))
         for rank, member_id in enumerate(self._group.members):
             may_have_extra = extra > 0
             missing = self._keep_up_to(share + may_have_extra, member_id)
             if may_have_extra and missing > 0 and len(self._group.members) - rank > extra:
-                missing -= 1  # leave the extra partition to somebody who has it already: enough members come behind
+                missing -= 1  # a later member may have the extra partition already, and there are enough of them
                 may_have_extra = False
             extra -= may_have_extra
             if missing > 0:

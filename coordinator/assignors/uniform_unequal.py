@@ -82,11 +82,11 @@ class _Unequal:
 
     def _balance(self) -> Generator[None]:
         topics = self._ranked([topic for topic, members in self._subscribers.items() if len(members) > 1])
-        last_moved = -1  # index of the last topic in which something moved; at first of the first topic
+        last_moved = -1  # index of the last topic in which something moved; 0 after the first topic in any case
         for _ in range(MAX_ROUNDS):
             for index, topic in enumerate(topics):
                 if index == last_moved:
-                    return  # once around, and nothing moved
+                    return  # nothing has moved since this topic was last looked at
                 moved = self._balance_topic(topic)
                 if moved or last_moved == -1:
                     last_moved = index
@@ -167,7 +167,7 @@ class _Balancer:
     def next_most_loaded(self) -> int | None:
         if self._next_most < self._most_start:
             if self._most_end <= self._most_start and self._most_start > 0:
-                self._most_load = self._load_at(self._most_start - 1)  # everybody in the range was left out
+                self._most_load = self._load_at(self._most_start - 1)  # all members of the range were left out
             else:
                 self._most_load -= 1
             while self._most_start > 0 and self._load_at(self._most_start - 1) == self._most_load:
@@ -179,7 +179,7 @@ class _Balancer:
         return self._members[self._next_most + 1]
 
     def leave_out_most_loaded(self) -> None:
-        """The member that was named last has nothing to give up."""
+        """The member that `next_most_loaded` returned last has nothing to give up."""
         members, place, end = self._members, self._next_most + 1, self._most_end - 1
         members[place], members[end] = members[end], members[place]
         self._most_end -= 1

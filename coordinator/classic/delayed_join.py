@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from kohort.coordinator.shard_state import ShardState
 
 MAX_GENERATION = 2**31 - 1
-MAX_NAMED = 100  # members that caused a rebalance together
-FEW_MEMBERS = 500  # whose sessions begin at once: some 2 ms
+MAX_NAMED = 100  # if many members cause a rebalance together, so many of them are named
+FEW_MEMBERS = 500  # the sessions of so many members begin at once, in some 2 ms
 LEAST_WAIT_AGAIN_MS = 100  # a rebalance timeout of 0 is allowed, and waiting again for 0 ms would never end
 
 
@@ -155,7 +155,7 @@ def complete_join_phase(shard: ShardState, group: ClassicGroup, out: Outcome) ->
             group.remove(member.member_id)
             member.session.stop()
     if group.members and not _leader_has_joined(group):
-        # Static members alone are left, and none of them has joined: wait again, until one of them does.
+        # Only static members are left, and none of them has joined: wait again until one of them joins.
         _watch_joins(shard, group, max(group.max_rebalance_timeout_ms(), LEAST_WAIT_AGAIN_MS))
         return
     group.generation = next_generation(group.generation)
@@ -178,7 +178,7 @@ def complete_join_phase(shard: ShardState, group: ClassicGroup, out: Outcome) ->
 
 
 def begin_sessions(group: ClassicGroup, out: Outcome) -> None:
-    """All members were heard from, and their sessions are extended already."""
+    """Begin the sessions of all members, which were extended before: at once, or in pieces if the group is large."""
     if len(group.members) <= FEW_MEMBERS:
         _begin_sessions(group, group.members)
     else:
@@ -192,7 +192,7 @@ def _begin_sessions(group: ClassicGroup, member_ids: Iterable[str]) -> None:
 
 
 def _begin_sessions_in_pieces(group: ClassicGroup) -> Iterator[Outcome]:
-    """The sessions of a large group. Until then a member may be silent for a little longer."""
+    """Begin the sessions of a large group in pieces. A member whose session has not begun may be silent for longer."""
     for some in in_slices(list(group.members)):
         if group.state is not DEAD:
             _begin_sessions(group, some)
@@ -200,7 +200,7 @@ def _begin_sessions_in_pieces(group: ClassicGroup) -> Iterator[Outcome]:
 
 
 def next_generation(generation: int) -> int:
-    """After the largest number comes 1 again. Kafka's next one is negative, which to clients means "no generation"."""
+    """1 follows the largest number. Kafka goes on with a negative number, which clients read as "no generation"."""
     return generation + 1 if 0 <= generation < MAX_GENERATION else 1
 
 

@@ -68,7 +68,7 @@ def describe_group(shard: ShardState, group_id: str, version: int) -> Steps[Desc
     if group is None:
         error = ErrorCode.GROUP_ID_NOT_FOUND if version >= FIRST_VERSION_WITH_NOT_FOUND else 0
         return cast("DescribedGroup", UnknownGroup(group_id, error))
-    # Until a protocol is chosen, the metadata of members belongs to none.
+    # A member has metadata for each of its protocols. Which one is shown is known only when the group has chosen.
     is_stable = group.state is STABLE
     protocol = group.protocol_name if is_stable else None
     described = DescribedGroup(

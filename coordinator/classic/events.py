@@ -1,4 +1,4 @@
-"""What there is to tell about a rebalance of a classic group."""
+"""The event of a classic group that has rebalanced, for the log and the metrics of the host."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kohort.protocol.subscription import read_assignment
 
 MAX_TOLD = 1_000  # characters of a cause or a name, which clients choose
 MAX_COMPARED_BYTES = 200_000  # of assignments: 50,000 partitions, which takes some 8 ms
-BYTES_OF_MEMBER = 100  # reading a member's assignment takes as long as that of so many bytes more
+BYTES_OF_MEMBER = 100  # a member's assignment takes as long to read as so many bytes on top of its own
 
 if TYPE_CHECKING:
     from kohort.coordinator.classic.group import ClassicGroup

@@ -77,18 +77,18 @@ class ClassicGroup(Group):
         self.protocol_type = None
         self.protocol_name: str | None = None
         self.leader_id: str | None = None
-        self.members: OrderedDict[str, Member] = OrderedDict()  # its first and last are found quickly, as in no dict
+        self.members: OrderedDict[str, Member] = OrderedDict()  # a plain dict is slow to find its first key
         self.known_by: dict[str, int] = {}  # protocol: count of members
         self.static_members: dict[str, str] = {}  # instance id: member id
         self.pending_joins: dict[str, None] = {}  # ids handed out, not yet joined; a dict keeps their order
         self.pending_syncs: dict[str, None] = {}  # members whose SyncGroup has not come
         self.new_member_added = False  # during the first wait of a new group
-        self._subscriptions: list[bytes] | None = None  # of this generation, as long as nobody reads them
+        self._subscriptions: list[bytes] | None = None  # metadata of this generation that was not read yet
         self._subscribed_topics: frozenset[str] | None = None  # None: unknown
         self.join_phase_started = 0  # shard time
         self.join_phase_started_wall = wall_ms
         self.committed_assignments: dict[str, bytes] = {}  # of the last generation that was written
-        self.cause = ""  # why the current join phase began, and who caused it: for the audit
+        self.cause = ""  # why the current join phase began; `trigger`: the member that caused it
         self.trigger = ""
 
     # --- state
@@ -208,7 +208,7 @@ class ClassicGroup(Group):
         return choose_protocol(list(self.members.values()), self.known_by)
 
     def learn_subscriptions(self) -> None:
-        """Keep the metadata of this generation. Mostly nobody asks for the topics in it, and reading takes a while."""
+        """Keep the metadata of this generation. It is read when somebody asks for its topics, which is rare."""
         is_readable = self.protocol_type == CONSUMER_PROTOCOL
         self._subscribed_topics = None
         self._subscriptions = (
@@ -230,7 +230,7 @@ class ClassicGroup(Group):
         if generation < 0 and self.state is EMPTY:
             return None
         if generation < 0 and not request.member_id and request.group_instance_id is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID  # the sender is no member, while the group has members
+            return ErrorCode.UNKNOWN_MEMBER_ID  # the sender claims to be no member, and the group has members
         if error := self.check_member(request.member_id, request.group_instance_id):
             return error
         if generation != self.generation:
@@ -272,7 +272,7 @@ class ClassicGroup(Group):
         return [Record(GROUP_METADATA, GroupMetadataKey(self.group_id), None)]
 
     def on_loaded(self, shard: ShardState, out: Outcome) -> Iterable[None]:
-        """Members get a whole session to report."""
+        """Each member has a whole session timeout to send its first heartbeat."""
         for member in self.members.values():
             begin_session(shard, self, member).heard()
             yield
@@ -342,8 +342,8 @@ class ClassicGroup(Group):
     def replay(self, value: GroupMetadataValue) -> None:
         """Install a generation that was just decided.
 
-        The empty record of a group that was just created comes back when its first member has joined already. The
-        record says nothing new then, and the join phase must go on.
+        The empty record of a group that was just created is replayed after its first member has joined. That record
+        says nothing new, and the join phase must go on.
         """
         if not value.members and self.members and self.state is PREPARING_REBALANCE:
             return
@@ -382,7 +382,7 @@ class ClassicGroup(Group):
                 changed -= 1
             member.assignment = saved.assignment
             self.members[saved.member_id] = member
-        if changed or len(before) != len(self.members):  # mostly all are there already, and counted
+        if changed or len(before) != len(self.members):  # usually the members are the same, and counted
             self._count_all()
 
     def _count_all(self) -> None:

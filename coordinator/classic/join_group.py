@@ -105,9 +105,10 @@ def _join(
 
 
 def _can_be_kept(shard: ShardState, request: JoinGroupRequest) -> bool:
-    """Members stay when their requests are gone. Kafka keeps any number of protocols, and refuses only the SyncGroup.
+    """Whether the protocols of the member are few and small enough to be kept in memory, as long as it is a member.
 
-    The log keeps the metadata of one protocol; the protocols of a member together may have twice as much as it takes.
+    The log keeps the metadata of one protocol. All protocols of a member together may have twice as many bytes as the
+    log takes. Kafka keeps any number of protocols, and refuses the SyncGroup if the record becomes too large.
     """
     if len(request.protocols) > MAX_PROTOCOLS:
         return False
@@ -118,7 +119,7 @@ def _can_be_kept(shard: ShardState, request: JoinGroupRequest) -> bool:
 
 
 def _has_room(shard: ShardState, group: ClassicGroup, member_id: str) -> bool:
-    """Whether the sender fits into the group. Ids that were handed out and not used yet do not count."""
+    """Whether the group has room for the sender. Ids that were handed out and not used yet do not count."""
     if group.state is EMPTY:
         return True
     member = group.members.get(member_id)
@@ -162,7 +163,7 @@ def _join_with_id(
 ) -> JoinGroupResponse | None:
     member_id = request.member_id
     if member_id in group.pending_joins:
-        if request.group_instance_id is not None:  # an id for a dynamic member, used by a static one
+        if request.group_instance_id is not None:  # the id was handed out to a dynamic member, and a static one uses it
             return join_error(call.version, ErrorCode.UNKNOWN_SERVER_ERROR, "")
         _add_member(shard, group, member_id, request, protocols, call, out)
         return None

@@ -23,7 +23,7 @@ def leave_group(shard: ShardState, request: LeaveGroupRequest, call: Call) -> Le
 def in_steps(
     shard: ShardState, request: LeaveGroupRequest, call: Call, error: ErrorCode | None
 ) -> Steps[LeaveGroupResponse | Outcome]:
-    """First those are sorted out who are no members. Then, in the last step, all the others leave at once."""
+    """First refuse those that are not members. Then, in the last step, all the others leave at once."""
     if error is not None:
         return unavailable(shard, request, call, error)
     if not request.group_id:
@@ -38,7 +38,7 @@ def in_steps(
         if problem is not ErrorCode.UNKNOWN_MEMBER_ID:
             first = members.setdefault((each.member_id, each.group_instance_id), (each, result))
             if first[1] is not result and problem is None:
-                result.error_code = ErrorCode.UNKNOWN_MEMBER_ID  # it has left when its name comes again
+                result.error_code = ErrorCode.UNKNOWN_MEMBER_ID  # named twice: it leaves with the first one
         yield
     out = Outcome()
     _leave_together(shard, request.group_id, list(members.values()), out)
@@ -51,7 +51,7 @@ def _leave_together(
 ) -> None:
     group = find_classic(shard, group_id)
     for each, result in leaving:
-        result.error_code = _problem(group, each) or 0  # it may have left meanwhile, or by another name
+        result.error_code = _problem(group, each) or 0  # it may have left since, or was also named by its instance id
         if group is not None and not result.error_code:
             _leave(shard, group, each, out)
     gone = [each for each, result in leaving if not result.error_code]

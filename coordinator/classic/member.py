@@ -49,7 +49,7 @@ class Member:
         self.protocols = tuple(protocols)
         self.assignment = b""
         # soft state: gone after a restart
-        self._session: Session | None = None  # from when the member is in a group that is served
+        self._session: Session | None = None  # None until the group is served
         self.awaiting_join: Call | None = None
         self.awaiting_sync: Call | None = None
         self.is_new = False  # has not been through a whole join phase yet

@@ -40,12 +40,12 @@ class Session(ABC):
         """A sign of life: the session starts anew."""
         deadline = self._shard.clock.now + self._member.session_timeout_ms
         if 0 < self.watched_until <= deadline:
-            self.deadline = deadline  # the usual case: the watch ends earlier, and then sees this deadline
+            self.deadline = deadline  # the usual case: the watch ends earlier, and `expire` then looks at this deadline
         else:
             self._watch_until(deadline)
 
     def extend(self) -> None:
-        """As `heard`, if the caller calls that as well, later: until then the session may be watched for too long."""
+        """Move the deadline, as `heard` does. The caller calls `heard` soon: the watch may end after the deadline."""
         self.deadline = self._shard.clock.now + self._member.session_timeout_ms
 
     def expect_first_join(self) -> None:
@@ -86,10 +86,10 @@ class Session(ABC):
 
 
 class ClassicPulse:
-    """The signs of life of one member while its group is stable: each starts its session anew, and that is all.
+    """The fast path for the heartbeats and commits of one member of a stable group: each only starts its session anew.
 
-    Nobody tells a pulse that something has happened. Each beat looks whether member and generation are still the same;
-    a group object that its shard no longer holds is Dead.
+    Nobody tells a pulse that something has happened. Each beat checks that member and generation are still the same. A
+    group object that its shard no longer holds is Dead.
     """
 
     __slots__ = ("_clock", "_generation", "_group", "_member", "_member_id", "_session", "_timeout_ms")
@@ -100,7 +100,7 @@ class ClassicPulse:
         self._generation = group.generation
         self._member = member
         self._member_id = member.member_id
-        self._timeout_ms = member.session_timeout_ms  # the same for as long as the generation
+        self._timeout_ms = member.session_timeout_ms  # does not change within a generation
         self._session = member.session
 
     def beats(self, steady_ms: int) -> bool:
@@ -111,7 +111,7 @@ class ClassicPulse:
             group.state is STABLE
             and group.members.get(self._member_id) is self._member
             and group.generation == self._generation
-            and 0 < session.watched_until <= deadline  # else it must be watched anew, which the host has to know of
+            and 0 < session.watched_until <= deadline  # else the session must be watched anew
             and steady_ms < clock.stops_at
         ):
             session.deadline = deadline

@@ -22,11 +22,11 @@ from kohort.protocol.messages.log_group_metadata import GroupMetadataValue
 from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 
 MEMBER_BYTES = 24  # lengths and times of a member in the record
-GROUP_BYTES = 200_000  # at most, for all that is not of a member: the group's id, names, headers, the batch's header
+GROUP_BYTES = 200_000  # more than all the rest can have: the group's id, names, headers, the batch's header
 
 
 def sort_out(shard: ShardState, request: SyncGroupRequest) -> Steps[list[SyncGroupRequestAssignment]]:
-    """The assignments of those who are members."""
+    """The assignments for members of the group; others are left out."""
     assignments: list[SyncGroupRequestAssignment] = []
     for some in in_slices(request.assignments):
         group = find_classic(shard, request.group_id)
@@ -42,7 +42,7 @@ def sync_group(
     call: Call,
     assignments: Sequence[SyncGroupRequestAssignment] | None = None,
 ) -> SyncGroupResponse | Outcome | Parked:
-    """`assignments`: those of members, if they were sorted out before."""
+    """`assignments`: the result of `sort_out`, if that was called before."""
     if refusal := refused(request, call):
         return refusal
     group = find_classic(shard, request.group_id)
@@ -112,7 +112,7 @@ def _assign(shard: ShardState, group: ClassicGroup, brought: Iterable[SyncGroupR
 
 
 def is_too_large(record: Record, max_bytes: int) -> bool:
-    """Hardly any record comes near the limit; only those that might are packed to measure them."""
+    """Whether the record is too large for the log. Only a record that may be near the limit is packed to measure it."""
     assert isinstance(record.value, GroupMetadataValue)
     members = record.value.members
     known_bytes = sum(len(m.subscription) + len(m.assignment) for m in members)

@@ -6,7 +6,7 @@ Read in this order:
     subscriptions.py              which topics the members want; regex.py: those that match a regular expression
     group.py                      a group: what its records say, and its sessions
     consumer_group_heartbeat.py   the API: joins, heartbeats and leaves
-    member_update.py              the way of what a member says into its group, step by step
+    member_update.py              how a heartbeat or a JoinGroup changes the group, step by step
     target.py                     who shall have which partitions: the target assignment of an epoch
     reconcile.py                  how far one member has come on the way to its target
     removal.py, timers.py         members that leave, or are silent for too long
@@ -16,6 +16,7 @@ Read in this order:
 
 Epochs. A change of members, subscriptions or topics bumps the *group epoch*. The target assignment is computed for a
 group epoch, which is then its *assignment epoch*. A member that has given up what it must, and may therefore have what
-its target says, is at the assignment epoch too: that is its *member epoch*. A group whose members are all there is
-Stable. No partition is given to a member before the member that had it has said that it has given it up.
+its target says, is at the assignment epoch too: that is its *member epoch*. A group is Stable when all its
+members are at the group epoch. A partition is given to a member only when the member that had it has reported that it
+gave it up.
 """

@@ -22,7 +22,7 @@ def heartbeat(shard: ShardState, group: ConsumerGroup, request: HeartbeatRequest
 
 
 def _must_join(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """There is a new target, or the member has to give up partitions, or it can have all that it has waited for."""
+    """True if there is a new target, or the member has to give up partitions, or those that it waits for are free."""
     return (
         member.epoch < group.assignment_epoch
         or member.state == UNREVOKED

@@ -1,8 +1,8 @@
 """JoinGroup of a classic member in a consumer group: it is answered at once, without a leader.
 
-The member is reconciled like any other: its generation is its member epoch. What it has to give up it learns from
-SyncGroup, and that it has given it up it says by its next JoinGroup, whose subscription names the partitions it owns.
-No list of ids that were handed out is kept: as with Kafka, any id that is sent is taken as it comes.
+The member is reconciled like any other: its generation is its member epoch. The answer to SyncGroup tells the member
+which partitions it may keep. Its next JoinGroup tells that it has given up the others: its subscription names the
+partitions that it owns. As in Kafka, nobody remembers the ids that were handed out: a JoinGroup may bring any id.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def join_group(
     answer = ClassicJoin(shard, group, request, call).answer()
     if isinstance(answer, Outcome) or answer.error_code:
         return answer
-    return InPieces(iter(()), call, answer)  # it rests on what an earlier request may have written just now
+    return InPieces(iter(()), call, answer)  # wait for records of earlier requests: the answer rests on them
 
 
 class ClassicJoin(MemberUpdate[JoinGroupResponse]):
@@ -118,7 +118,7 @@ class ClassicJoin(MemberUpdate[JoinGroupResponse]):
     # --- 3. the target
 
     def _assign(self, member: ConsumerMember, subscription_changed: bool) -> JoinGroupResponse | Outcome:
-        """A static member that was the last of the newer protocol makes a classic group of the group."""
+        """Convert the group if a static member, the last one of the newer protocol, returns with the classic one."""
         group = self._group
         known = group.static_member(self._request.group_instance_id)
         if known is None or known.classic is not None or not may_downgrade(self._shard, group, [known.member_id], 1):
@@ -132,7 +132,7 @@ class ClassicJoin(MemberUpdate[JoinGroupResponse]):
         if not rebalances:
             self._target = group.target_of(known.member_id)
             member = self._reconcile(member, subscription_changed) or member
-            # As in Kafka, nobody tells the others: those that still wait for a partition, or have to give one up.
+            # As in Kafka, other members are not told to join, even if they wait for partitions or have to give some up.
         out = Outcome()
         if not self._shard.downgrade(self._shard, group, [known.member_id], member, rebalances, out):
             return self._refused(Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "The group is too large for a record."))

@@ -20,10 +20,10 @@ MANY = 200  # members that leave at once: some 5 ms
 def in_steps(
     shard: ShardState, request: LeaveGroupRequest, call: Call
 ) -> Steps[LeaveGroupResponse | Outcome | InPieces]:
-    """First those are sorted out who are no members. Then all the others leave: at once, unless they are very many."""
+    """First refuse those that are not members. Then all the others leave: at once, unless there are very many."""
     has_several = call.version >= FIRST_VERSION_WITH_SEVERAL
     results: list[MemberResponse] = []
-    leaving: dict[str, list[MemberResponse]] = {}  # by member id; who is named twice leaves once
+    leaving: dict[str, list[MemberResponse]] = {}  # by member id; a member may be named twice
     reason = None
     for each in request.members if has_several else (MemberIdentity(request.member_id, None, None),):
         member_id, error = _find(find_consumer(shard, request.group_id), each)

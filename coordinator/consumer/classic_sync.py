@@ -22,7 +22,7 @@ def sync_group(shard: ShardState, group: ConsumerGroup, request: SyncGroupReques
         return SyncGroupResponse(0, error)
     if not _is_its_protocol(group, member.classic, request):
         return SyncGroupResponse(0, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    # A member that has to give up partitions first learns from this very answer what it keeps.
+    # A member that has to give up partitions must get an answer: it says which partitions the member keeps.
     if group.assignment_epoch > member.epoch and member.state != UNREVOKED:
         group.expect_join(shard, member)
         return SyncGroupResponse(0, ErrorCode.REBALANCE_IN_PROGRESS)
@@ -38,7 +38,7 @@ def sync_group(shard: ShardState, group: ConsumerGroup, request: SyncGroupReques
 def find_classic_member(
     group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int
 ) -> tuple[ConsumerMember | None, ErrorCode]:
-    """The classic member that says that it is this one, or why it is none."""
+    """The classic member with this id, or the reason why the sender is not that member."""
     member, refusal = known_member(group, member_id, instance_id)
     if member is None:
         return None, refusal.error if refusal is not None else ErrorCode.UNKNOWN_MEMBER_ID
@@ -48,7 +48,7 @@ def find_classic_member(
 
 
 def _is_its_protocol(group: ConsumerGroup, classic: ClassicMetadata, request: SyncGroupRequest) -> bool:
-    """JoinGroup told the member the name of its first protocol."""
+    """Whether the request names the type and the protocol that JoinGroup told the member, which is its first one."""
     return request.protocol_type in (None, group.protocol_type) and request.protocol_name in (
         None,
         classic.protocols[0][0],

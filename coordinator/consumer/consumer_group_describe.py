@@ -48,7 +48,7 @@ class UnknownGroup(Message):
 
     def __init__(self, group_id: str, is_known: bool) -> None:
         self.group_id = group_id
-        self.is_known = is_known  # as a group of another kind
+        self.is_known = is_known  # a group of another kind has this id
 
     @property
     def error_message(self) -> str:

@@ -46,7 +46,7 @@ Answer = ConsumerGroupHeartbeatResponse | Outcome
 def consumer_group_heartbeat(
     shard: ShardState, group: ConsumerGroup | None, request: ConsumerGroupHeartbeatRequest, call: Call
 ) -> Answer:
-    """`group`: the consumer group, if it exists. A member that joins one that does not makes a new one."""
+    """`group`: the consumer group, if it exists. If it does not, the first member that joins creates it."""
     if request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
         return leave(shard, group, request, call)
     if group is None:
@@ -59,7 +59,7 @@ def consumer_group_heartbeat(
 def _sign_of_life(
     shard: ShardState, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, call: Call
 ) -> ConsumerGroupHeartbeatResponse | None:
-    """The usual heartbeat: a member that has nothing to do says nothing new. None: look closely."""
+    """The answer to the usual heartbeat: the member has nothing to do, and says nothing new. None: it is not usual."""
     member = group.members.get(request.member_id)
     if (
         member is None
@@ -227,7 +227,7 @@ class Heartbeat(MemberUpdate[ConsumerGroupHeartbeatResponse]):
     def _as_it_says(self) -> ConsumerMember:
         request, before, call = self._request, self._before, self._call
         names = request.subscribed_topic_names
-        if before.classic is None and _says_nothing(request, before, call):  # else it says that it is no classic one
+        if before.classic is None and _says_nothing(request, before, call):  # a classic one changes its protocol
             return before
         return before.described(
             before.instance_id if request.instance_id is None else request.instance_id,
@@ -241,10 +241,10 @@ class Heartbeat(MemberUpdate[ConsumerGroupHeartbeatResponse]):
         )
 
     def _watch(self, member: ConsumerMember) -> None:
-        """Its session begins anew; if it has just been told to give up partitions, the time for that begins."""
+        """Start the member's session anew. If it is told now to give up partitions, its time for that begins, too."""
         group = self._group
         group.heard_from(self._shard, member)
-        if self._before.classic is not None:  # it has changed its protocol, and kept its id
+        if self._before.classic is not None:  # the member has changed its protocol, and kept its id
             group.joined(member.member_id)
             group.synced(member.member_id)
         if self._has_moved_on and member.state == UNREVOKED:
@@ -253,7 +253,7 @@ class Heartbeat(MemberUpdate[ConsumerGroupHeartbeatResponse]):
             group.expect_no_revocation(member.member_id)
 
     def _response(self, member: ConsumerMember, assigned_before: Partitions) -> ConsumerGroupHeartbeatResponse:
-        """The assignment is told to whoever joins, has lost track and says everything, or gets another one."""
+        """Name the assignment if it has changed, if the member joins, or if the member sends every field."""
         request = self._request
         says_everything = (
             request.rebalance_timeout_ms != -1

@@ -116,8 +116,8 @@ class ConsumerGroup(Group):
         self.static_members: dict[str, str] = {}  # instance id: member id
         self.targets: dict[str, Target] = {}
         self.subscriptions = Subscriptions()
-        self.server_assignors: Counter[str] = Counter()  # that members ask for
-        self.assignors_capacity = CAPACITY_AT_FIRST  # likewise, through assignors
+        self.server_assignors: Counter[str] = Counter()  # assignor: count of members that ask for it
+        self.assignors_capacity = CAPACITY_AT_FIRST  # decides in which order Kafka goes through assignors
         self.classic_member_count = 0
         self.classic_protocols: Counter[str] = Counter()  # protocol: count of classic members that know it
         self.has_old_metadata_record = False  # a record of type 4, which Kafka wrote before 4.1
@@ -127,14 +127,14 @@ class ConsumerGroup(Group):
         # Soft state.
         self.sessions: dict[str, Session] = {}
         self.rebalance_timeouts: dict[str, RebalanceTimeout] = {}
-        self.classic_timeouts: dict[tuple[str, str], ClassicTimeout] = {}  # by what is expected, and of whom
-        self.rebalance: Rebalance | None = None  # that is going on
+        self.classic_timeouts: dict[tuple[str, str], ClassicTimeout] = {}  # by (JOIN or SYNC, member id)
+        self.rebalance: Rebalance | None = None  # the one in progress
         self.topics_version = -1  # of the topics for which the hash was last looked at
         self.regexes_version = -1  # of the topics for which regular expressions were last resolved
         self.is_resolving = False  # regular expressions are being resolved
         self.is_assigning = False  # a target assignment is being computed in steps
         self.is_converting = False  # a classic group is being made of this one in steps
-        self.is_abandoned = False  # another object is the group now, or none
+        self.is_abandoned = False  # this object is no longer the group
 
     # --- state
 
@@ -248,7 +248,7 @@ class ConsumerGroup(Group):
             self._hold(new.assigned, new.epoch)
             self._hold(new.pending_revocation, new.epoch)
             self._count(new, 1)
-            # Kafka's map grows as if for one more, also when the member is there already.
+            # Kafka's map makes room for one more key even if it has the member already.
             self.capacity = timeline_capacity(self.capacity, len(self.members) + 1)
             self.members[new.member_id] = new
             if new.instance_id is not None:
@@ -276,7 +276,7 @@ class ConsumerGroup(Group):
             self._holders.setdefault(topic_id, {}).update(dict.fromkeys(owned, epoch))
 
     def _release(self, partitions: Partitions, epoch: int) -> None:
-        """A partition that another member has got in a later epoch stays with that member."""
+        """Free the partitions, except those that another member has got in a later epoch."""
         for topic_id, owned in partitions.items():
             holders = self._holders.get(topic_id, {})
             for partition in owned:
@@ -382,7 +382,7 @@ class ConsumerGroup(Group):
             timeout.stop()
 
     def expect_join(self, shard: ShardState, member: ConsumerMember) -> None:
-        """A classic member was told to join again. Its time runs from the first time that it was told so."""
+        """A classic member was told to join again. Its timeout runs from the first time that it was told."""
         if (JOIN, member.member_id) not in self.classic_timeouts:
             self.classic_timeouts[JOIN, member.member_id] = ClassicTimeout(shard, self, member, JOIN)
 
@@ -414,7 +414,7 @@ class ConsumerGroup(Group):
     def pulse(
         self, shard: ShardState, member_id: str, instance_id: str | None, generation_or_epoch: int
     ) -> ConsumerPulse | ClassicPulse | None:
-        """A classic member has sent a Heartbeat: its ConsumerGroupHeartbeat would have made it a consumer."""
+        """The fast path for heartbeats. A classic member sends Heartbeat, any other member ConsumerGroupHeartbeat."""
         member, session = self.members.get(member_id), self.sessions.get(member_id)
         if member is None or session is None or generation_or_epoch != member.epoch:
             return None

@@ -1,4 +1,4 @@
-"""What a member says, on its way into its group: by a ConsumerGroupHeartbeat, or by the JoinGroup of a classic member.
+"""How a ConsumerGroupHeartbeat, or the JoinGroup of a classic member, changes a consumer group.
 
 1. find the member, and compare epochs;
 2. take over what the member says about itself; if that changes what the group wants, bump the group epoch;
@@ -70,7 +70,7 @@ class Refusal(NamedTuple):
 def known_member(
     group: ConsumerGroup, member_id: str, instance_id: str | None
 ) -> tuple[ConsumerMember | None, Refusal | None]:
-    """The member that says that it is this one, or why it is none."""
+    """The member with this id, or the reason why the sender is not that member."""
     if instance_id is None:
         member = group.members.get(member_id)
         if member is None:
@@ -87,11 +87,11 @@ def known_member(
 
 
 class MemberUpdate(ABC, Generic[Response]):
-    """What a member says, on its way into the group: by a heartbeat, or by the JoinGroup of a classic member.
+    """One request of a member: a ConsumerGroupHeartbeat, or the JoinGroup of a classic member.
 
-    `records` are those that must come first, if the group replaces an empty one, and `converted` if it was made of a
-    group with members. `install` puts such a group into the shard, once nothing can be refused any more. Nothing of the
-    group changes before that.
+    `records` must be written first, if the group replaces an empty one; `converted`, if the group was converted from a
+    classic group with members. `install` puts such a group into the shard, once nothing can be refused any more. The
+    group does not change before that.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class MemberUpdate(ABC, Generic[Response]):
         self._group = group
         self._call = call
         self._records = records
-        self._replacing = len(records)  # of the records: those that end the empty group
+        self._replacing = len(records)  # how many of the records end the empty group
         self._converted = converted
         self._install = install
         self._owned: Owned = None  # what the member says that it has
@@ -118,12 +118,12 @@ class MemberUpdate(ABC, Generic[Response]):
         self._epoch = group.epoch
         self._assignment_epoch = group.assignment_epoch
         self._target: Target = {}
-        self._rebalance = group.rebalance  # that is going on
+        self._rebalance = group.rebalance  # the one in progress
         self._moved = 0  # partitions that this request's target gives to another member
         self._topics_version = group.topics_version  # of the topics for which the hash was last looked at
         self._has_moved_on = False  # the member has another state, epoch or assignment than before
         self.must_rebalance = False  # the group was converted before it had a generation
-        self._later: Plan | None = None  # of the target of a large group, which takes its time
+        self._later: Plan | None = None  # the target of a large group is computed later, in pieces
 
     def answer(self) -> Response | Outcome:
         group = self._group
@@ -178,7 +178,7 @@ class MemberUpdate(ABC, Generic[Response]):
 
     @abstractmethod
     def _complete(self, response: Response, last: Response) -> None:
-        """The response waited for a target. `last` is how it is now."""
+        """The response has waited for a target: change it into `last`, which was made with the new target."""
 
     # --- 1. the member
 
@@ -241,7 +241,7 @@ class MemberUpdate(ABC, Generic[Response]):
             self._records.append(partition_metadata_tombstone(group.group_id))
 
     def _is_resolved(self, regex: str | None) -> bool:
-        """No regular expression at all, and one that is resolved: both can be assigned at once."""
+        """Whether the topics of this subscription are known: it has no regular expression, or one that is resolved."""
         return not regex or regex in self._group.subscriptions.resolved
 
     def _cause(self, wants_other_topics: bool) -> str:
@@ -276,12 +276,12 @@ class MemberUpdate(ABC, Generic[Response]):
         self._assignment_epoch = self._epoch
 
     def _may_assign(self) -> bool:
-        """A new target comes at most once in an interval, so that members who come together get one target."""
+        """A target is computed at most once in an interval, so that members that join together share one."""
         group, clock = self._group, self._shard.clock
         if group.is_assigning:
             return False
         interval_ms = self._shard.consumer_settings(group.group_id).assignment_interval_ms
-        age_ms = clock.wall - group.assignment_timestamp  # if somebody has set the clock back, nobody knows the age
+        age_ms = clock.wall - group.assignment_timestamp  # negative if the clock was set back
         return group.assignment_timestamp == 0 or not 0 <= age_ms < interval_ms
 
     def _plan(self, member: ConsumerMember) -> Plan:
@@ -339,7 +339,7 @@ class MemberUpdate(ABC, Generic[Response]):
         return [*converted, *([AtomicRecords(records[:first])] if first else []), *records[first:]]
 
     def _most_bytes(self, member: ConsumerMember) -> int:
-        """The records have at most so many bytes, and usually far less: a member can have a name of a megabyte."""
+        """An upper bound for the bytes of the records, which is quick to compute. A name can have a megabyte."""
         texts = [member.topic_regex or "", member.client_id, member.instance_id or "", member.rack_id or ""]
         texts += member.topic_names
         for record in self._records:
@@ -399,14 +399,14 @@ class MemberUpdate(ABC, Generic[Response]):
         yield out
 
     def _anew(self, member: ConsumerMember) -> Self:
-        """The same request, when the group has its new target."""
+        """A copy of this request, to be answered now that the group has its new target."""
         again, group = copy(self), self._group
         again._records, again._replacing, again._converted = [], 0, None
         again._before, again._target = member, group.target_of(member.member_id)
         again._epoch, again._assignment_epoch = group.epoch, group.assignment_epoch
         again._replaced = again._subscriptions = again._later = None
         again._has_moved_on = False
-        again._owned = None  # what the member said may be old: it may have been given partitions by a later heartbeat
+        again._owned = None  # a later heartbeat may have given the member more partitions than it named here
         return again
 
     def _tell_if_stable(self, member: ConsumerMember, out: Outcome) -> None:

@@ -1,4 +1,4 @@
-"""What there is to tell about a rebalance of a consumer group, from its cause until all members are reconciled."""
+"""The event of a consumer group that has rebalanced: gathered from the cause until all members are reconciled."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_TOLD = 1_000  # characters of a cause or a name, which clients choose
 
 
 class Rebalance:
-    """Several causes can come together before all members are reconciled; the first of them is told."""
+    """A rebalance in progress. If several causes come before all members are reconciled, the event names the first."""
 
     __slots__ = ("cause", "freed", "moved", "started", "started_wall", "trigger")
 
@@ -27,11 +27,11 @@ class Rebalance:
         self.started = clock.now
         self.started_wall = clock.wall
         self.moved = 0  # partitions that have another member in the target than before
-        self.freed: set[tuple[TopicId, int]] = set()  # that members had in their targets who are gone
+        self.freed: set[tuple[TopicId, int]] = set()  # partitions in the targets of members that are gone
 
 
 def begin_rebalance(shard: ShardState, group: ConsumerGroup, cause: str, trigger: str) -> Headers:
-    """The group epoch is bumped. Returns the headers of its record."""
+    """Begin a rebalance, unless one is in progress. Returns the headers for the record of the new group epoch."""
     if group.rebalance is None:
         group.rebalance = Rebalance(shard.clock, cause, trigger)
     return headers_of(shard, group.rebalance, cause, trigger)
@@ -51,7 +51,7 @@ def headers_of(shard: ShardState, rebalance: Rebalance, cause: str, trigger: str
 def end_rebalance(
     shard: ShardState, group: ConsumerGroup, epoch: int, member_count: int, last_member_id: str
 ) -> Reconciled | None:
-    """All members are reconciled to `epoch`; the last of them was `last_member_id`."""
+    """The event of the rebalance that ends: all members are reconciled to `epoch`, `last_member_id` as the last one."""
     going_on, group.rebalance = group.rebalance, None
     if going_on is None:
         return None

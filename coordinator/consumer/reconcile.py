@@ -23,13 +23,13 @@ from kohort.coordinator.consumer.member import (
 )
 from kohort.protocol.messages.consumer_group_heartbeat import TopicPartitions
 
-Owned = Sequence[TopicPartitions] | None  # what the member says that it has; None: it does not say
+Owned = Sequence[TopicPartitions] | None  # the partitions that the member says it has; None: it says nothing
 
 KNOWN_STATES = (STABLE, UNREVOKED, UNRELEASED)
 
 
 class Reconciliation:
-    """`is_held` tells whether any member holds the partition. `wants`: the topics that the member is subscribed to."""
+    """A member and its target. `is_held` tells whether any member holds a partition. `wants`: the subscribed topics."""
 
     __slots__ = ("_epoch", "_is_held", "_member", "_owned", "_target", "_wants")
 
@@ -109,7 +109,7 @@ class Reconciliation:
         return member.moved_on(member.epoch, member.epoch, member.state, kept, member.pending_revocation)
 
     def _owns_any(self, partitions: Partitions) -> bool:
-        """Whether the member still has one of them, as far as we know."""
+        """Whether the member says that it has one of these partitions. True as well if it says nothing."""
         if self._owned is None:
             return True
         return any(

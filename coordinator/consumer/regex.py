@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from re2 import _Regexp
 
 MAX_LENGTH = 4_096
-MAX_MEMORY_BYTES = 1 << 18  # of a compiled expression; with a part of it RE2 remembers what it has found out
+MAX_MEMORY_BYTES = 1 << 18  # of a compiled expression; RE2 uses a part of it as a cache
 # Within these limits an expression is compiled in 10 ms. A name of 249 characters is matched in 2 us for each
 # instruction at worst, and mostly in a few microseconds.
 MAX_INSTRUCTIONS = 5_000
@@ -126,12 +126,12 @@ class _Reader:
             self._unicode_classes += 1
             if self._unicode_classes > MAX_UNICODE_CLASSES:
                 raise InvalidRegularExpression(f"it has more than {MAX_UNICODE_CLASSES} Unicode classes")
-        if escaped == "C":  # one byte, for RE2
+        if escaped == "C":  # any byte in RE2; RE2/J does not know it
             raise InvalidRegularExpression(r"invalid escape sequence: \C")
-        return escaped if not escaped.isascii() else found[0]  # RE2/J takes it literally, and RE2 does not take it
+        return escaped if not escaped.isascii() else found[0]  # RE2/J takes such a character literally; RE2 refuses it
 
     def _name(self, name: str) -> None:
-        if not _NAME.fullmatch(name):  # RE2 takes other letters, too
+        if not _NAME.fullmatch(name):  # RE2 would take other letters as well
             raise InvalidRegularExpression(f"invalid named capture: {name}")
         if name in self._names:
             raise InvalidRegularExpression(f"duplicate capture group name: {name}")

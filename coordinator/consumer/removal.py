@@ -1,4 +1,4 @@
-"""Members that are gone: they leave, or are removed because they were silent or did not give up partitions in time."""
+"""Removes members: they leave, or were silent for too long, or did not give up partitions in time."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def remove_members(
     bump = group_epoch_record(group.group_id, group.epoch + 1, after.metadata_hash(shard), headers)
     if _most_bytes(group, member_ids) <= shard.config.max_message_bytes:
         out.records.append(AtomicRecords([*records, bump]))
-    else:  # the epoch first: if not all tombstones are written, the sessions of these members end later
+    else:  # the epoch first: members whose tombstones are not written are removed when their sessions end
         out.records += [bump, *records]
     if len(member_ids) == len(group.members) and (event := end_rebalance(shard, group, group.epoch + 1, 0, "")):
         out.events.append(event)  # nobody is left to reconcile

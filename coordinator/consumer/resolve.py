@@ -35,7 +35,7 @@ def refresh_is_due(shard: ShardState, group: ConsumerGroup, member: ConsumerMemb
     resolved = group.subscriptions.resolved
     last = next((each.timestamp for each in resolved.values()), None)
     now = shard.clock.wall
-    if last is not None and 0 <= now - last <= MIN_INTERVAL_MS:  # not if somebody has set the clock back
+    if last is not None and 0 <= now - last <= MIN_INTERVAL_MS:  # negative if the clock was set back
         return False
     after = _used_after(used, old, regex)
     is_old = last is not None and now > last + shard.config.consumer_regex_refresh_interval_ms
@@ -53,7 +53,7 @@ def _used_after(used: dict[str, int], old: str | None, new: str | None) -> set[s
 
 
 def resolve_in_pieces(shard: ShardState, group: ConsumerGroup, member_id: str) -> Iterator[Outcome]:
-    """`member_id`: whose heartbeat asked for it."""
+    """Match all regular expressions of the group. `member_id`: the member whose heartbeat made this necessary."""
     try:
         version, wall = shard.topics.version, shard.clock.wall
         names = sorted(shard.topics.names())
@@ -62,7 +62,7 @@ def resolve_in_pieces(shard: ShardState, group: ConsumerGroup, member_id: str) -
             try:
                 topics = yield from in_pieces(compile_pattern(regex).matching(names), 1)
             except InvalidRegularExpression:
-                topics = []  # it came from the log of a Kafka that understands more
+                topics = []  # the expression is in a log of Kafka, and only Kafka understands it
             resolved[regex] = ResolvedRegex(tuple(sorted(topics)), version, wall)
             yield from in_pieces(hash_in_steps(shard.topics, topics, shard.config.rack), 1)
         if not group.is_abandoned:

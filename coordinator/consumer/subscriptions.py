@@ -55,7 +55,7 @@ class Subscriptions:
             _count(self.matched, topics.topics, 1)
 
     def forget_unused(self) -> list[str]:
-        """Forget what regular expressions match that no member uses any more; returns them."""
+        """Forget the topics of regular expressions that no member uses any more. Returns these expressions."""
         unused = [regex for regex in self.resolved if regex not in self.regexes]
         for regex in unused:
             self.resolve(regex, None)

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 ASSIGNORS: dict[str, Callable[[ServerGroup], Assigning]] = {"uniform": assign_uniformly, "range": assign_ranges}
 SMALL_GROUP = 500  # members and partitions together: the target of a smaller group takes a few milliseconds
 STEPS_IN_PIECE = 200  # of an assignor, between two requests
-MEMBERS_IN_STEP = 5  # where an assignor makes a step for each member, we look at a few: that takes about as long
+MEMBERS_IN_STEP = 5  # of the work before the assignor: five members take about as long as one step of an assignor
 
 
 @dataclass(slots=True)
@@ -137,7 +137,7 @@ class Plan:
         """The member's target so far, without what another member has in its target as well.
 
         That happens if the broker ends while it writes the target of a large group piece by piece: some members have
-        their new target, and others their old one. Assignors rely on it that a partition has one owner.
+        their new target, and others their old one. Assignors need a partition to have one owner.
         """
         target = self.targets.get(member_id, NO_PARTITIONS)
         is_alone = True

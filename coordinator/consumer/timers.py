@@ -136,10 +136,10 @@ class ClassicTimeout:
 
 
 class ConsumerPulse:
-    """The signs of life of a member to whom there is nothing to say: each starts its session anew, and that is all.
+    """The fast path for the heartbeats of a member that has nothing to learn: each only starts its session anew.
 
-    Nobody tells a pulse that something has happened. Each beat looks whether the member is still the same object, which
-    is replaced with every change, and whether group, topics and settings are still the same.
+    Nobody tells a pulse that something has happened. Each beat checks that the member is still the same object, which
+    is replaced with every change, and that group, topics and settings are still the same.
     """
 
     __slots__ = (
@@ -172,7 +172,7 @@ class ConsumerPulse:
             and not group.is_abandoned
             and self._topics.version == self._topics_version
             and self._settings.version == self._settings_version
-            and 0 < session.watched_until <= deadline  # else it must be watched anew, which the host has to know of
+            and 0 < session.watched_until <= deadline  # else the session must be watched anew
             and steady_ms < clock.stops_at
             and steady_ms < self._until
         ):
@@ -184,7 +184,7 @@ class ConsumerPulse:
 class ClassicPulse:
     """As ConsumerPulse, for a member that speaks the classic protocol: its Heartbeat asks only whether to join again.
 
-    A member that is stable need not, until there is a target for a later epoch than its own.
+    A stable member need not join again until there is a target for a later epoch than its own.
     """
 
     __slots__ = ("_clock", "_epoch", "_group", "_member", "_member_id", "_session", "_timeout_ms")
@@ -207,7 +207,7 @@ class ClassicPulse:
             group.assignment_epoch <= self._epoch
             and group.members.get(self._member_id) is self._member
             and not group.is_abandoned
-            and 0 < session.watched_until <= deadline  # else it must be watched anew, which the host has to know of
+            and 0 < session.watched_until <= deadline  # else the session must be watched anew
             and steady_ms < clock.stops_at
         ):
             session.deadline = deadline

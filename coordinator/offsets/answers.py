@@ -1,4 +1,4 @@
-"""The order of an answer about many partitions, as Kafka's: first what was refused before the group was asked."""
+"""Kafka's order of an answer about many partitions: those refused before the group was asked come first."""
 
 from __future__ import annotations
 

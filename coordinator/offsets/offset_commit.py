@@ -3,9 +3,11 @@
 v2-4 may say how long to keep it; v3 adds the throttle time; v6 the leader epoch; v7 static members; v8 is flexible; v9
 knows member epochs (KIP-848); v10 names topics by id (KIP-516).
 
-First each partition is looked at by itself: what does not exist fails alone and reaches no group. Then the group gives
-one verdict for all the rest. As in Kafka, the records of a commit must fit into one batch: otherwise a small request
-that names a partition thousands of times, in a group with a long id, would fill the log.
+First each partition is looked at by itself: one that does not exist is refused, and the group is not asked about it.
+Then the group gives one verdict for all other partitions.
+
+As in Kafka, the records of a commit must fit into one batch. Otherwise a small request that names a partition thousands
+of times, in a group with a long id, would fill the log.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ FOREVER = 2**63 - 1
 FIRST_VERSION_WITH_TOPIC_IDS = 10
 FIRST_VERSION_WITH_GROUP_ID_NOT_FOUND = 9
 
-FEW_ROWS = 20  # so many fit into a usual batch in any case, unless the ids are long
+FEW_ROWS = 20  # so many rows fit into a usual batch, unless the ids are long
 USUAL_BATCH_BYTES = 524_288
 MIN_COMMIT_BYTES = MIN_RECORD_BYTES + MIN_KEY_BYTES + PLAIN_VALUE_BYTES
 

@@ -142,7 +142,7 @@ def fetch_group(
     shard: ShardState, group: OffsetFetchRequestGroup, require_stable: bool, version: int
 ) -> Steps[OffsetFetchResponseGroup]:
     by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
-    require_stable = require_stable and bool(shard.offsets.open_transactions)  # mostly there are none to wait for
+    require_stable = require_stable and bool(shard.offsets.open_transactions)  # usually no transaction is open
     group_id = group.group_id
     if error := refusal(shard, group):
         return OffsetFetchResponseGroup(group_id, (), error)
@@ -173,7 +173,7 @@ def _all_topics(
     for name, partitions in list(shard.offsets_of(group_id).items()):
         topic_id = shard.topics.topic_id(name)
         if by_id and topic_id is None:
-            continue  # a topic that is gone has no id to name it by
+            continue  # a topic that was deleted has no id to answer with
         answers: list[OffsetFetchResponsePartitions] = []
         for some in in_slices(list(partitions.items())):
             answers += [
@@ -229,7 +229,7 @@ def _answers(
     for index in indexes:
         committed = partitions.get(index)
         if committed is not None and topic_id is not None and committed.topic_id not in (NO_UUID, topic_id):
-            committed = None  # of an earlier topic of that name
+            committed = None  # the offset is of a deleted topic with the same name
         answers.append(_answer(shard, group_id, name, index, committed, require_stable))
     return answers
 

@@ -92,7 +92,7 @@ def plain_answer(
             if committed is None:
                 row_fields += (index, -1, -1, _ROW_END)
             elif committed[2] or (by_id and committed[5] != topic_id and committed[5] != NO_UUID):
-                return None  # metadata, or of an earlier topic of that name
+                return None  # it has metadata, or is of a deleted topic with the same name
             else:
                 row_fields += (index, committed[0], committed[1], _ROW_END)
         parts.append(_rows(len(topic.partition_indexes))(*row_fields))

@@ -48,8 +48,8 @@ class RecurringCommit(OffsetCommitRequest):
     def spread(self) -> None:
         """Put the offsets where `offset_commit` looks for them.
 
-        Its records keep these rows until they are written: that is before the answer leaves, and so before the next
-        commit of the connection comes here.
+        The records of a commit refer to these rows until they are written. They are written before the answer leaves,
+        and so before the next commit of the connection changes the rows.
         """
         for row, offset in zip(self.rows, self.offsets, strict=True):
             row.committed_offset = offset
@@ -74,7 +74,7 @@ class CommitPlan:
         self.columns: list[CommitColumns] = []
         self.template: CommitTemplate | None = None  # None: with the present topics no plan can be made
         self.answer: OffsetCommitResponse
-        # With one record and one reply. It is used each time: whoever applies it keeps the entries, and not the lists.
+        # Has one record and one reply, and is used for each commit: those who apply it keep its entries, not its lists.
         self.outcome: Outcome
 
 
