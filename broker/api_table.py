@@ -2,8 +2,8 @@
 
 A handler is a function `(broker, request, call) -> response`. If its work can be long, it is a generator that returns
 the response (broker/steps.py). HANDLERS names its module, and behind a colon the function if that is not named like the
-module. A module is imported when its first request comes, so that start-up does not pay for it. If that takes long, it
-is done in steps, as all that is long: IMPORTED_FIRST names what to import one by one before the module itself.
+module. A module is imported when its first request comes, so that start-up does not pay for it. A module that takes
+long to import is imported in steps: IMPORTED_FIRST names the modules to import one by one before it.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ HANDLERS: dict[ApiKey, str] = {
 }
 
 
-# The modules that the group APIs need, each of them behind those that it imports. One takes a few milliseconds.
+# The modules that the group APIs need; each comes after those that it imports. One takes a few milliseconds.
 IMPORTED_FIRST: dict[str, tuple[str, ...]] = {
     "kohort.broker.groups": (
         "kohort.coordinator.admin.delete_groups",

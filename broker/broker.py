@@ -38,7 +38,7 @@ class Cancellable(Protocol):
     def cancel(self) -> None: ...
 
 
-CallLater = Callable[[float, Callable[[], object]], Cancellable]  # in so many seconds
+CallLater = Callable[[float, Callable[[], object]], Cancellable]  # arguments: seconds, and what to call then
 
 
 class Broker:
@@ -75,7 +75,7 @@ class Broker:
         self.call_soon: Callable[[Callable[[], object]], Cancellable]  # at the end of this turn of the event loop
 
     def open(self, now: int) -> None:
-        """Take the data folder and read what is in it."""
+        """Lock the data folder and read what is in it."""
         folder = self.config.data_folder
         self._make_folders(folder)
         self.logs = LogDirectory.open(
@@ -123,7 +123,7 @@ class Broker:
         """Sync everything and leave the mark of a clean stop."""
         self._later.cancel()
         self._topic_saver.stop()
-        self.catalog.finish()  # first: what it changes, the coordinator's records and files, has to be written, too
+        self.catalog.finish()  # first: it may change records of the coordinator and files, which are written below
         self.coordinator.stop()
         if self.housekeeping is not None:
             self.housekeeping.stop()

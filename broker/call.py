@@ -27,8 +27,8 @@ NO_ANSWER = NoAnswer()  # the client gets no answer: Produce with acks=0, or the
 
 
 class Call:
-    """A handler gets it with the request. If the handler cannot answer yet, it keeps the call, returns PARKED, and
-    calls `reply` later.
+    """One request in progress. A handler that cannot answer yet keeps the call, returns PARKED, and calls `reply`
+    later.
     """
 
     __slots__ = (
@@ -52,7 +52,7 @@ class Call:
         self.version = route.version
         self.client_id = client_id
         self.listener_index = connection.listener_index
-        # It, or its answer, has more than ELEMENTS_AT_ONCE elements, or it takes several slices (broker.steps).
+        # The request or its answer has more than ELEMENTS_AT_ONCE elements, or takes several slices (broker.steps).
         self.is_long = False
         self.correlation_id: int
         self.now: int  # wall time, milliseconds since 1970
@@ -86,11 +86,11 @@ class Call:
         self._connection.answer_in_steps(self, steps)
 
     def fail(self, problem: Exception) -> None:
-        """Answering a parked request raised this: say so in the log, and to the client."""
+        """Answering a parked request raised `problem`: tell the log and the client."""
         self._connection.fail_parked(self, problem)
 
     def keep(self, name: str, drop: Callable[[], object]) -> None:
-        """Something is kept for the client. When the connection closes, `drop` is called."""
+        """The handler keeps something for this client. When the connection closes, `drop` is called."""
         self._connection.kept[name] = drop
 
     def forget(self, name: str) -> None:

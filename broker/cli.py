@@ -39,7 +39,7 @@ Run = Callable[[argparse.Namespace], int]
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Says what is wrong in one line, instead of behind a usage of ten."""
+    """Tells what is wrong in one line, without the ten lines of usage that argparse prints first."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(WRONG_COMMAND_LINE, f"{self.prog}: {message}\n`{self.prog} --help` shows what it takes.\n")
@@ -48,11 +48,11 @@ class CommandParser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else list(arguments)
     if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # names may have letters that the terminal's encoding has not
+        sys.stdout.reconfigure(errors="backslashreplace")  # names may have letters that the terminal cannot show
     try:
         status = _run(given)
         if sys.stdout is not None:  # None: the process was started without standard output
-            sys.stdout.flush()  # a full disk shows here, where it can still be told
+            sys.stdout.flush()  # a full disk raises here, where it can still be reported
         return status
     except KeyboardInterrupt:
         return 130

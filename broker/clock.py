@@ -1,7 +1,7 @@
 """What time it is: wall time for records, and a steady clock for everything that has a deadline.
 
-A machine's wall clock is set now and then: by hand, by NTP after a start, when a suspended machine wakes up. Nobody's
-session is over because of that, and no rebalance waits an hour longer: deadlines count the steady clock alone.
+A machine's wall clock is set now and then: by hand, by NTP after a start, when a suspended machine wakes up. That must
+neither end a session nor make a rebalance wait for an hour, so deadlines count the steady clock alone.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Milliseconds:
     """Both clocks in milliseconds, computed once per millisecond: dividing two large numbers takes longer than the rest
     of what a request does with them.
 
-    Whoever reads them looks at the steady clock first, and calls `pass_on` if it says `ends_ns` or more. So the steady
-    time is exact, and wall time is at most a millisecond old.
+    A caller reads the steady clock first, and calls `pass_on` if that has reached `ends_ns`. So the steady time is
+    exact, and wall time is at most a millisecond old.
     """
 
     __slots__ = ("ends_ns", "now_ms", "steady_ms")
@@ -41,11 +41,11 @@ class Milliseconds:
         self.pass_on(monotonic_ns())
 
     def pass_on(self, steady_ns: int) -> None:
-        """Another millisecond has begun."""
+        """Compute both clocks anew: another millisecond has begun."""
         self.steady_ms = steady_ns // NS_PER_MS
         self.ends_ns = (self.steady_ms + 1) * NS_PER_MS
         self.now_ms = time_ns() // NS_PER_MS
 
 
-CLOCK = Clock()  # of this process
-MILLISECONDS = Milliseconds()  # likewise
+CLOCK = Clock()  # the machine's clocks
+MILLISECONDS = Milliseconds()  # shared by all connections of the process

@@ -51,8 +51,8 @@ READ_AHEAD_BYTES = 65_536
 MAX_OTHER_REQUEST_BYTES = 16_777_216
 MAX_GATHERED_BYTES = 65_536
 SLOW_STEP_NS = 100_000_000
-# Their requests are parked until other clients do something. Fetches, members and their subscriptions have limits of
-# their own. All other requests that are parked wait for the disk.
+# Requests of these APIs are parked until other clients do something. Fetches and members have limits of their own. All
+# other parked requests wait for the disk.
 WAIT_FOR_CLIENTS = (ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
 MAX_RECURRING_KINDS = 4  # of an API in one version; a real client has three: Heartbeat, OffsetCommit, OffsetFetch
 
@@ -99,7 +99,7 @@ class Connection(asyncio.Protocol):
         self._has_beaten = False  # a heartbeat came by the quick path, which does not set `last_active`
         self._recurring: dict[int, Recurring] = {}  # by api key << 16 | version
         self._pumping = False
-        self._is_paused = False  # frames wait, because others have their turn
+        self._is_paused = False  # frames wait for the next turn of the event loop: see Turns
         self._gathered: list[bytes] = []  # answers to frames that came together; see `_write_gathered`
         self._gathered_bytes = 0
         self._choked = False
@@ -217,7 +217,7 @@ class Connection(asyncio.Protocol):
     def _pump(self) -> None:
         """Handle the frames in the buffer, until a request is parked or the client stops reading."""
         if self._pumping or self._is_paused:
-            return  # called from a handler, inside the loop below, which goes on by itself; or it waits for its turn
+            return  # the loop below is running and has called a handler, or frames wait for the next turn
         self._pumping = True
         splitter = self._splitter
         until = self._server.turns.ends_ns()
@@ -259,7 +259,7 @@ class Connection(asyncio.Protocol):
         elif not told.tell_of_bytes(self.peer[0], str(self), bytes(self._splitter.rest[:2])):
             self.close(str(problem))
             return
-        self.close(str(problem), logging.DEBUG)  # the client was told of, once for all of its connections
+        self.close(str(problem), logging.DEBUG)  # `unserved` has logged it, once for all connections of the client
 
     def _read_on(self) -> None:
         if not self._reading:
@@ -274,7 +274,7 @@ class Connection(asyncio.Protocol):
         """
         if (began := monotonic_ns()) >= MILLISECONDS.ends_ns:
             MILLISECONDS.pass_on(began)
-        slow_from = MILLISECONDS.ends_ns + SLOW_STEP_NS  # an earlier end need not be compared with `began`
+        slow_from = MILLISECONDS.ends_ns + SLOW_STEP_NS  # a step that ends earlier was not slow
         server = self._server
         known = self._recurring.get(kind)
         if known is not None and ((rest := frame[pos:]) == known.rest or known.reads(rest)):
@@ -316,7 +316,7 @@ class Connection(asyncio.Protocol):
             server.measure_step(call, monotonic_ns() - began)
 
     def _fail(self, call: Call, problem: Exception) -> None:
-        """The handler raised: say so in the log, and to the client."""
+        """The handler raised `problem`: tell the log and the client."""
         route = call.route
         if isinstance(problem, OSError):
             logger.error("%s v%d of %s failed: %s", route.name, route.version, self, problem)
@@ -324,7 +324,7 @@ class Connection(asyncio.Protocol):
             bug = "%s v%d of %s failed; this is a bug"
             logger.error(bug, route.name, route.version, self, exc_info=problem)
         self._end_request()
-        self._recurring.clear()  # the handler may have kept a call, so that no call can be used again
+        self._recurring.clear()  # the handler may have kept a call, which must not be used again
         if not self.is_closed:
             self._answer_failure(call, route)
 
@@ -398,7 +398,7 @@ class Connection(asyncio.Protocol):
         )
 
     def answer_in_steps(self, call: Call, steps: WaitingSteps[Answer]) -> None:
-        """Answer a parked request with what the steps return, unless that says that it is parked."""
+        """Take the steps between other requests, and answer with what they return, unless that is PARKED."""
         call.is_long = True
         self._server.long_requests.add(
             LongRequest(
@@ -411,7 +411,7 @@ class Connection(asyncio.Protocol):
         )
 
     def fail_parked(self, call: Call, problem: Exception) -> None:
-        """Answering a parked request raised this."""
+        """Answering a parked request raised `problem`."""
         if self._parked is call:
             self._fail_long(call, problem)
         else:
@@ -459,7 +459,7 @@ class Connection(asyncio.Protocol):
             self._go_on()
 
     def _stays_parked(self, call: Call) -> None:
-        """The handler keeps the call of a long request, unless it is answered already."""
+        """The handler has kept the call of a long request. Do not count its elements if it waits for clients."""
         if self._parked is call and call.route.api_key in WAIT_FOR_CLIENTS:
             self._server.long_requests.leave(self)
 
@@ -469,7 +469,7 @@ class Connection(asyncio.Protocol):
             self._server.long_requests.leave(self)
 
     def _go_on(self) -> None:
-        """Handle what came while a request was parked."""
+        """Handle the frames that came while a request was parked."""
         if self._splitter.rest or not self._reading:
             self._pump()
 
@@ -556,7 +556,7 @@ class Connection(asyncio.Protocol):
             self.close(str(problem))
 
     def _make_sender(self) -> bool:
-        """False: that would take one of the descriptors that are kept for files."""
+        """Make the sender for large answers. False: it would take a descriptor that is reserved for files."""
         try:
             made = FileSender(self._server.loop, self._transport, self._sent)
         except OSError:

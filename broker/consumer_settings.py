@@ -1,4 +1,4 @@
-"""The broker's settings for consumer groups (group.consumer.*): what they can be, and how the coordinator gets them."""
+"""The broker's settings for consumer groups (group.consumer.*): allowed values, and how the coordinator gets them."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Contradiction(NamedTuple):
         return less > more or (self.strictly and less == more)
 
     def told(self, config: Config) -> str:
-        """With both values: often one of them is a default that whoever set the other does not know."""
+        """The text has both values, because one of them is often a default that the user does not know."""
         less, more = self._values(config)
         than = "less than" if self.strictly else "less than or equal to"
         return f"{self.less} ({less}) must be {than} {self.more} ({more})"
@@ -103,7 +103,7 @@ class Contradiction(NamedTuple):
 
 
 def contradictions_in(config: Config) -> Iterator[Contradiction]:
-    """Settings of consumer groups that cannot be together, as Kafka checks them at its start."""
+    """Settings of consumer groups that contradict each other. Kafka checks the same at its start."""
     for value in ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms"):
         own, low, high = (f"group.consumer.{word}{value}" for word in ("", "min.", "max."))
         for each in (Contradiction(low, high), Contradiction(low, own), Contradiction(own, high)):

@@ -100,12 +100,12 @@ class CoordinatorHost:
         self._after()
 
     def _take_new_settings(self) -> None:
-        """Settings of topics or of the broker were changed: those that the coordinator has hold from now on."""
+        """Settings of topics or of the broker were changed: tell the coordinator those that it uses."""
         self.runtime.limit_batches(self.log.max_batch_bytes)
         of_broker = settings_of_all(self._broker.config)
         if of_broker != self.runtime.consumer.of_broker:
             self.runtime.consumer.change_broker(of_broker)
-            self._take_group_configs(self._broker.catalog.group_configs)  # they inherit what they do not have
+            self._take_group_configs(self._broker.catalog.group_configs)  # groups inherit what they do not set
 
     def _take_group_configs(self, group_ids: Iterable[str]) -> None:
         """The settings of these groups were read or changed."""
@@ -127,7 +127,7 @@ class CoordinatorHost:
         answer = runtime.ask(runtime.known_shards.get(group_id) or runtime.shard_of(group_id), api, request, call)
         waits = answer is PARKED and not (self._turn_is_due or self._unfinished_appends)
         if waits or runtime.changed or runtime.replies or runtime.events:
-            self._after()  # mostly there is nothing to do; asking first is cheaper than the call
+            self._after()  # usually nothing is to do, and asking is cheaper than the call
         return answer
 
     def submit_in_steps(
@@ -146,7 +146,7 @@ class CoordinatorHost:
         return self._in_steps(self.runtime.submit_everywhere(everywhere, request, call), call)
 
     def _in_steps(self, steps: Steps[Response | Parked], call: Call) -> Steps[Response | Parked]:
-        """What a step has left to be written or sent does not wait for the last step."""
+        """Take the steps. Records and replies of a step are written and sent right after it, not after the last one."""
         while True:
             call.now, call.steady_ms = self._clock.now_ms(), self._clock.steady_ms()
             try:
@@ -178,7 +178,7 @@ class CoordinatorHost:
             self._broker.call_soon(self._go_on)
 
     def _go_on(self) -> None:
-        """Do one piece of what is done in pieces. What waits for the disk goes on after the next write."""
+        """Do one piece of the long work. Work that waits for the disk goes on after the next write."""
         self._goes_on = False
         if self.runtime.go_on(self._clock.steady_ms(), self._clock.now_ms()):
             self._after()
@@ -238,7 +238,7 @@ class CoordinatorHost:
     def _time_is_up(self) -> None:
         assert self._timer_deadline is not None
         if self._clock.steady_ms() - self._timer_deadline >= STOOD_STILL_MS:
-            # The whole process stood still, as in a debugger. Read first what members have sent meanwhile.
+            # The whole process stood still, as in a debugger. First read what members have sent meanwhile.
             self._timer = self._broker.call_later(ONE_TURN_S, self._expire)
         else:
             self._expire()
@@ -279,7 +279,7 @@ class CoordinatorHost:
             self._after()
 
     def _begin_anew(self) -> None:
-        """The log is another one now, with nothing in it."""
+        """The log was deleted or created anew, and is empty: begin with empty shards."""
         self.runtime.forget_everything(self.log.partition_count)
         self._loader.load(self.runtime.shards)
 

@@ -1,8 +1,8 @@
 """Loads shards from their logs: in steps between requests, one shard after the other, and again if the disk fails.
 
 Small logs are loaded at once when the broker starts. Later, and for large logs, a slice of LOAD_STEP_S is done in each
-turn of the event loop, so that everybody else is served in between. The smallest log comes first. What can pass, such
-as too many open files, is tried again, later each time; damage does not pass, and the operator has to look.
+turn of the event loop, so that everybody else is served in between. The smallest log comes first. After a problem that
+can pass, such as too many open files, a log is tried again, later each time. A damaged log has to be repaired.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class GroupLoader:
         self.delays = Delays()
 
     def load(self, shards: Iterable[Shard], *, may_wait: bool = False) -> None:
-        """Begin now, and go on later if it takes long. `may_wait`: nobody is served yet, so it may take a while."""
+        """Begin now, and go on later if it takes long. `may_wait`: no client is served yet, so loading may block."""
         found = [loading for shard in shards if (loading := self._begin(shard)) is not None]
         found.sort(key=lambda loading: loading.size_bytes)
         self._queue.extend(found)
@@ -126,9 +126,9 @@ class GroupLoader:
                         return
             except Exception as caught:
                 problem = caught
-            self._queue.popleft()  # before others are called: they may load, too
+            self._queue.popleft()  # before the calls below, which may load other shards
             if loading.size_bytes > LOAD_AT_ONCE_BYTES and self._broker.owns_process:
-                gc.freeze()  # offsets stay for long, and a look for garbage among a million of them takes 0.3 s
+                gc.freeze()  # offsets stay for long; the garbage collector takes 0.3 s to look at a million of them
             if problem is not None:
                 self._failed(loading.shard, problem)
             self._after()

@@ -154,7 +154,7 @@ class LocalGroupLog:
         for write in writes:
             try:
                 appended_to.append(self._append(write, now))
-            except Exception as problem:  # whatever it is: the other writes go on, and somebody waits for this one
+            except Exception as problem:  # the other writes go on, and the caller of this one must be told
                 if not isinstance(problem, NotOwned | StorageError | OSError):
                     logger.exception("an append to %s-%d failed; this is a bug", CONSUMER_OFFSETS, write.partition)
                 done((write,), problem)
@@ -176,9 +176,9 @@ class LocalGroupLog:
         try:
             for batch in write.batches:
                 log.append_placed(batch, now)
-                if place.extra:  # clients that read along, as Burrow does
+                if place.extra:  # clients that fetch this topic, as Burrow does
                     appended(self._broker, place, len(batch))
-        except OutOfSpace:  # the write comes again, without the batches that were appended
+        except OutOfSpace:  # the caller tries the write again, without the batches that were appended
             write.batches = [b for b in write.batches if unpack_offset_and_length(b, 0)[0] >= log.log_end_offset]
             raise
         return log

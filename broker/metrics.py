@@ -1,6 +1,6 @@
 """Counters for Prometheus: requests, errors and latency by API; groups and rebalances; connections; log sizes; lag.
 
-Off unless `kohort.http.port` is set; `http/metrics_page.py` answers those who ask.
+Off unless `kohort.http.port` is set. `http/metrics_page.py` serves them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ApiMetrics:
         self.buckets[bisect_left(LATENCY_BUCKETS_S, seconds)] += 1
 
     def held_loop(self, seconds: float) -> None:
-        """A step of such a request kept the event loop so long."""
+        """A step of such a request kept the event loop for so many seconds."""
         self.step_buckets[bisect_left(STEP_BUCKETS_S, seconds)] += 1
         self.step_seconds += seconds
         self.slowest_step = max(self.slowest_step, seconds)
@@ -71,7 +71,7 @@ class Metrics:
         return found
 
     def _watch_lag(self) -> None:
-        """Measure how late the event loop calls a timer: about as long as the slowest handler meanwhile took."""
+        """Measure how late the event loop calls a timer. The slowest handler took about as long meanwhile."""
         loop = self._server.loop
         due = loop.time() + LAG_INTERVAL_S
 

@@ -68,7 +68,7 @@ class Server:
         self._tell_refusals_at = 0.0
         self._max_files = _max_files()
         self.first_reserved = self._max_files  # descriptors from this number on are for files
-        self._few_connections = 0  # with so many it is certain that a connection's number is lower
+        self._few_connections = 0  # with so few connections no descriptor can have such a number
         self.metrics: Any = None  # broker.metrics.Metrics, if the HTTP port is open
         self.http_address: tuple[str, int] | None = None
         self.turns = Turns(self.loop.call_soon)
@@ -203,7 +203,7 @@ class Server:
             self._per_ip -= Counter((connection.peer[0],))  # this also drops addresses whose count is 0
 
     def measure_step(self, call: Call, took_ns: int) -> None:
-        """A step of that request held the event loop so long, and with it everybody else."""
+        """A step of this request held the event loop for so long, and all other clients waited."""
         if self.metrics is not None:
             self.metrics.api(call.route.name).held_loop(took_ns / 1e9)
         if took_ns > SLOW_STEP_NS:
@@ -244,7 +244,7 @@ class Server:
         self._sweeper = self.loop.call_later(SWEEP_INTERVAL_S, self._sweep)
 
     def _close_largest(self, holding: list[tuple[int, Connection]]) -> None:
-        """Unread requests and answers may take MAX_HELD_BYTES together. Close the connections with the most beyond."""
+        """If unread requests and answers together take more than MAX_HELD_BYTES, close the largest connections."""
         total = sum(size for size, _ in holding)
         for size, connection in sorted(holding, key=lambda each: each[0], reverse=True):
             if total <= MAX_HELD_BYTES:

@@ -59,8 +59,8 @@ TIGHT_FIRST_SLICE_NS = 500_000  # while MAX_ELEMENTS are in memory: enough for e
 MAX_READ_ELEMENTS = 500_000
 MAX_ELEMENTS = 1_000_000  # some 500 bytes each
 NS_PER_ELEMENT = 1_000  # of an answer; no handler is quicker
-MAX_ELEMENTS_OF_ONE = 200_000  # with its answer; one that takes longer looks for something and keeps nothing
-MAX_FINISHED_ALONE = 100  # while more requests wait, those without a client are not finished
+MAX_ELEMENTS_OF_ONE = 200_000  # with its answer; a request that takes longer is searching, and holds little
+MAX_FINISHED_ALONE = 100  # while more requests wait, those whose clients have hung up are dropped
 
 Answer = Message | NoAnswer | Parked  # PARKED: the handler has kept the call after its last step
 
@@ -264,14 +264,14 @@ class LongRequests:
             self._call_soon(self._turn)
 
     def _turn(self) -> None:
-        """A slice of one request. What is left of its time goes to others, which may be short and many."""
+        """Take a slice of one request. If its slice is not used up, take slices of the next ones."""
         until = monotonic_ns() + SLICE_NS
         try:
             for _ in range(len(self._waiting)):  # none if `stop` was called meanwhile
                 self._take_slice(self._waiting.popleft(), until - monotonic_ns())
                 if monotonic_ns() >= until:
                     break
-        finally:  # whatever one request does, the others get their turns
+        finally:  # even after an exception: the other requests get their turns
             self._is_called = bool(self._waiting)
             if self._is_called:
                 self._call_soon(self._turn)
@@ -286,7 +286,7 @@ class LongRequests:
                 if isinstance(taken, Done):
                     request.finished(taken.response)
                 else:
-                    if not request.sender.is_closed:  # a closed one has left
+                    if not request.sender.is_closed:  # the elements of a closed one count no longer
                         self._grow(request.sender, (monotonic_ns() - began) // NS_PER_ELEMENT)
                     self._line_up(request, taken)
         except Exception as problem:
@@ -294,16 +294,16 @@ class LongRequests:
         self._measure(request.call, monotonic_ns() - began)
 
     def _line_up(self, request: LongRequest, waits_for: Pause | bool | None) -> None:
-        """There are more steps to take."""
+        """Put a request that has more steps to take into the line again."""
         if isinstance(waits_for, Pause):
             waits_for.then(lambda: self.add(request))
-        elif self.elements < MAX_ELEMENTS or waits_for is WAIT:  # what it waits for may be behind it in the line
+        elif self.elements < MAX_ELEMENTS or waits_for is WAIT:  # it waits for another request, further back
             self._waiting.append(request)
         else:
             self._waiting.appendleft(request)
 
     def _may_drop(self, request: LongRequest) -> bool:
-        """Whether to stop here, as nobody waits for the answer. A producer with acks=0 hangs up and means it."""
+        """Whether to drop a request whose client has hung up. Not a Produce: with acks=0 clients hang up at once."""
         return request.call.route.api_key != ApiKey.PRODUCE or len(self._waiting) >= MAX_FINISHED_ALONE
 
     def in_thread(

@@ -20,7 +20,7 @@ def complain(text: str) -> None:
 def in_plain_words(problem: OSError) -> str:
     """`no.properties: No such file or directory`, without Python's `[Errno 2]`."""
     reason = problem.strerror or str(problem)
-    if isinstance(problem, FileExistsError):  # of all that Kohort asks of the system, only making a folder fails so
+    if isinstance(problem, FileExistsError):  # only making a folder raises this
         reason = "this is a file, and a folder is needed"
     if isinstance(problem, PermissionError):
         reason += ": run this as the user who owns the file or folder, or change its owner"

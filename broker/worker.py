@@ -21,7 +21,7 @@ SWITCH_INTERVAL_S = 0.000_5  # how long the event loop may have to wait for its 
 def quick_switches(wanted: bool) -> Iterator[None]:
     """Let a thread that computes give way to the event loop sooner than usual.
 
-    The interval holds for the whole process. So it is not `wanted` where the process belongs to somebody else.
+    The interval holds for the whole process. So it is not `wanted` inside a user's test, whose process it is.
     """
     if not wanted:
         yield
@@ -66,6 +66,6 @@ class Worker:
                 logger.exception("%s failed; this is a bug", self._name)
             try:
                 self._post(done)
-            except RuntimeError:  # the event loop is closed: a stop that did not wait for us
+            except RuntimeError:  # the event loop is closed already
                 return
-            del item, work, done  # while this thread waits, it holds nothing
+            del item, work, done  # keep no reference while the thread waits

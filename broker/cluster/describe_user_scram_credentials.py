@@ -27,7 +27,7 @@ def describe_user_scram_credentials(
     broker: Broker, request: DescribeUserScramCredentialsRequest, call: Call  # noqa: ARG001
 ) -> Steps[DescribeUserScramCredentialsResponse]:  # fmt: skip
     named: Counter[str] = Counter()
-    for user in request.users or ():  # none named: all users, of whom there are none
+    for user in request.users or ():  # null asks for all users, and there are none
         named[user.name] += 1
         yield
     results = Results(named) if call.is_long else [_describe(name, count) for name, count in named.items()]

@@ -98,7 +98,7 @@ def _nobody(key: str) -> Coordinator:
 
 
 def _can_coordinate(broker: Broker, group_id: str) -> bool:
-    """Whether the topic of offsets is there, which is created if need be, and this broker owns the group's part."""
+    """Whether this broker owns the group's partition of the offsets topic. Creates that topic if it is not there."""
     try:
         broker.catalog.ensure_consumer_offsets()
     except OSError as problem:

@@ -97,7 +97,7 @@ def _chosen(asked: Iterable[MetadataRequestTopic]) -> Steps[list[MetadataRequest
 
 
 def _create_missing(broker: Broker, chosen: list[MetadataRequestTopic]) -> WaitingSteps[dict[str, ErrorCode]]:
-    """Create the topics that are asked for by name and do not exist. The answer has the errors, by name."""
+    """Create the topics that are asked for by name and do not exist. Returns the errors, by name."""
     errors: dict[str, ErrorCode] = {}
     planned: list[Topic] = []
     plan = Plan(broker)

@@ -29,7 +29,7 @@ def add_action(
         help="where the broker is (default: localhost:9092)",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print JSON, for programs")
-    parser.set_defaults(run=run, parser=parser)  # cli.py complains about unknown arguments in the action's name
+    parser.set_defaults(run=run, parser=parser)  # cli.py names the action when it reports unknown arguments
     return parser
 
 

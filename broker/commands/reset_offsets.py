@@ -72,7 +72,7 @@ def reset_offsets(client: Client, options: argparse.Namespace) -> int:
     must_be_known(places, starts)
     must_be_known(places, ends)
     new = dict(wanted or _targets(client, options, places, committed, starts, ends))
-    if not options.to_current:  # those offsets are a copy of what is committed, also where it is out of range
+    if not options.to_current:  # --to-current copies committed offsets, even those that are out of range
         new = {place: _within(place, offset, starts[place], ends[place]) for place, offset in new.items()}
     if options.execute:
         group_client.commit(client, options.group, new)

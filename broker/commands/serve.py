@@ -104,7 +104,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _complain(options: argparse.Namespace, problems: Iterable[str]) -> None:
-    """For people as text. With --log-format json as lines of the log, which a program reads."""
+    """Report the problems: as text for people, or as lines of the log with --log-format json."""
     for problem in problems:
         if options.log_format == "json":
             logger.error(problem)
@@ -118,7 +118,7 @@ async def _serve(options: argparse.Namespace) -> None:
 
 
 async def _serve_test(options: argparse.Namespace) -> None:
-    """The package for tests is above the broker, which knows it by name only."""
+    """Import the package for tests by name: it stands above the broker, which must not depend on it."""
     from importlib import import_module
 
     testing = import_module("kohort.testing.serve")
@@ -234,8 +234,8 @@ def _address(host: str, port: int) -> str:
 
 
 def _settle_garbage_collector() -> None:
-    """Look for garbage less often than every 700 objects, and never among what start-up has made: that stays for good,
-    and requests hardly make reference cycles. A look at the second generation, 100,000 objects, takes some 15 ms."""
+    """Collect garbage less often than every 700 objects, because requests hardly make reference cycles. Never look at
+    the objects of start-up, which stay for good. A look at the second generation, 100,000 objects, takes some 15 ms."""
     gc.freeze()
     gc.set_threshold(25_000, 4, 250)
 

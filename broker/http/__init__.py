@@ -1,5 +1,5 @@
-"""The HTTP port: metrics for Prometheus, and what else is to be had by HTTP.
+"""The HTTP port: metrics for Prometheus, and with `kohort serve --test` the controls of the test kit.
 
-`site.py` says which handler answers which path, `endpoint.py` speaks HTTP/1.1 with h11, the field's own library for it.
-Nothing here is imported unless the port is open.
+`site.py` says which handler answers which path, `endpoint.py` speaks HTTP/1.1 with h11. Nothing here is imported unless
+the port is open.
 """

@@ -1,7 +1,7 @@
 """One client of the HTTP port: HTTP/1.1 with h11, one request at a time.
 
-A request has TIMEOUT_S to arrive, and so long a connection may be silent between two of them. There are MAX_CONNECTIONS
-at a time: scrapers and people are few, and others must not take the broker's descriptors and time.
+A request must arrive within TIMEOUT_S, and a connection may be silent for TIMEOUT_S between two requests. At most
+MAX_CONNECTIONS are open: that is enough for scrapers and people, and leaves the broker its descriptors and its time.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class HttpEndpoint(asyncio.Protocol):
     # --- called by the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's has its methods, and is no subclass
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's has the same methods, and is no subclass
         if len(self._others) >= MAX_CONNECTIONS:
             self._transport.abort()
             return

@@ -24,7 +24,7 @@ def metrics_page(metrics: Metrics) -> HttpHandler:
 
 
 async def _in_slices(lines: Iterator[str]) -> list[str]:
-    """Make the lines; with many topics and groups between the requests of others."""
+    """Make the lines in slices, between other requests: there may be many topics and groups."""
     made: list[str] = []
     until = monotonic_ns() + SLICE_NS
     for line in lines:

@@ -18,7 +18,7 @@ class HttpRequest(NamedTuple):
     query: Mapping[str, str]
     headers: Mapping[str, str]  # names in small letters
     body: bytes
-    parts: Mapping[str, str] = {}  # what stands in the places of {names} in the path of the handler
+    parts: Mapping[str, str] = {}  # the values of the {names} in the handler's path
 
 
 class HttpAnswer(NamedTuple):

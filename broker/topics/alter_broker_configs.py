@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from kohort.broker.config import Config
     from kohort.broker.steps import WaitingSteps
 
-MAX_CONFIGS = 1_000  # names that nobody knows are kept, so there has to be a limit
+MAX_CONFIGS = 1_000  # unknown names are kept as well, so there has to be a limit
 
 
 def level_of(broker: Broker, resource_name: str) -> str:
-    """An empty name means the defaults of the cluster. Refused for the name of another broker."""
+    """The level that a resource's name stands for; an empty name is the cluster. Raises Refused for another broker."""
     if not resource_name:
         return CLUSTER_LEVEL
     if problem := broker_name_problem(resource_name, broker.config.node_id, "{}"):
@@ -40,7 +40,9 @@ def default_of(name: str) -> str:
 def replace_configs(
     broker: Broker, level: str, configs: dict[str, str], *, validate_only: bool
 ) -> WaitingSteps[None] | None:
-    """Check all settings of a level together. Refused if one of them cannot be. The answer puts them into force."""
+    """Check all settings of a level together. Raises Refused for one that is not allowed. Returns the steps that put
+    the settings into force, or None if nothing has to change.
+    """
     if len(configs) > MAX_CONFIGS:
         raise Refused(ErrorCode.INVALID_REQUEST, f"Kohort keeps {MAX_CONFIGS} settings at most.")
     fixed = [name for name in configs if is_fixed(name)]

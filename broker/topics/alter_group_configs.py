@@ -20,10 +20,10 @@ MAX_GROUP_ID = 1_000  # characters
 def replace_group_configs(
     broker: Broker, group_id: str, configs: dict[str, str], *, validate_only: bool
 ) -> WaitingSteps[None] | None:
-    """Check all settings of a group together. Refused or InvalidConfig if they cannot be.
+    """Check all settings of a group together. Raises Refused or InvalidConfig for settings that are not allowed.
 
-    The answer puts them into force; None if there is nothing to change.
-    The caller has waited for the catalog to be unchanging, and makes the first step without a pause.
+    Returns the steps that put the settings into force, or None if nothing has to change. The caller has waited for
+    `Catalog.unchanging`, and takes the first step without a pause.
     """
     known = broker.catalog.group_configs
     kept = checked(broker.config, configs)

@@ -54,8 +54,8 @@ def alter_all(
     """Change the settings of the resources.
 
     Args:
-        alter: for a topic it answers what to change, for a group or a broker the steps that change it. Refused or
-            InvalidConfig for what cannot be.
+        alter: returns what to change for a topic, and the steps that change a group or a broker. Raises Refused or
+            InvalidConfig for what is not allowed.
     """
     named: Counter[tuple[int, str]] = Counter()
     for resource in resources:
@@ -107,7 +107,7 @@ def _key(resource: Resource) -> tuple[int, str]:
 
 
 def _save(broker: Broker, changes: Sequence[tuple[int, NewConfigs]]) -> WaitingSteps[dict[int, Refused]]:
-    """Save the changes of some topics at a time. The answer has those that could not be, by place."""
+    """Save the changes, of some topics at a time. Returns the errors of those that could not be saved, by place."""
     failed: dict[int, Refused] = {}
     for start in range(0, len(changes), TOPICS_PER_SAVE):
         yield from broker.catalog.unchanging()
@@ -128,7 +128,7 @@ def _save(broker: Broker, changes: Sequence[tuple[int, NewConfigs]]) -> WaitingS
 
 
 def named_topic(broker: Broker, resource_type: int, name: str) -> Topic:
-    """Refused for everything but a topic that is there."""
+    """The topic of this name. Raises Refused for any other resource, and if there is no such topic."""
     if resource_type != TOPIC:
         raise Refused(ErrorCode.INVALID_REQUEST, NOT_HERE.get(resource_type, f"Unknown resource type {resource_type}"))
     if not name:

@@ -58,7 +58,7 @@ MAX_INFLATED_RATIO: Final = 64
 
 @final  # so that type(x) is Refusal tells whether it is one, which is three times as quick as isinstance()
 class Refusal(NamedTuple):
-    """Why a batch may not enter, as the answer tells it. Most of Kafka's refusals come without a text."""
+    """Why a batch may not enter the log, as the answer says it. Most of Kafka's refusals have no text."""
 
     code: ErrorCode
     message: str | None = None
@@ -195,7 +195,7 @@ def _check_in_steps(data: bytes, header: BatchHeader, partition: Partition, now:
 
 
 def _judge(data: bytes, header: BatchHeader, partition: Partition, now: int, walked: Walked) -> Check:
-    """The records are sound; may they enter this topic?"""
+    """Whether sound records may enter this topic: keys, timestamps and the like."""
     attributes, config = header[5], partition.topic.config
     lowest, highest, has_null_key = walked
     if has_null_key and config.log.compacts:
@@ -230,8 +230,9 @@ def _name_the_wrong(
 ) -> Generator[None, None, Checked]:
     """Look at each record again and name those that may not enter. `otherwise` is the answer if all may.
 
-    Kafka names all of them, in an answer that may be a hundred times as long as the batch. For a client it is the same
-    if a record of a refused batch is not named: the batch was refused because of others, it says then.
+    Kafka names all of them, in an answer that may be a hundred times as long as the batch. Here at most
+    MAX_NAMED_RECORDS are named. Clients tell the application about all other records of the batch that it was refused
+    because of those.
     """
     config = partition.topic.config
     earliest, latest = now - config.timestamp_before_max_ms, now + config.timestamp_after_max_ms

@@ -90,13 +90,13 @@ class Topic:
         return self.config
 
     def configs_changed(self) -> None:
-        """The settings, or the defaults, are others now. They are parsed when they are needed: topics may be many."""
+        """The settings or the defaults have changed. They are parsed when needed, because topics may be many."""
         with suppress(AttributeError):
             del self.config
 
 
 class Change(Pause):
-    """A change of topics: what to save, and how to put it into force after that. Others wait until it is over."""
+    """A change of topics: what to save, and how to put it into force after that. Other changes wait for its end."""
 
     __slots__ = ("apply", "is_saved", "problem", "rows")
 
@@ -255,7 +255,7 @@ class Catalog:
     # --- changes
 
     def plan(self, name: str, partition_count: int, configs: dict[str, str]) -> Topic:
-        """A topic that does not exist before its creation was made."""
+        """A topic for `creation_of`. It does not exist before that change is made."""
         return self._made(name, new_topic_id(), partition_count, configs)
 
     def creation_of(self, topics: Sequence[Topic]) -> Change:
@@ -301,8 +301,8 @@ class Catalog:
         return Change([GroupConfigs(group_id, configs)], apply)
 
     def deletion_of(self, topics: Sequence[Topic]) -> Change:
-        """If the folder of a partition cannot be renamed, the partition is offline, also for a new topic of the same
-        name, until the next start.
+        """Delete the topics and rename their folders. A partition whose folder cannot be renamed is offline until the
+        next start, also if a new topic gets the same name.
         """
 
         def apply() -> None:
@@ -346,7 +346,7 @@ class Catalog:
     def _finish_saving(self, expected: Change | None = None) -> None:
         """Put the change that is being saved into force, when the disk has it.
 
-        `expected`: the change that a thread has saved. It is done already if somebody could not wait for the thread.
+        `expected`: the change that a thread has saved. It may be in force already, if `make` was called meanwhile.
         """
         change = self._saving
         if change is None or (expected is not None and expected is not change):
@@ -360,7 +360,7 @@ class Catalog:
                 if self._file.has_grown_much:
                     rewrite = self._file.begin_rewrite()
                     self.in_thread(rewrite.run, lambda: self._end_rewrite(rewrite))
-        finally:  # somebody waits for it, whatever happened
+        finally:  # also after an exception: somebody waits for the change
             change.end()
 
     def _end_rewrite(self, rewrite: Rewrite) -> None:

@@ -94,7 +94,7 @@ def _growth(broker: Broker, name: str, count: int, added_before: int) -> tuple[T
 
 
 def _grow(broker: Broker, planned: dict[str, int]) -> WaitingSteps[dict[str, Refused]]:
-    """Add the planned partitions, to some topics at a time. The answer has those that could not be, by name."""
+    """Add the planned partitions, to some topics at a time. Returns the errors of those that failed, by name."""
     failed: dict[str, Refused] = {}
     names = list(planned)
     for start in range(0, len(names), TOPICS_PER_SAVE):

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CLUSTER_METADATA = "__cluster_metadata"
-MAX_PARTITIONS_PER_REQUEST = 10_000  # Kafka's limit, and that of records for the controller's log:
-MAX_RECORDS_PER_REQUEST = 10_000  # one for each topic, setting and partition
+MAX_PARTITIONS_PER_REQUEST = 10_000  # Kafka's limit; the next one is that of its controller's log,
+MAX_RECORDS_PER_REQUEST = 10_000  # which has a record for each topic, setting and partition
 TOPICS_PER_SAVE = 200  # saving them is one step
 FIRST_VERSION_WITH_CONFIGS = 5
 
@@ -175,7 +175,7 @@ def _shown(entry: ConfigEntry) -> CreatableTopicConfigs:
 
 
 def create_all(broker: Broker, topics: list[Topic]) -> WaitingSteps[dict[str, Refused]]:
-    """Create the planned topics, some at a time. The answer has those that could not be, by name."""
+    """Create the planned topics, some at a time. Returns the errors of those that could not be created, by name."""
     failed: dict[str, Refused] = {}
     for start in range(0, len(topics), TOPICS_PER_SAVE):
         yield from broker.catalog.unchanging()
@@ -212,7 +212,7 @@ def _offsets_topic_created(broker: Broker) -> None:
 
 
 def plan_on_demand(plan: Plan, name: str) -> Topic:
-    """A topic that somebody asked for in a Metadata request. Refused if it cannot be."""
+    """A topic that a Metadata request asked for. Raises Refused if it cannot be created."""
     broker = plan.broker
     _check_name(broker.catalog, name)
     # If Kafka's controller refuses the topic, the broker tells the client only that it is not there.

@@ -7,7 +7,8 @@ answered if it finds enough. When max.wait is over, it is answered in any case.
 Woken fetches wait for the end of the turn for two reasons: many appends then cost one read, and answering one client
 from within another client's request cannot nest without end.
 
-A fetch that waits goes with its connection. Fetches of many partitions share an allowance: beyond it they do not wait.
+A waiting fetch is dropped when its connection closes. Large fetches share an allowance of partitions: beyond it they do
+not wait.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ class DelayedFetch:
     def _answer(self, *, final: bool) -> int:
         try:
             return self._try_answer(final)
-        except Exception as problem:  # other fetches were woken, too
+        except Exception as problem:  # other woken fetches must still be answered
             self.call.fail(problem)
             return 0
 

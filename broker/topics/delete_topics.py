@@ -80,11 +80,11 @@ def _disabled(request: DeleteTopicsRequest, call: Call) -> Steps[DeleteTopicsRes
 
 
 def _delete(broker: Broker, doomed: list[Topic]) -> WaitingSteps[dict[str | bytes | int, DeletableTopicResult]]:
-    """Delete the topics, some at a time. The answer has those that could not be deleted, by id."""
+    """Delete the topics, some at a time. Returns the errors of those that could not be deleted, by id."""
     failed: dict[str | bytes | int, DeletableTopicResult] = {}
     while doomed:
         yield from broker.catalog.unchanging()
-        # Another request may have deleted one of them meanwhile, which is what this one wants.
+        # Another request may have deleted some of them meanwhile: for this request they are deleted, too.
         some = [topic for topic in _take_some(doomed) if broker.catalog.by_id(topic.id) is topic]
         try:
             with saving():

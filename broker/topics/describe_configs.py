@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call
 
-# What is asked twice is answered twice, as Kafka does it, unless the answer is long already.
+# As in Kafka, a resource that is named twice is answered twice, unless the answer is long already.
 MAX_REPEATED_CONFIGS = 20_000
 _INTEGER = re.compile("-?[0-9]{1,100}")
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
@@ -49,7 +49,7 @@ def describe_configs(broker: Broker, request: DescribeConfigsRequest, call: Call
     for resource in request.resources:
         yield
         names = set()
-        for name in resource.configuration_keys or ():  # no keys mean all
+        for name in resource.configuration_keys or ():  # null asks for all
             names.add(name)
             yield
         keys = frozenset(names)

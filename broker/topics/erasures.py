@@ -1,8 +1,8 @@
-"""What is left to do after topics were deleted, in a thread, because it takes many syncs and removes large files.
+"""Cleans up after deleted topics, in a thread, because that takes many syncs and removes large files.
 
 The file of topics says that they are deleted, and that is durable when the client is answered. Checkpoints may still
 name their partitions, and after a crash their folders may have their old names again: the next start removes what it
-finds of a deleted topic. So that the file does not name deleted topics for ever, they are forgotten when all is done.
+finds of a deleted topic. When all is done, the file no longer has to name the deleted topics.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Erasures:
             self._begin()
 
     def _begin(self) -> None:
-        """What is added from now on is done together, when this is done."""
+        """Begin with all that was added so far. What is added meanwhile is done together afterwards."""
         self._is_busy = True
         topic_ids, self._topic_ids = self._topic_ids, []
         folders, self._folders = self._folders, []

@@ -13,9 +13,9 @@ that was unused for the longest time, if that time is more than two minutes. Els
 larger and was made more than two minutes ago. Else the client gets no session and keeps sending full fetches.
 
 Beyond what Kafka does, a connection has one session, which ends with the connection, and large sessions share an
-allowance of partitions. Clients that use sessions begin a new one when they connect again. Partitions that do not exist
-are remembered as others are: a client that was told so does not name them again, and must hear when they are there.
-Of a long request only the first thousand of them are; then it gets no session.
+allowance of partitions. Clients that use sessions begin a new one when they connect again. A session
+remembers partitions that do not exist as well: the client does not name them again, and must hear when they exist. If a
+long request names more than a thousand of them, it gets no session.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class Context:
         return self.session
 
     def told(self, answers: list[tuple[Wanted, PartitionData]]) -> list[tuple[Wanted, PartitionData]]:
-        """The part of the answers that the client is told. What the session has to remember of them is noted."""
+        """The part of the answers that the client is told. The session remembers what it needs of them."""
         session = self.session
         if session is None:
             return answers
@@ -283,7 +283,7 @@ class FetchSessions:
             self._taken -= session.taken
 
     def _evict(self, size: int, now: int) -> bool:
-        """Remove a session to make room for one of this size. False if every other one is worth more."""
+        """Remove a session to make room for one of this size. False if no session may be replaced by it."""
         if not self._sessions:
             return False
         oldest = next(iter(self._sessions.values()))

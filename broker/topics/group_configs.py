@@ -1,7 +1,7 @@
 """The settings of single groups: Kafka's names, types, defaults and limits, and the broker's settings they inherit.
 
-Those of consumer groups are honoured. Kohort has no share and no streams groups; their settings are kept and shown as
-Kafka does, because its tools show all of them, and hold for nothing.
+Those of consumer groups are honoured. Kohort has no share and no streams groups. Their settings are kept and shown,
+because Kafka's tools show all of them, and have no effect.
 """
 
 from __future__ import annotations

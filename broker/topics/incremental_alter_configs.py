@@ -132,7 +132,7 @@ def _apply(configs: dict[str, str], inherited: dict[str, str], config: Alterable
 
 
 def _changed_list(known: Setting | None, before: str, config: AlterableConfig) -> str:
-    """A list with words appended or taken away. Only settings that are lists can be changed so."""
+    """A list with words appended or taken away. Raises Refused for a setting that is no list."""
     if known is None:
         raise InvalidConfig(f"Unknown config name: {config.name}")
     word = "APPEND to" if config.config_operation == APPEND else "SUBTRACT from"

@@ -79,7 +79,7 @@ def _produce_one_in_steps(
 def _produce_several(
     broker: Broker, request: ProduceRequest, call: Call
 ) -> WaitingSteps[ProduceResponse | Parked | NoAnswer]:
-    """Produce to several partitions, one after the other. As in Kafka, the last word counts for one named twice."""
+    """Produce to several partitions, one after the other. As in Kafka, one that is named twice has the last answer."""
     named: dict[tuple[str, bytes], dict[int, PartitionProduceData]] = {}
     transactional = False
     for wanted in request.topic_data:
@@ -95,7 +95,7 @@ def _produce_several(
     progress = Progress(broker, request, call, _refuse_all(request, transactional))
     topics = []
     for name, topic_id in list(named):
-        partitions = named.pop((name, topic_id))  # the memory of what is done serves for the answers
+        partitions = named.pop((name, topic_id))  # frees the memory of requests that are done, for the answers
         answers = []
         for data in partitions.values():
             yield None
@@ -115,7 +115,7 @@ def _is_transactional(records: Records) -> bool:
 
 
 def _refuse_all(request: ProduceRequest, transactional: bool) -> Refusal | None:
-    """Why nothing of the request can be served, whatever the topics. One transactional batch is enough."""
+    """Why nothing of the request can be served, whatever its topics. A single transactional batch is a reason."""
     if transactional:
         return TRANSACTIONAL_ID_MISSING if request.transactional_id is None else NO_SUCH_TRANSACTIONAL_ID
     return None if -1 <= request.acks <= 1 else INVALID_REQUIRED_ACKS
@@ -260,7 +260,7 @@ def _reply_when_synced(
     response: ProduceResponse,
     flushes: list[tuple[PartitionLog, PartitionProduceResponse]],
 ) -> None:
-    """Answer when all of these logs are on disk, or will never be."""
+    """Answer when all of these logs are synced, or have failed."""
     pending = len(flushes)
 
     def synced(answer: PartitionProduceResponse, problem: LogFailed | None) -> None:

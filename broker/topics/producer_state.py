@@ -167,7 +167,7 @@ def sequence_after(sequence: int, delta: int) -> int:
 
 
 def recover_producers(broker: Broker, partition: Partition, now: int) -> Steps[None]:
-    """Read from disk what the partition remembers of its producers, in steps. It does so when somebody first asks."""
+    """Read from disk what the partition remembers of its producers, in steps. Called when it is first needed."""
     log = partition.log
     oldest = now - broker.config.producer_id_expiration_ms
     producers, offset = _newest_snapshot(log)
@@ -175,7 +175,7 @@ def recover_producers(broker: Broker, partition: Partition, now: int) -> Steps[N
     while offset < log.log_end_offset and PRODUCERS not in partition.extra:  # the log may grow between two steps
         offset = yield from _replay(log, producers, offset, oldest)
     producers.expire(oldest)
-    partition.extra.setdefault(PRODUCERS, producers)  # or somebody else was quicker
+    partition.extra.setdefault(PRODUCERS, producers)  # unless another request was quicker
 
 
 def _replay(log: PartitionLog, producers: Producers, offset: int, oldest: int) -> Steps[int]:

@@ -1,11 +1,11 @@
 """Walks over the records of a new batch: checks that they are whole and in order, and finds their time range.
 
-`compiled_walk.py` does the same with record_walk.c, if that could be compiled. A change here is a change there.
+`compiled_walk.py` does the same with record_walk.c, if that could be compiled. Change both together.
 
     length | attributes | timestamp delta | offset delta | key length, key | value length, value | header count, headers
 
-The broker makes no use of keys and values, so nothing is copied. This is most of what a Produce costs, hence two ways.
-Records of equal size, as sensors and benchmarks send them, are checked column by column: the n-th bytes of
+The broker makes no use of keys and values, so nothing is copied. The walk is most of what a Produce costs, hence two
+ways. Records of equal size, as sensors and benchmarks send them, are checked column by column: the n-th bytes of
 all records are one slice of the batch with a stride. All others are walked one by one, from length to length; varints
 of one and two bytes, which nearly all are, are written out.
 """

@@ -1,7 +1,7 @@
 """The settings of a topic: Kafka's names, types, defaults and limits, and which broker setting a default comes from.
 
 Kohort honours those that have a place in `storage.log_config.LogConfig` or below in `TopicConfig`; the others
-(tiered storage, recompression) are accepted if they hold their default, and refused otherwise: a setting that is stored
+(tiered storage, recompression) are accepted if they have their default, and refused otherwise: a setting that is stored
 and ignored would promise something that Kohort does not do.
 """
 
@@ -205,7 +205,7 @@ _OF_HANDLERS = {
     "min.insync.replicas": "min_insync_replicas",
 }
 _PARSERS: dict[int, Callable[[str], str | float]] = {INT: int, LONG: int, DOUBLE: float}
-_OF_LOGS = {  # the fields of LogConfig have the names of settings; those that follow from others are not given
+_OF_LOGS = {  # the fields of LogConfig that have a setting of the same name
     field.name.replace("_", "."): (field.name, _PARSERS.get(TOPIC_SETTINGS[field.name.replace("_", ".")].type, str))
     for field in fields(LogConfig)
     if field.init

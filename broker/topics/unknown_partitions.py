@@ -31,7 +31,7 @@ class UnknownPartitions(Sequence[PartitionData]):
     def __getitem__(self, index: slice) -> list[PartitionData]: ...
 
     def __getitem__(self, index: int | slice) -> PartitionData | list[PartitionData]:
-        """Goes through the partitions each time: for single elements, not for a loop."""
+        """Goes through the partitions from the start each time, so it must not be used in a loop."""
         if isinstance(index, slice):
             return list(self)[index]
         if not 0 <= index < len(self):

@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 
 class TopicDeleted(Exception):
-    """By another request, between two steps of this one."""
+    """Another request deleted the topic, between two steps of this one."""
 
 
 def while_there(
