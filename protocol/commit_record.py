@@ -1,4 +1,4 @@
-"""The bytes of an offset commit in __consumer_offsets: the one place that knows them by heart.
+"""The bytes of an offset commit in __consumer_offsets: the only place that knows their layout.
 
 The generated codec (messages/log_offset_commit.py) reads and writes these records, too. Nearly all records of a log are
 offset commits, so the coordinator and the audit also handle them as bytes, many at once; they take everything they know
@@ -101,5 +101,5 @@ def pack_value(offset: int, leader_epoch: int, metadata: str, commit_time: int, 
 
 
 def pack_expiring_value(offset: int, metadata: str, commit_time: int, expire_time: int) -> bytes:
-    """In version 1, which alone has a place for the expiry."""
+    """A value of version 1, the only version with an expiry time."""
     return _EXPIRING_START(EXPIRING_VERSION, offset) + pack_string(metadata) + _TWO_TIMES(commit_time, expire_time)

@@ -105,7 +105,7 @@ def _gzip_pieces(block: Bytes, max_inflated_bytes: int) -> Iterator[bytes]:
             if stream.eof:
                 raise CannotInflate("gzip: bytes follow the stream")
             rest: Bytes = part
-            while rest and not stream.eof:  # at the end, bytes that follow are an unconsumed tail for ever
+            while rest and not stream.eof:  # bytes behind the stream's end are never consumed
                 piece = stream.decompress(rest, PIECE_BYTES)
                 inflated_bytes += len(piece)
                 _check_size("gzip", inflated_bytes, max_inflated_bytes)

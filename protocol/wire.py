@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 SMALL_FRAME_BYTES = 16_384
 MAX_ELEMENTS_PER_REQUEST = 100_000
-MAX_ELEMENTS_PER_ANSWER = 10_000_000  # and per record of the log: we asked for the one, and wrote the other
+MAX_ELEMENTS_PER_ANSWER = 10_000_000  # and per record of our log; both are trusted more than requests
 MAX_STRING_BYTES = 32_767
 MANY = 4096  # pieces of an answer that are joined before it is complete
 NO_UUID = bytes(16)

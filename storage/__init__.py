@@ -10,7 +10,7 @@ Read in this order:
     recovery.py        how a log is opened after a stop or a crash
     shared_sync.py     many appends, few syncs (flush.py, syncfs.py)
     log_directory.py   the data folder: lock, checkpoints, clean stop
-    compactor.py, retention.py   what makes logs smaller
+    compactor.py, retention.py   how logs become smaller
 
     with a thread that syncs:
         directory = LogDirectory.open(RealDisk(), "/var/lib/kohort", config_of)

@@ -324,7 +324,7 @@ class _Retention:
         return batch, parse_header(batch)
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
-        """Whether it is its producer's last batch, with the sequence number by which duplicates are recognised."""
+        """Whether this is its producer's last batch, whose sequence number serves to recognise duplicates."""
         return header.producer_id != NO_PRODUCER_ID and (
             self.last_offsets.get(header.producer_id) == header.last_offset
         )

@@ -37,7 +37,7 @@ SyncPlan = Callable[[], list[OSError | None] | None]  # None: all files are dura
 
 OUT_OF_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
-# Records and the names of groups and clients are nobody else's business. Files that exist keep the mode they have.
+# Other users of the machine must not read records and names of groups. Files that exist keep the mode they have.
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
 

@@ -1,8 +1,8 @@
 """What both indexes of a segment have in common: entries of two numbers, kept as the bytes of their file.
 
 A full index has hundreds of thousands of entries. As bytes they are read and written without a look at each of them,
-and a search unpacks a few. So reading checks a sample only. Whoever uses an entry must check it against the log, and
-may rely on one thing even in a damaged index: the entry that `_last_up_to` finds is not behind what was asked for.
+and a search unpacks a few. So reading checks a sample only, and a caller must check each entry that it uses against the
+log. Even in a damaged index the entry that `_last_up_to` finds is not behind what was asked for.
 """
 
 from __future__ import annotations

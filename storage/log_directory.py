@@ -203,16 +203,16 @@ class LogDirectory:
                 self.erase(folder)
 
     def put_away(self, keys: Iterable[TopicPartition]) -> list[str]:
-        """Delete partitions without waiting for the disk. The answer: their folders, renamed, for `erase`.
+        """Delete partitions without waiting for the disk. Returns their renamed folders, for `erase`.
 
-        Before that, the checkpoints have to be written and the data folder to be synced. After a crash in between, the
-        caller must know by itself what was deleted. A partition whose folder cannot be renamed is listed in `failed`:
+        Before `erase`, write the checkpoints and sync the data folder. After a crash in between, the caller must know
+        by itself what was deleted. A partition whose folder cannot be renamed is listed in `failed`:
         its files must not become those of a new log.
         """
         return self._rename(self._let_go(keys))
 
     def _let_go(self, keys: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Forget the logs. The answer: those that may have a folder."""
+        """Forget the logs. Returns those that may have a folder."""
         there = []
         for key in keys:
             log = self.logs.pop(key, None)

@@ -155,7 +155,7 @@ class LogWriter:
         active = self.segments[-1] if self.segments else None
         try:
             is_full = active is None or active.must_roll(len(data), max_timestamp, last[0] + last[6], now)
-        except OSError as error:  # after a restart the first append opens the segment's file
+        except OSError as error:  # the first append after a start opens the file
             if error.errno in TOO_MANY_FILES:
                 self._write_failed(None, error)
             raise
@@ -188,7 +188,7 @@ class LogWriter:
         self._last_epoch = headers[-1][2]
         try:
             self._save_epochs()
-        except OSError as error:  # the records are in the log, and say their epochs themselves; `close` tries again
+        except OSError as error:  # the batches in the log have their epochs, too; `close` tries again
             logger.warning("%s: its leader epochs could not be saved: %s", self.folder, error)
 
     def _save_epochs(self) -> None:
@@ -228,7 +228,7 @@ class LogWriter:
         try:
             self._settle(old)
         except OSError as error:
-            if error.errno in TOO_MANY_FILES:  # nothing was synced, and nothing failed to be: the next append rolls it
+            if error.errno in TOO_MANY_FILES:  # no sync was tried, so none has failed; the next append rolls it
                 raise
             self._fail(f"sync before a roll: {error}")
             raise LogFailed(self.failed) from error

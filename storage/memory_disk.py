@@ -2,8 +2,8 @@
 
 - What was written can be read at once. It survives a crash only if a `sync` came after it.
 - Creations, renames and removals survive only if a `sync_folder` of their folder came after them. Truncations survive.
-- `after_crash()` is the disk that the next start finds. The one before it is dead: whoever still writes to it, such as
-  a thread that did not hear of the crash, changes nothing that survives.
+- `after_crash()` is the disk that the next start finds. The old disk is dead: a thread that
+  still writes to it changes nothing that survives.
 
 Names are kept in one dict, and the names that would survive in another. `tests/simulation/disk.py` builds on this: its
 disk crashes at any step, and what survives there is anything that a real disk may keep.
@@ -238,7 +238,7 @@ class MemoryLock(FolderLock):
 
 
 def apply(names: Names, entry: Entry) -> None:
-    """Make the change if it is possible there: without a file, nothing to rename or remove."""
+    """Make the change, if the file that it renames or removes is among these names."""
     if entry.source is not None:
         if names.get(entry.source, names) is not entry.inode:
             return

@@ -175,7 +175,7 @@ class Segment:
         except BaseException:
             for file in files:
                 file.close()
-                with suppress(OSError):  # half an index would be believed; without one it is made anew from the log
+                with suppress(OSError):  # half an index would be trusted; a missing one is rebuilt
                     self.disk.unlink(file.path)
             raise
         self._indexes_changed = False
