@@ -1,4 +1,4 @@
-"""A broker inside your test, whose time and faults you hold in your hand.
+"""A broker inside your test, whose time and faults the test controls.
 
     from kohort.testing import Broker
 
@@ -13,7 +13,7 @@ Read in this order:
     host.py       the broker's thread and event loop, and how a test looks inside
     watch.py      each request passes here: its time is set, it is written down, faults are applied
     group.py, topic.py, views.py   what a test sees
-    clock.py      time that can be advanced and frozen; liveness.py: who is alive when it is
+    clock.py      time that can be advanced and frozen; liveness.py: which members are alive meanwhile
     faults.py     what can go wrong on purpose; errors.py: answers with an error; disk.py: slow and full disks
     check.py      the audit's rules over what the test has left
     pytest_plugin.py   the fixtures `kafka` and `kafka_session`

@@ -4,7 +4,7 @@ The broker's clock shows real time plus what the test has added. Deadlines of gr
 follow it; sockets, and the timers of clients, stay real.
 
 `advance` goes from deadline to deadline. At each of them, members that are alive (liveness.py) have just been heard
-from; whoever is not alive expires as it would after that time. Before the deadline of a rebalance passes, members that
+from; other members expire as they would after that time. Before the deadline of a rebalance passes, members that
 are alive get some real time to do their part. Work that is done at intervals, such as retention, is done at most once
 for each step.
 """
@@ -43,7 +43,7 @@ class Timer:
 class TestTime(BrokerClock):
     """The clock that the broker reads, and its timers. It belongs to the broker's event loop."""
 
-    __test__ = False  # pytest: this is no test
+    __test__ = False  # tells pytest that this is no test
     __slots__ = ("_added_ns", "_alarm", "_frozen_at_ns", "_heap", "_loop", "_numbers")
 
     def __init__(self) -> None:

@@ -32,7 +32,7 @@ def error_answer(route: Route, request: Message, error: int) -> Message:
     # Clients take the error of a whole Fetch for one of its session, and not for one of its partitions.
     if "error_code" in response.__slots__ and not (has_rows and route.api_key == ApiKey.FETCH):
         response.error_code = error
-    if "member_id" in response.__slots__:  # Kafka repeats it
+    if "member_id" in response.__slots__:  # Kafka repeats the one of the request
         response.member_id = getattr(request, "member_id", "")
     made: Message = response
     return made

@@ -270,7 +270,7 @@ class Group:
         return found
 
     def _told(self) -> str:
-        """What there is to see, in a few lines."""
+        """The group in a few lines, for the text of an error."""
         members = self._members()
         lines = [f"it is {self._state()}, generation {self._generation()}, with {len(members)} members"]
         for member in members:

@@ -50,7 +50,7 @@ class WatchedRebalances(Rebalances):
 
 
 class WatchedCoordinator(CoordinatorHost):
-    """Tells of each change, so that a test can wait for one."""
+    """Reports each change, so that a test can wait for one."""
 
     def __init__(self, broker: Broker, watch: Watch) -> None:
         super().__init__(broker, broker.clock)
@@ -66,7 +66,7 @@ class WatchedCoordinator(CoordinatorHost):
         self._expire()
 
     def expire_now(self) -> None:
-        """Let happen whose deadline has come by the clock."""
+        """Expire operations whose deadline has come by the clock."""
         if self._timer is not None:
             self._timer.cancel()
         self._expire()
@@ -206,7 +206,7 @@ class Host:
     # --- waiting
 
     def wait_for(self, look: Callable[[], bool], timeout_s: float) -> bool:
-        """Wait until `look` says True on the broker's loop. It looks whenever something has changed. False: never."""
+        """Call `look` on the broker's loop after each change, until it returns True. False: the time is up."""
         waiter = Waiter(look)
         self.run(lambda: self._begin_to_wait(waiter))
         try:
@@ -253,7 +253,7 @@ class Waiter:
         self.problem: Exception | None = None
 
     def looks(self) -> bool:
-        """True: what was waited for has happened, or cannot be looked at."""
+        """Look. True: there is nothing more to wait for, because `look` returned True or raised."""
         try:
             self.is_true = self.look()
         except Exception as problem:

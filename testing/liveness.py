@@ -1,4 +1,4 @@
-"""Who is alive when the clock is advanced, and what they are waited for.
+"""Which members are alive when the clock is advanced, and how long `advance` waits for them.
 
 A member is alive if its connection is open and it was heard from not long ago, in real time: within three of its own
 heartbeat intervals, and three seconds at least. In the time that `advance` adds, such a member would have sent its
@@ -43,7 +43,7 @@ class Pulse:
     def __init__(self, connection: WatchedConnection, at: float) -> None:
         self.connection = connection
         self.last = at
-        self.interval_s = 0.0  # the longest between two of its last requests; it fades
+        self.interval_s = 0.0  # the longest time between two requests; it shrinks with each request
 
     def heard(self, connection: WatchedConnection, at: float) -> None:
         self.interval_s = max(self.interval_s * 0.8, at - self.last)

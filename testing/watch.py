@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 OWN_CLIENT = "kohort.testing"  # the client id of the kit itself: its requests are not written down, and never fail
 MAX_KEPT = 100_000  # requests and commits
-MAX_TOPICS = 100  # that are written down of a request
+MAX_TOPICS = 100  # of a request; the others are not written down
 
 
 class Asked(NamedTuple):

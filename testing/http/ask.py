@@ -1,4 +1,4 @@
-"""What somebody asks of a control: the fields of a JSON body, or of a query, each read by name and kind.
+"""Reads the fields of a request to a control, from its JSON body or its query, by name and kind.
 
 A field that is missing, of another kind, out of bounds or unknown is a BadAsk, whose text says what would be right.
 """
@@ -27,7 +27,7 @@ class Ask:
     def __init__(
         self, given: Mapping[str, object], parts: Mapping[str, str] | None = None, *, query: bool = False
     ) -> None:
-        """`parts` are the names in the path. In a query everything is text: `query` says that numbers are, too."""
+        """`parts`: the values of the names in the path. `query`: fields of a query, where numbers are text."""
         self._given = given
         self._parts = parts or {}
         self._query = query

@@ -1,6 +1,6 @@
-"""The pages for tests: who may ask, in which form, and how a refusal is told.
+"""The pages for tests: which requests are refused, and how.
 
-Whoever can send requests here can do with the broker what he likes. The port is open on loopback, which does not keep
+Anybody who can send requests here controls the broker. The port is open on loopback, which does not keep
 out web pages: a page that somebody looks at on the same machine can send requests to 127.0.0.1. So
 - the Host header has to be an IP address, localhost, or the host that the port was opened on. A page whose own name was
   made to resolve to 127.0.0.1 (DNS rebinding) sends its own name;

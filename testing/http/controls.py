@@ -1,4 +1,4 @@
-"""The controls, path by path. Each reads what is asked, calls what a Python test would call, and returns what is told.
+"""The controls, path by path. Each reads the request, calls what a Python test would call, and returns the answer.
 
 They run in threads of their own, because they may have to wait. `add_controls` at the end is the list.
 """
