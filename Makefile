@@ -36,11 +36,11 @@ install: .venv/.dev  ## create .venv with everything pinned; .venv/bin/kohort is
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --compile-bytecode --no-deps --require-hashes -r $(filter %.lock,$^)
 	VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --no-deps -e .
-	@$(BIN)/python -m compileall -q $(PACKAGES)
+	@$(BIN)/python -m compileall -q $(PACKAGES) src/kohort
 	@touch $@
 
 run: .venv/.broker  ## start the broker on port 9092 (stop it with Ctrl-C)
-	@$(BIN)/python -m compileall -q $(PACKAGES)
+	@$(BIN)/python -m compileall -q $(PACKAGES) src/kohort
 	$(BIN)/kohort serve
 
 audit: .venv/.audit  ## break some groups on a broker of its own, audit the log, say where the report is

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import logging
-import secrets
+import os
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
@@ -173,7 +173,7 @@ class Broker:
             known = {}
         if "cluster.id" in known:
             return known["cluster.id"]
-        made = base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=").replace("-", "A")
+        made = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=").replace("-", "A")
         text = f"#\ncluster.id={made}\nversion=1\nnode.id={self.config.node_id}\n"
         self.disk.write_file(path, text.encode())
         return made

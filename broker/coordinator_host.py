@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from functools import partial
 from random import Random
-from secrets import randbits
 from typing import TYPE_CHECKING
 
 from kohort.broker.clock import CLOCK, Clock
@@ -73,7 +72,7 @@ class CoordinatorHost:
             consumer_migration_policy=parse_migration_policy(config.group_consumer_migration_policy),
             consumer_regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
         )
-        self.runtime = Runtime(settings, broker.catalog, Random(randbits(128)), self.log.partition_count)
+        self.runtime = Runtime(settings, broker.catalog, Random(), self.log.partition_count)
         broker.catalog.on_new_settings = self._take_new_settings
         broker.catalog.on_group_configs = self._take_group_configs
         self._take_group_configs(broker.catalog.group_configs)

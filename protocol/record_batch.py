@@ -29,9 +29,8 @@ from collections.abc import Callable, Iterable, Iterator
 from struct import Struct
 from typing import Final, NamedTuple, TypeAlias, cast
 
-from crc32c import crc32c
-
 from kohort.protocol.compression import DEFAULT_MAX_INFLATED_BYTES, compress, inflate
+from kohort.protocol.crc32c import crc32c
 from kohort.protocol.errors import MalformedMessage
 from kohort.protocol.varint import SMALL_VARINTS, encode_varint, read_varint, read_varlong
 

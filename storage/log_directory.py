@@ -13,7 +13,7 @@ broker to tell clients and the operator.
 from __future__ import annotations
 
 import logging
-import secrets
+import os
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -231,7 +231,7 @@ class LogDirectory:
     def _put_away(self, key: TopicPartition) -> str | None:
         """Give the folder of a deleted partition a name that nobody opens. None: it has none, or that has failed."""
         folder = f"{self.path}/{partition_folder(*key)}"
-        target = f"{self.path}/{deleted_folder(*key, secrets.token_hex(16))}"
+        target = f"{self.path}/{deleted_folder(*key, os.urandom(16).hex())}"
         try:
             self.disk.rename(folder, target)
         except FileNotFoundError:

@@ -15,9 +15,9 @@ from functools import cache
 from typing import Final
 
 import numpy as np
-from crc32c import crc32c
 
 from kohort.audit.decode.vector import Array
+from kohort.protocol.crc32c import crc32c
 from kohort.protocol.record_batch import CRC_START
 
 SPAN_BYTES: Final = 1 << 16

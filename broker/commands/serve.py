@@ -81,6 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    _settle_garbage_collector()
     start_logging(options.log_level, options.log_format)
     max_files = _allow_many_files()
     if max_files < MIN_FILES:

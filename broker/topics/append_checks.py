@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, final
 
-from crc32c import crc32c
-
 from kohort.broker.topics.compiled_walk import fastest_walk, fastest_walk_in_steps
 from kohort.protocol.compression import DEFAULT_MAX_INFLATED_BYTES, CannotInflate, InflatesTooFar, inflate
+from kohort.protocol.crc32c import crc32c
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.errors import MalformedMessage, TooManyElements
 from kohort.protocol.messages.produce import BatchIndexAndErrorMessage

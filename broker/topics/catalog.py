@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 import logging
-import secrets
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from threading import Event
@@ -457,6 +457,6 @@ def _at_once(work: Work, done: Work) -> None:
 def new_topic_id() -> bytes:
     """Random, and never one that starts with a dash in base64: command line tools would take it for an option."""
     while True:
-        made = secrets.token_bytes(16)
+        made = os.urandom(16)
         if base64.urlsafe_b64encode(made)[:1] != b"-" and any(made):
             return made

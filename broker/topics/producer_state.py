@@ -20,9 +20,8 @@ from contextlib import suppress
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from crc32c import crc32c
-
 from kohort.broker.topics.append_checks import Refusal
+from kohort.protocol.crc32c import crc32c
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.record_batch import CONTROL, NO_PRODUCER_EPOCH, BatchHeader
 from kohort.storage.batch_walk import walk_headers
