@@ -151,6 +151,9 @@ class JavaNumbers:
     def __len__(self) -> int:
         return len(self._numbers)
 
+    def __contains__(self, number: int) -> bool:
+        return number in self._numbers
+
     def ordered(self) -> list[int]:
         return sorted(self._numbers, key=self._slot)  # stable: numbers of one slot stay as they were put
 

@@ -1,4 +1,4 @@
-"""What a server-side assignor is given, and gives (KIP-848). The three ways to assign are in the files beside this one.
+"""What a server-side assignor is given, and gives (KIP-848). The ways to assign are in the files beside this one.
 
 An assignor is a generator: it yields now and then, so that a group of ten thousand members does not keep the others
 waiting, and returns the new target of each member.
@@ -62,6 +62,10 @@ class Draft:
         numbers.remove(partition)
         if not numbers:
             self._topics.remove(topic)
+
+    def take(self, topic: TopicId, partition: int) -> None:
+        """As `remove`, but the topic stays, even without partitions."""
+        self._topics.entries[topic].remove(partition)
 
     def remove_topic(self, topic: TopicId) -> None:
         self._topics.remove(topic)
