@@ -20,11 +20,11 @@ from kohort.coordinator.consumer import classic_heartbeat, classic_join, classic
 from kohort.coordinator.consumer import consumer_group_heartbeat as consumer_heartbeats
 from kohort.coordinator.consumer.group import ConsumerGroup, find_consumer
 from kohort.coordinator.consumer.member import JOIN_EPOCH
-from kohort.coordinator.consumer.topic_hash import hash_in_steps
 from kohort.coordinator.conversion import Upgrade, upgrade
 from kohort.coordinator.outcome import Call, InPieces, Outcome, Parked
 from kohort.coordinator.pieces import in_pieces
 from kohort.coordinator.shard_state import ShardState
+from kohort.coordinator.topic_hash import hash_in_steps
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

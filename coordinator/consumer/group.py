@@ -21,7 +21,7 @@ from kohort.coordinator.consumer.member import (
 )
 from kohort.coordinator.consumer.rebalance import Rebalance
 from kohort.coordinator.consumer.records import group_tombstones
-from kohort.coordinator.consumer.removal import downgrade_later, may_downgrade
+from kohort.coordinator.consumer.removal import downgrade_later, may_downgrade, remove_members
 from kohort.coordinator.consumer.subscriptions import ResolvedRegex, Subscriptions
 from kohort.coordinator.consumer.timers import (
     JOIN,
@@ -31,9 +31,9 @@ from kohort.coordinator.consumer.timers import (
     CommitPulse,
     ConsumerPulse,
     RebalanceTimeout,
-    Session,
 )
 from kohort.coordinator.group import CONSUMER, Group
+from kohort.coordinator.member_session import Session
 from kohort.coordinator.outcome import Outcome, Record
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.log_consumer_group_current_member_assignment import (
@@ -372,6 +372,10 @@ class ConsumerGroup(Group):
             else member.classic.session_timeout_ms
         )
         session.heard(timeout_ms)
+
+    def session_ended(self, shard: ShardState, member_id: str, out: Outcome) -> None:
+        if member_id in self.members:
+            remove_members(shard, self, [member_id], "session expired", out)
 
     def expect_revocation(self, shard: ShardState, member: ConsumerMember) -> None:
         self.rebalance_timeouts[member.member_id] = RebalanceTimeout(shard, self, member)

@@ -36,15 +36,14 @@ from kohort.coordinator.consumer.regex import InvalidRegularExpression, compile_
 from kohort.coordinator.consumer.resolve import refresh_is_due, resolve_in_pieces
 from kohort.coordinator.consumer.subscriptions import Subscriptions
 from kohort.coordinator.consumer.target import (
-    SMALL_GROUP,
     Plan,
     assign_in_pieces,
-    changed_targets,
     moved_partitions,
     preferred_assignor_with,
     target_records,
 )
 from kohort.coordinator.outcome import AtomicRecords, Call, InPieces, LogEntry, Outcome, PackedRecords, Record
+from kohort.coordinator.planning import SMALL_GROUP, changed_targets
 from kohort.coordinator.record_codec import batch_bytes
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode

@@ -13,9 +13,9 @@ from kohort.coordinator.consumer.rebalance import begin_rebalance
 from kohort.coordinator.consumer.records import group_epoch_record, regex_record
 from kohort.coordinator.consumer.regex import InvalidRegularExpression, compile_pattern
 from kohort.coordinator.consumer.subscriptions import ResolvedRegex
-from kohort.coordinator.consumer.topic_hash import hash_in_steps
 from kohort.coordinator.outcome import AtomicRecords, Outcome, Record
 from kohort.coordinator.pieces import in_pieces
+from kohort.coordinator.topic_hash import hash_in_steps
 
 if TYPE_CHECKING:
     from kohort.coordinator.consumer.group import ConsumerGroup

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from kohort.coordinator.consumer.topic_hash import group_hash
+from kohort.coordinator.topic_hash import group_hash
 
 if TYPE_CHECKING:
     from kohort.coordinator.consumer.member import ConsumerMember

@@ -16,13 +16,9 @@ from kohort.coordinator.assignors.java_order import (
     USUAL_CAPACITY,
     JavaMap,
     capacity_for,
-    grown_capacity,
     hash_of_text,
-    map_slot,
     set_order,
     timeline_order,
-    timeline_order_of,
-    timeline_slot,
 )
 from kohort.coordinator.assignors.server_range import assign_ranges
 from kohort.coordinator.assignors.server_side import (
@@ -38,8 +34,8 @@ from kohort.coordinator.assignors.uniform import assign_uniformly
 from kohort.coordinator.consumer.records import target_epoch_record, target_record
 from kohort.coordinator.consumer.subscriptions import Subscriptions
 from kohort.coordinator.outcome import Outcome, Record
-from kohort.coordinator.partitioner import java_hash
 from kohort.coordinator.pieces import in_pieces
+from kohort.coordinator.planning import MEMBERS_IN_STEP, STEPS_IN_PIECE, changed_targets, members_in_order
 
 if TYPE_CHECKING:
     from kohort.coordinator.consumer.group import ConsumerGroup
@@ -48,9 +44,6 @@ if TYPE_CHECKING:
     from kohort.coordinator.shard_state import ShardState, Topics
 
 ASSIGNORS: dict[str, Callable[[ServerGroup], Assigning]] = {"uniform": assign_uniformly, "range": assign_ranges}
-SMALL_GROUP = 500  # members and partitions together: the target of a smaller group takes a few milliseconds
-STEPS_IN_PIECE = 200  # of an assignor, between two requests
-MEMBERS_IN_STEP = 5  # of the work before the assignor: five members take about as long as one step of an assignor
 
 
 @dataclass(slots=True)
@@ -88,37 +81,12 @@ class Plan:
         return {member_id: assigned.get(member_id, NO_PARTITIONS) for member_id in subscribers}
 
     def _in_order(self) -> Steps[list[str]]:
-        """Kafka copies its members into a HashMap, puts the updated one there, and removes the replaced one.
-
-        It keeps these two changes in a HashMap as well, whose order says which comes first. If a full map gets the
-        updated member before it loses the replaced one, it grows, and then all its members have another order.
-        """
-        changes: JavaMap[str, bool] = JavaMap(hash_of_text)  # member id: whether the member is there afterwards
+        changes = {}
         if self.updated is not None:
-            changes.put(self.updated.member_id, True)
+            changes[self.updated.member_id] = True
             if self.replaced is not None and self.replaced.member_id != self.updated.member_id:
-                changes.put(self.replaced.member_id, False)
-        count = most = len(self.members)
-        for member_id, is_there in changes.items():
-            count += is_there - (member_id in self.members)
-            most = max(most, count)
-        capacity = grown_capacity(USUAL_CAPACITY, most)  # of the HashMap
-        known: dict[str, int] = {}  # slots of the members, in the map that Kafka copies
-        slots: dict[str, int] = {}  # in the HashMap
-        for some in in_slices(self.members, MEMBERS_IN_STEP):
-            for member_id in some:
-                hashed = java_hash(member_id)
-                known[member_id] = timeline_slot(hashed, self.capacity)
-                slots[member_id] = map_slot(hashed & 0xFFFFFFFF, capacity)
-            yield
-        order = timeline_order_of(known)
-        for member_id, is_there in changes.entries.items():
-            if not is_there:
-                order.remove(member_id)
-            elif member_id not in self.members:
-                order.append(member_id)
-                slots[member_id] = map_slot(hash_of_text(member_id), capacity)
-        return sorted(order, key=slots.__getitem__)
+                changes[self.replaced.member_id] = False
+        return members_in_order(self.members, self.capacity, changes)
 
     def _subscriber(self, member_id: str) -> Subscriber:
         is_updated = self.updated is not None and self.updated.member_id == member_id
@@ -188,21 +156,6 @@ def preferred_assignor_with(group: ConsumerGroup, old: ConsumerMember, new: Cons
         counts.compute_if_absent(after, int)
         counts.entries[after] += 1
     return max(counts.keys(), key=counts.entries.__getitem__, default=default)
-
-
-def changed_targets(before: Mapping[str, Target], after: Targets) -> Steps[Targets]:
-    changed: Targets = {}
-    for some in in_slices(after.items(), MEMBERS_IN_STEP):
-        for member_id, target in some:
-            known = before.get(member_id)
-            if known is None or (known is not target and not _same(known, target)):
-                changed[member_id] = target
-        yield
-    return changed
-
-
-def _same(one: Target, other: Target) -> bool:
-    return one.keys() == other.keys() and all(set(one[topic]) == set(other[topic]) for topic in one)
 
 
 def moved_partitions(before: Mapping[str, Target], changed: Targets, rebalance: Rebalance | None) -> Steps[int]:

@@ -1,7 +1,6 @@
-"""Members that are silent for too long, or that do not give up partitions in time, are removed.
+"""Members that do not give up partitions in time are removed; fast paths of members to whom there is nothing to say.
 
-A sign of life only moves a session's `deadline`. The session waits in the purgatory until `watched_until`, which is
-never later. At that time it looks at `deadline`, and waits again if that has moved.
+The end of a session is in coordinator/member_session.py.
 """
 
 from __future__ import annotations
@@ -16,54 +15,10 @@ JOIN, SYNC = "JoinGroup", "SyncGroup"  # what a classic member has to send in ti
 if TYPE_CHECKING:
     from kohort.coordinator.consumer.group import ConsumerGroup
     from kohort.coordinator.consumer.member import ConsumerMember
+    from kohort.coordinator.member_session import Session
     from kohort.coordinator.outcome import Outcome
     from kohort.coordinator.purgatory import Key
     from kohort.coordinator.shard_state import ShardState
-
-
-class Session:
-    __slots__ = ("_group", "_key", "_member_id", "_shard", "deadline", "watched_until")
-
-    def __init__(self, shard: ShardState, group: ConsumerGroup, member_id: str) -> None:
-        self._shard = shard
-        self._group = group
-        self._member_id = member_id
-        self._key: Key = ("session", group.group_id, member_id)
-        self.deadline = 0
-        self.watched_until = 0  # 0: not watched
-
-    def heard(self, timeout_ms: int) -> None:
-        """A sign of life: the session starts anew."""
-        self.deadline = self._shard.clock.now + timeout_ms
-        if not 0 < self.watched_until <= self.deadline:
-            self._watch()
-
-    def _watch(self) -> None:
-        self.watched_until = self.deadline
-        self._shard.purgatory.watch(self._key, self, self.deadline)
-
-    def stop(self) -> None:
-        self.watched_until = 0
-        self._shard.purgatory.cancel(self._key)
-
-    # --- in the purgatory
-
-    def can_complete(self) -> bool:
-        return False
-
-    def complete(self, out: Outcome) -> None:
-        raise AssertionError("a session is never completed, only extended")
-
-    def expire(self, out: Outcome) -> None:
-        self.watched_until = 0
-        if self._group.is_abandoned or self._group.sessions.get(self._member_id) is not self:
-            return
-        if self.deadline > self._shard.clock.now:
-            self._watch()
-            return
-        del self._group.sessions[self._member_id]
-        if self._member_id in self._group.members:
-            remove_members(self._shard, self._group, [self._member_id], "session expired", out)
 
 
 class RebalanceTimeout:

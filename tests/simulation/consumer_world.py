@@ -24,7 +24,7 @@ from contextlib import AbstractContextManager, nullcontext
 from random import Random
 from typing import Any, NamedTuple
 
-from kohort.coordinator import api, conversion
+from kohort.coordinator import api, conversion, planning
 from kohort.coordinator.classic import delayed_join
 from kohort.coordinator.config import ConsumerGroupSettings
 from kohort.coordinator.consumer import classic_join, member_update, removal, target
@@ -346,5 +346,6 @@ def in_small_steps(wanted: bool) -> AbstractContextManager[None]:
     return replaced(
         (member_update, "SMALL_GROUP", 0), (target, "STEPS_IN_PIECE", 1), (api, "ELEMENTS_IN_STEP", 1),
         (conversion, "FEW_MEMBERS", 0), (removal, "FEW_MEMBERS", 0), (classic_join, "FEW_MEMBERS", 0),
-        (conversion, "MEMBERS_IN_STEP", 1), (target, "MEMBERS_IN_STEP", 1), (delayed_join, "FEW_MEMBERS", 0),
+        (conversion, "MEMBERS_IN_STEP", 1), (target, "MEMBERS_IN_STEP", 1),
+        (planning, "MEMBERS_IN_STEP", 1), (delayed_join, "FEW_MEMBERS", 0),
     )  # fmt: skip

@@ -7,8 +7,9 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from kohort.coordinator import conversion
+from kohort.coordinator import conversion, member_session
 from kohort.coordinator.consumer import consumer_group_heartbeat as heartbeats
+from kohort.coordinator.consumer import group as consumer_groups
 from kohort.coordinator.consumer import member_update, records, removal, resolve, target, timers
 from kohort.coordinator.consumer.classic_join import ClassicJoin
 from kohort.coordinator.consumer.group import ConsumerGroup
@@ -129,7 +130,11 @@ def the_epoch_stays_when_a_member_leaves() -> AbstractContextManager[None]:
         assert isinstance(entry, AtomicRecords)
         entry.records = [record for record in entry.records if record.type != CONSUMER_GROUP_METADATA]
 
-    return replaced((heartbeats, "remove_members", remove), (timers, "remove_members", remove))
+    return replaced(
+        (heartbeats, "remove_members", remove),
+        (timers, "remove_members", remove),
+        (consumer_groups, "remove_members", remove),
+    )
 
 
 @planted()
@@ -215,8 +220,8 @@ def sessions_do_not_begin_after_a_load() -> AbstractContextManager[None]:
 
 @planted()
 def sessions_end_too_early() -> AbstractContextManager[None]:
-    whole = timers.Session.heard
-    return replaced((timers.Session, "heard", lambda session, timeout_ms: whole(session, timeout_ms // 2)))
+    whole = member_session.Session.heard
+    return replaced((member_session.Session, "heard", lambda session, timeout_ms: whole(session, timeout_ms // 2)))
 
 
 @planted()

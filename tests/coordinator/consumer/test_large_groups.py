@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kohort.coordinator.consumer.target import SMALL_GROUP
+from kohort.coordinator.planning import SMALL_GROUP
 from kohort.protocol.error_codes import ErrorCode
 from tests.coordinator.consumer.words import Answer, a_group, next_target
 

@@ -15,7 +15,8 @@ from kohort.coordinator.config import ConsumerGroupSettings
 from kohort.coordinator.consumer import target
 from kohort.coordinator.consumer.member import ConsumerMember
 from kohort.coordinator.consumer.subscriptions import Subscriptions
-from kohort.coordinator.consumer.target import SMALL_GROUP, Plan, moved_partitions
+from kohort.coordinator.consumer.target import Plan, moved_partitions
+from kohort.coordinator.planning import SMALL_GROUP
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.log_records import (
     CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER,

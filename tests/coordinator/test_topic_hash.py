@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kohort.coordinator.consumer.group import find_consumer
-from kohort.coordinator.consumer.topic_hash import group_hash, hash_in_steps
+from kohort.coordinator.topic_hash import group_hash, hash_in_steps
 from kohort.protocol.log_records import CONSUMER_GROUP_METADATA, decode_key
 from kohort.protocol.record_batch import CONTROL, parse_header, read_records
 from tests.coordinator.consumer.kafka_logs import GROUPS_848, OFFSETS, batches, topics_of
