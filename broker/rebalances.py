@@ -16,9 +16,11 @@ from kohort.coordinator.group import CLASSIC, CONSUMER
 logger = logging.getLogger("kohort.rebalance")
 
 DURATION_BUCKETS_S = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000)
-REST = "cause=%r trigger=%r slowest=%r duration_ms=%d members=%d moved=%d"
-CLASSIC_LINE = f"rebalanced group=%s generation=%d {REST}"
-CONSUMER_LINE = f"rebalanced group=%s epoch=%d {REST}"
+REST = "duration_ms=%d members=%d moved=%d"
+CLASSIC_LINE = f"rebalanced group=%s generation=%d cause=%r trigger=%r slowest=%r {REST}"
+CONSUMER_LINE = (
+    f"rebalanced group=%s epoch=%d cause=%r trigger=%r trigger_client=%r slowest=%r slowest_client=%r {REST}"
+)
 
 
 class Counters:

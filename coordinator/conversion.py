@@ -73,7 +73,9 @@ MAX_TRIES = 20  # a group that changes again and again is converted in one step 
 class Upgrade:
     """A consumer group on the way from a classic one."""
 
-    def __init__(self, shard: ShardState, classic: ClassicGroup, trigger: str, tries: int = 0) -> None:
+    def __init__(
+        self, shard: ShardState, classic: ClassicGroup, trigger: str, trigger_client: str, tries: int = 0
+    ) -> None:
         self._shard = shard
         self._classic = classic
         self._before: object = None  # a picture of the group when the steps began
@@ -81,7 +83,7 @@ class Upgrade:
         self.problem: str | None = None  # why the group cannot be upgraded
         self.records = PackedRecords()
         self.group = ConsumerGroup(classic.group_id)
-        self._headers = begin_rebalance(shard, self.group, UPGRADE, trigger)
+        self._headers = begin_rebalance(shard, self.group, UPGRADE, trigger, trigger_client)
 
     def is_current(self, classic: ClassicGroup) -> bool:
         """Whether the classic group, and the topics, are as they were when the steps began."""
@@ -160,7 +162,9 @@ def upgrade(
     if made is None or not made.is_current(classic):
         if (problem := _cannot_be_upgraded(shard, classic)) is not None:
             return _refused(classic, problem)
-        made = Upgrade(shard, classic, request.member_id or call.client_id, made.tries + 1 if made is not None else 0)
+        tries = made.tries + 1 if made is not None else 0
+        client = request.instance_id or call.client_id
+        made = Upgrade(shard, classic, request.member_id or call.client_id, client, tries)
         if len(classic.members) > FEW_MEMBERS and made.tries < MAX_TRIES:
             return made
         all_steps(made.steps())

@@ -15,9 +15,7 @@ class Rebalanced(NamedTuple):
     slowest: str  # the member that rejoined last; empty if all members are gone
     duration_ms: int  # from the cause to the assignment
     members: int
-    moved: (
-        int  # partitions that have another owner than before; -1 if the assignments cannot be read, or are very large
-    )
+    moved: int  # partitions whose last owner was another one; -1 if that cannot be read, or takes too long
 
 
 class Reconciled(NamedTuple):
@@ -27,7 +25,9 @@ class Reconciled(NamedTuple):
     epoch: int
     cause: str  # the first one, if several came together
     trigger: str  # who caused it
+    trigger_client: str  # its instance id, or else its client id: member ids of KIP-848 are random
     slowest: str  # the member that reached the epoch last; empty if all members are gone
+    slowest_client: str
     duration_ms: int  # from the cause until all members had reached the epoch
     members: int
     moved: int  # partitions that got another owner

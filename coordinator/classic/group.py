@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from kohort.coordinator.classic.answers import join_error
 from kohort.coordinator.classic.delayed_join import begin_session, prepare_rebalance
+from kohort.coordinator.classic.events import WithoutOwner
 from kohort.coordinator.classic.member import CONSUMER_PROTOCOL, Member, Protocols
 from kohort.coordinator.classic.protocol_vote import choose_protocol
 from kohort.coordinator.classic.session import ClassicPulse
@@ -63,6 +64,7 @@ class ClassicGroup(Group):
         "state_timestamp",
         "static_members",
         "trigger",
+        "without_owner",
     )
 
     type: str = CLASSIC
@@ -87,7 +89,8 @@ class ClassicGroup(Group):
         self._subscribed_topics: frozenset[str] | None = None  # None: unknown
         self.join_phase_started = 0  # shard time
         self.join_phase_started_wall = wall_ms
-        self.committed_assignments: dict[str, bytes] = {}  # of the last generation that was written
+        self.committed_assignments: dict[str, bytes] = {}  # by owner (see events.py), of the last generation written
+        self.without_owner: WithoutOwner = {}  # partitions that nobody has, with their last owners: for events.py
         self.cause = ""  # why the current join phase began; `trigger`: the member that caused it
         self.trigger = ""
 
@@ -360,7 +363,9 @@ class ClassicGroup(Group):
         self.leader_id = value.leader
         self.state_timestamp = value.current_state_timestamp
         self._install(value.members)
-        self.committed_assignments = {saved.member_id: saved.assignment for saved in value.members}
+        self.committed_assignments = {each.group_instance_id or each.member_id: each.assignment for each in value.members}
+        if not value.members:
+            self.without_owner = {}
         self.learn_subscriptions()
 
     def _install(self, saved_members: Iterable[MemberMetadata]) -> None:

@@ -21,7 +21,7 @@ from kohort.coordinator.consumer.member import (
     ConsumerMember,
     Partitions,
 )
-from kohort.coordinator.consumer.rebalance import Rebalance, end_rebalance, headers_of
+from kohort.coordinator.consumer.rebalance import Rebalance, client_of, end_rebalance, headers_of
 from kohort.coordinator.consumer.reconcile import Owned, Reconciliation
 from kohort.coordinator.consumer.records import (
     current_assignment_record,
@@ -233,7 +233,7 @@ class MemberUpdate(ABC, Generic[Response]):
         if must_bump or metadata_hash != group.metadata_hash:
             self._epoch += 1
             cause, trigger = self._cause(must_bump), member.member_id
-            self._rebalance = self._rebalance or Rebalance(shard.clock, cause, trigger)
+            self._rebalance = self._rebalance or Rebalance(shard.clock, cause, trigger, client_of(member))
             headers = headers_of(shard, self._rebalance, cause, trigger)
             self._records.append(group_epoch_record(group.group_id, self._epoch, metadata_hash, headers))
         if group.has_old_metadata_record:
@@ -413,7 +413,7 @@ class MemberUpdate(ABC, Generic[Response]):
         known = self._replaced or group.members.get(member.member_id)
         if epoch != self._assignment_epoch or not group.will_be_stable(known, member, epoch):
             return
-        if event := end_rebalance(shard, group, epoch, self._count(), member.member_id):
+        if event := end_rebalance(shard, group, epoch, self._count(), member):
             out.events.append(event)
 
     def _count(self) -> int:

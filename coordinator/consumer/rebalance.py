@@ -9,6 +9,7 @@ from kohort.coordinator.events import Reconciled
 if TYPE_CHECKING:
     from kohort.coordinator.assignors.server_side import TopicId
     from kohort.coordinator.consumer.group import ConsumerGroup
+    from kohort.coordinator.consumer.member import ConsumerMember
     from kohort.coordinator.outcome import Headers
     from kohort.coordinator.shard_clock import ShardClock
     from kohort.coordinator.shard_state import ShardState
@@ -19,21 +20,27 @@ MAX_TOLD = 1_000  # characters of a cause or a name, which clients choose
 class Rebalance:
     """A rebalance in progress. If several causes come before all members are reconciled, the event names the first."""
 
-    __slots__ = ("cause", "freed", "moved", "started", "started_wall", "trigger")
+    __slots__ = ("cause", "freed", "moved", "started", "started_wall", "trigger", "trigger_client")
 
-    def __init__(self, clock: ShardClock, cause: str, trigger: str) -> None:
+    def __init__(self, clock: ShardClock, cause: str, trigger: str, trigger_client: str) -> None:
         self.cause = cause[:MAX_TOLD]
         self.trigger = trigger[:MAX_TOLD]
+        self.trigger_client = trigger_client[:MAX_TOLD]
         self.started = clock.now
         self.started_wall = clock.wall
         self.moved = 0  # partitions that have another member in the target than before
         self.freed: set[tuple[TopicId, int]] = set()  # partitions in the targets of members that are gone
 
 
-def begin_rebalance(shard: ShardState, group: ConsumerGroup, cause: str, trigger: str) -> Headers:
+def client_of(member: ConsumerMember | None) -> str:
+    """The name by which people know a member. Its member id is random, unless the member speaks the classic protocol."""
+    return "" if member is None else member.instance_id or member.client_id
+
+
+def begin_rebalance(shard: ShardState, group: ConsumerGroup, cause: str, trigger: str, trigger_client: str) -> Headers:
     """Begin a rebalance, unless one is in progress. Returns the headers for the record of the new group epoch."""
     if group.rebalance is None:
-        group.rebalance = Rebalance(shard.clock, cause, trigger)
+        group.rebalance = Rebalance(shard.clock, cause, trigger, trigger_client)
     return headers_of(shard, group.rebalance, cause, trigger)
 
 
@@ -49,9 +56,12 @@ def headers_of(shard: ShardState, rebalance: Rebalance, cause: str, trigger: str
 
 
 def end_rebalance(
-    shard: ShardState, group: ConsumerGroup, epoch: int, member_count: int, last_member_id: str
+    shard: ShardState, group: ConsumerGroup, epoch: int, member_count: int, last: ConsumerMember | None
 ) -> Reconciled | None:
-    """The event of the rebalance that ends: all members are reconciled to `epoch`, `last_member_id` as the last one."""
+    """The event of the rebalance that ends: all members are reconciled to `epoch`, `last` as the last one.
+
+    `last` is None if nobody is left.
+    """
     going_on, group.rebalance = group.rebalance, None
     if going_on is None:
         return None
@@ -60,7 +70,9 @@ def end_rebalance(
         epoch,
         going_on.cause,
         going_on.trigger,
-        last_member_id[:MAX_TOLD],
+        going_on.trigger_client,
+        "" if last is None else last.member_id[:MAX_TOLD],
+        client_of(last)[:MAX_TOLD],
         shard.clock.now - going_on.started,
         member_count,
         going_on.moved,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kohort.coordinator.consumer.rebalance import begin_rebalance, end_rebalance
+from kohort.coordinator.consumer.rebalance import MAX_TOLD, begin_rebalance, client_of, end_rebalance
 from kohort.coordinator.consumer.records import group_epoch_record, member_tombstones, regex_tombstone
 from kohort.coordinator.outcome import AtomicRecords, InPieces, Record
 
 FEW_MEMBERS = 100  # a group with more becomes another kind of group in steps; this many take some 5 ms
 TOMBSTONES_OF_MEMBER = 3
+MAX_NAMED = 100  # clients that caused a rebalance together
 BYTES_OF_THE_REST = 100  # of a record, without the ids in its key
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ def remove_members(
         after.change(group.members[member_id], None)
         group.forget(member_id)
     records += [regex_tombstone(group.group_id, regex) for regex in after.forget_unused()]
-    headers = begin_rebalance(shard, group, cause, ", ".join(member_ids))
+    clients = ", ".join(dict.fromkeys(client_of(group.members[each])[:MAX_TOLD] for each in member_ids[:MAX_NAMED]))
+    headers = begin_rebalance(shard, group, cause, ", ".join(member_ids), clients)
     if group.rebalance is not None:
         for member_id in member_ids:
             for topic_id, partitions in group.target_of(member_id).items():
@@ -72,5 +74,5 @@ def remove_members(
         out.records.append(AtomicRecords([*records, bump]))
     else:  # the epoch first: members whose tombstones are not written are removed when their sessions end
         out.records += [bump, *records]
-    if len(member_ids) == len(group.members) and (event := end_rebalance(shard, group, group.epoch + 1, 0, "")):
+    if len(member_ids) == len(group.members) and (event := end_rebalance(shard, group, group.epoch + 1, 0, None)):
         out.events.append(event)  # nobody is left to reconcile

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kohort.coordinator.consumer.rebalance import begin_rebalance
+from kohort.coordinator.consumer.rebalance import begin_rebalance, client_of
 from kohort.coordinator.consumer.records import group_epoch_record, regex_record
 from kohort.coordinator.consumer.regex import InvalidRegularExpression, compile_pattern
 from kohort.coordinator.consumer.subscriptions import ResolvedRegex
@@ -86,6 +86,7 @@ def _written(shard: ShardState, group: ConsumerGroup, resolved: dict[str, Resolv
     metadata_hash = after.metadata_hash(shard)
     if must_bump or metadata_hash != group.metadata_hash:
         group.topics_version = shard.topics.version
-        headers = begin_rebalance(shard, group, "regular expression matches other topics", member_id)
+        client = client_of(group.members.get(member_id))
+        headers = begin_rebalance(shard, group, "regular expression matches other topics", member_id, client)
         records.append(group_epoch_record(group.group_id, group.epoch + 1, metadata_hash, headers))
     return Outcome([AtomicRecords(records)] if records else [])

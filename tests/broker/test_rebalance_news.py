@@ -127,6 +127,9 @@ def test_the_log_tells_when_all_members_of_a_consumer_group_have_reconciled(tmp_
         (3, "member joined", "m2", "m2", 2, 3),
         (4, "member left", "m1", "m2", 1, 3),
     ]
+    assert [(line["trigger_client"], line["slowest_client"]) for line in lines] == [
+        ("client-m1", "client-m1"), ("client-m2", "client-m2"), ("client-m1", "client-m2")
+    ]  # fmt: skip
     assert all(isinstance(line["duration_ms"], int) for line in lines)
     assert all("generation" not in line for line in lines)
 
@@ -134,7 +137,8 @@ def test_the_log_tells_when_all_members_of_a_consumer_group_have_reconciled(tmp_
 def test_the_line_for_people_tells_the_epoch(tmp_path: Path) -> None:
     with KohortProcess(tmp_path, group_consumer_assignment_interval_ms="0") as process, consumer_members(process):
         lines = rebalance_lines(process)
-    assert "rebalanced group=billing epoch=2 cause='member joined' trigger='m1' slowest='m1' duration_ms=" in lines[0]
+    told = "rebalanced group=billing epoch=2 cause='member joined' trigger='m1' trigger_client='client-m1' "
+    assert f"{told}slowest='m1' slowest_client='client-m1' duration_ms=" in lines[0]
 
 
 def test_metrics_tell_of_consumer_groups_and_the_states_of_their_members(tmp_path: Path) -> None:

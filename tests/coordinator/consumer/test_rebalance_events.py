@@ -14,7 +14,7 @@ def told(group: Group) -> list[Reconciled]:
 def test_the_first_member_of_a_group_is_reconciled_at_once() -> None:
     group = a_group()
     group.join("m1")
-    assert told(group) == [Reconciled("billing", 2, "member joined", "m1", "m1", 0, 1, 0)]
+    assert told(group) == [Reconciled("billing", 2, "member joined", "m1", "client", "m1", "client", 0, 1, 0)]
 
 
 def test_a_rebalance_lasts_until_its_last_member_has_reconciled() -> None:
@@ -30,7 +30,7 @@ def test_a_rebalance_lasts_until_its_last_member_has_reconciled() -> None:
     assert told(group) == []
     group.host.advance(500)
     assert group.beat("m2", 3) == Answer(3, {"orders": [2]})
-    assert told(group) == [Reconciled("billing", 3, "member joined", "m2", "m2", 4_500, 2, 1)]
+    assert told(group) == [Reconciled("billing", 3, "member joined", "m2", "client", "m2", "client", 4_500, 2, 1)]
     group.beat("m1", 3)
     assert told(group) == []
 
@@ -74,7 +74,25 @@ def test_when_nobody_is_left_nobody_was_the_slowest() -> None:
     group.host.advance(1_000)
     told(group)
     group.leave("m1")
-    assert told(group) == [Reconciled("billing", 3, "member left", "m1", "", 0, 0, 0)]
+    assert told(group) == [Reconciled("billing", 3, "member left", "m1", "client", "", "", 0, 0, 0)]
+
+
+def test_static_members_are_named_by_their_instance_ids() -> None:
+    group = a_group()
+    group.join("m1", instance_id="billing-1")
+    group.join("m2")
+    next_target(group)
+    group.beat("m2", 2)
+    group.beat("m1", 2)
+    group.beat("m1", 2, {"orders": [0, 1]})
+    group.beat("m2", 3)
+    told(group)
+    group.leave("m1", instance_id="billing-1")
+    next_target(group)
+    group.beat("m2", 3)
+    (event,) = told(group)
+    assert (event.trigger, event.trigger_client) == ("m1", "billing-1")
+    assert (event.slowest, event.slowest_client) == ("m2", "client")
 
 
 def test_partitions_of_a_member_that_is_gone_have_moved() -> None:
