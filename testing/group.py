@@ -287,7 +287,7 @@ def _rebalance(shard: ShardState, group: AnyGroup, reason: str, out: Outcome) ->
     if isinstance(group, ClassicGroup) and group.members:
         rebalance_or_go_on(shard, group, reason, "test", out)
     elif isinstance(group, ConsumerGroup) and group.members:
-        headers = begin_rebalance(shard, group, reason, "test")
+        headers = begin_rebalance(shard, group, reason, "test", "")
         out.records.append(group_epoch_record(group.group_id, group.epoch + 1, group.metadata_hash, headers))
 
 

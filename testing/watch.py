@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kohort.broker.api_table import ApiTable, Route
 from kohort.broker.call import NO_ANSWER, PARKED, NoAnswer, Parked
 from kohort.broker.connection import Connection
-from kohort.coordinator.events import Event
+from kohort.coordinator.events import Event, Reconciled
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.codec import response_decoder
 from kohort.protocol.messages.fetch import FetchRequest
@@ -160,9 +160,9 @@ class Watch:
         self.on_change()
 
     def rebalanced(self, event: Event) -> None:
-        group, generation, cause, trigger, slowest, duration_ms, members, moved = event
-        now = self._time.now_ms()
-        self.rebalances.append(Rebalance(group, generation, cause, trigger, slowest, duration_ms, members, moved, now))
+        generation = event.epoch if isinstance(event, Reconciled) else event.generation
+        told = event.group, generation, event.cause, event.trigger, event.slowest, event.duration_ms
+        self.rebalances.append(Rebalance(*told, event.members, event.moved, self._time.now_ms()))
         self.on_change()
 
 

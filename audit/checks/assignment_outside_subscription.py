@@ -36,9 +36,10 @@ def find(part: Part, _: Limits) -> Iterator[Row]:
         groups.setdefault(row["group_id"], []).append((row, outside))
     for group_id, found in groups.items():
         first, outside = found[0]
+        member = part.named(group_id, first["member_id"])
         yield finding(
             CHECK,
-            f"{count(len(found), 'assignment')} outside of the subscription; first {first['member_id']} got"
+            f"{count(len(found), 'assignment')} outside of the subscription; first {member} got"
             f" {outside['topic']}-{outside['partition']}",
             group_id=group_id,
             topic=outside["topic"],

@@ -27,9 +27,10 @@ def find(part: Part, _: Limits) -> Iterator[Row]:
     strange = ~steps.tombstone & steps.known("member_id") & steps.owned & (stale | steps.differ("member_id", "owner"))
     for hit in gather_steps(steps, strange):
         first = hit.first
-        said = [f"{count(hit.rows, 'commit')} by {first['member_id'] or 'nobody in particular'}"]
+        who, owner = (part.named(first["group_id"], first[each] or "") for each in ("member_id", "owner"))
+        said = [f"{count(hit.rows, 'commit')} by {who or 'nobody in particular'}"]
         if first["member_id"] != first["owner"]:
-            said.append(f"while {first['owner']} owned the partition")
+            said.append(f"while {owner} owned the partition")
         is_classic = first["group_type"] == "classic"  # members of a consumer group have epochs of their own
         if (
             is_classic

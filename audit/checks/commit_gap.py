@@ -41,11 +41,12 @@ def _between_commits(part: Part, limits: Limits) -> Iterator[Row]:
     for number, row in zip(suspects.tolist(), steps.table.take(suspects).to_pylist(), strict=True):
         silent[number] = _was_owned_throughout(part, row)
     for hit in gather_steps(steps, silent, steps.since_before_ms):
+        owner = part.named(hit.worst["group_id"], hit.worst["owner"])
         usual_ms = part.facts[hit.first["group_id"], hit.first["topic"], hit.first["partition"]]["median_interval_ms"]
         yield finding(
             CHECK,
             f"{count(hit.rows, 'time')} no commit for up to {duration(hit.value / 1000)} though"
-            f" {hit.worst['owner']} owned the partition; usual are {duration(usual_ms / 1000)}",
+            f" {owner} owned the partition; usual are {duration(usual_ms / 1000)}",
             **hit.place | {"time": hit.first["previous_time"]},
             member_id=hit.first["owner"],
             generation=hit.first["group_generation"],
@@ -74,9 +75,10 @@ def _at_the_end(part: Part, limits: Limits) -> Iterator[Row]:
         silent_s = between(row["last_time"], end_time)
         usual_s = (row["median_interval_ms"] or 0) / 1000
         if silent_s >= limits["factor"] * usual_s and row["owner_since"] <= row["last_time"]:
+            owner = part.named(row["group_id"], row["owner"])
             yield finding(
                 CHECK,
-                f"no commit in the last {duration(silent_s)} of the log though {row['owner']} owns the partition;"
+                f"no commit in the last {duration(silent_s)} of the log though {owner} owns the partition;"
                 f" usual are {duration(usual_s)}",
                 group_id=row["group_id"],
                 topic=row["topic"],

@@ -24,7 +24,8 @@ def find(part: Part, limits: Limits) -> Iterator[Row]:
     slow = [row for row in part.rebalances if _took_ms(row) > limits["factor"] * (row["timeout_ms"] or 0) > 0]
     for hit in gather_rows(slow, _took_ms):
         worst = hit.worst
-        why = ", ".join(str(word) for word in (worst["cause"], worst["trigger"]) if word)
+        trigger = part.named(worst["group_id"], worst["trigger"] or "")
+        why = ", ".join(str(word) for word in (worst["cause"], trigger) if word)
         yield finding(
             CHECK,
             f"{count(hit.rows, 'rebalance')} over the timeout; the longest took {duration(hit.value / 1000)} of"

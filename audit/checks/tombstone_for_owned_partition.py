@@ -21,10 +21,11 @@ CHECK = Check(
 def find(part: Part, _: Limits) -> Iterator[Row]:
     steps = part.steps
     for hit in gather_steps(steps, steps.tombstone & steps.owned):
+        owner = part.named(hit.first["group_id"], hit.first["owner"])
         was = hit.first["previous_offset"]
         yield finding(
             CHECK,
-            f"{count(hit.rows, 'deletion')} of the committed offset while {hit.first['owner']} owned the partition"
+            f"{count(hit.rows, 'deletion')} of the committed offset while {owner} owned the partition"
             f"{'' if was is None else f'; it was {was}'}",
             **hit.place,
             member_id=hit.first["owner"],

@@ -363,7 +363,9 @@ class ClassicGroup(Group):
         self.leader_id = value.leader
         self.state_timestamp = value.current_state_timestamp
         self._install(value.members)
-        self.committed_assignments = {each.group_instance_id or each.member_id: each.assignment for each in value.members}
+        self.committed_assignments = {
+            each.group_instance_id or each.member_id: each.assignment for each in value.members
+        }
         if not value.members:
             self.without_owner = {}
         self.learn_subscriptions()

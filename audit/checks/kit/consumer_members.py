@@ -7,6 +7,7 @@ those that match its regular expression by the last record of type 16 before.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -16,7 +17,10 @@ from kohort.audit.checks.kit.check import Row
 from kohort.audit.derive.patterns import subscription
 from kohort.audit.derive.records import MEMBER, PatternRecord
 
-COLUMNS = ["group_id", "log_offset", "record_time", "tombstone", "member_id", "subscribed_topics", "subscribed_regex"]
+COLUMNS = [
+    "group_id", "log_offset", "record_time", "tombstone", "member_id", "instance_id", "client_id", "subscribed_topics",
+    "subscribed_regex",
+]  # fmt: skip
 FOREVER = 2**63 - 1
 Topics = frozenset[str] | None  # None: the log does not say
 
@@ -29,6 +33,12 @@ class ConsumerMembers:
         of_members = members.filter(pc.equal(members["record_type"], MEMBER)).select(COLUMNS)
         for row in of_members.sort_by("log_offset").to_pylist():
             self._rows.setdefault(row["group_id"], []).append(row)
+
+    @cached_property
+    def clients(self) -> dict[tuple[str, str], str]:
+        """Group and member id -> the instance id, or else the client id. The last record of a member decides."""
+        named = (row for rows in self._rows.values() for row in rows if not row["tombstone"])
+        return {(row["group_id"], row["member_id"]): row["instance_id"] or row["client_id"] or "" for row in named}
 
     def at(self, group_id: str, log_offset: int = FOREVER) -> dict[str, Topics]:
         """The members at this log offset, and what each of them subscribes to."""

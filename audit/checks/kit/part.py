@@ -42,14 +42,14 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     ),
     MEMBER_ASSIGNMENTS.name: (
         "log_offset", "record_time", "group_id", "record_type", "tombstone", "generation", "member_id", "instance_id",
-        "subscribed_topics", "subscribed_regex", "server_assignor", "assigned", "readable",
+        "client_id", "subscribed_topics", "subscribed_regex", "server_assignor", "assigned", "revoking", "readable",
     ),
     OTHER_RECORDS.name: (
         "log_offset", "record_time", "record_type", "group_id", "tombstone", "key", "value", "problem", "detail",
     ),
     OWNERSHIP_INTERVALS.name: (
         "group_id", "group_type", "topic", "partition", "member_id", "first_generation", "start_time", "end_time",
-        "start_log_offset", "end_log_offset",
+        "start_log_offset", "end_log_offset", "ended_by",
     ),
     REBALANCES.name: (
         "group_id", "group_type", "generation", "log_offset", "time", "protocol", "cause", "trigger", "sync_ms",
@@ -160,6 +160,13 @@ class Part:
     @cached_property
     def consumer_members(self) -> ConsumerMembers:
         return ConsumerMembers(self.table(MEMBER_ASSIGNMENTS.name), patterns_in(self.table(OTHER_RECORDS.name)))
+
+    def named(self, group_id: str, member_id: str) -> str:
+        """The member as findings name it. Member ids of KIP-848 are random, so the client stands beside them; those of
+        the classic protocol begin with the client.
+        """
+        client = self.consumer_members.clients.get((group_id, member_id))
+        return f"{member_id} ({client})" if client and not member_id.startswith(client) else member_id
 
     @cached_property
     def facts(self) -> dict[Place, Row]:

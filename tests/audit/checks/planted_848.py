@@ -24,7 +24,9 @@ def a_member_got_a_topic_that_its_regular_expression_does_not_match(group: Group
     matches(group, "[tu]", ["t"] if bad else ["t", "u"])
     at = new_epoch(group, {"m1": ["t-0", "u-0"]}, regex={"m1": "[tu]"})
     group.commit({"t-0": 1}, by="m1")
-    return Where(ERROR, "m1 got u-0", {"topic": "u", "partition": 0, "member_id": "m1", "log_offset": at + 2})
+    return Where(ERROR, "m1 (client-of-m1) got u-0", {
+        "topic": "u", "partition": 0, "member_id": "m1", "log_offset": at + 2,
+    })  # fmt: skip
 
 
 @story("subscribed_partition_without_owner")
@@ -65,7 +67,7 @@ def a_migration_gives_a_partition_away_that_a_classic_member_still_has(group: Gr
     if not bad:
         current_assignment(group, "m1", ["t-0"])
     at = current_assignment(group, "m2", ["t-1"])
-    return Where(CRITICAL, "m1 and m2 both owned t-1 from generation 2 on", {
+    return Where(CRITICAL, "m1 (client-of-m1) and m2 (client-of-m2) both owned t-1 from generation 2 on", {
         "topic": "t", "partition": 1, "member_id": "m2", "generation": 2, "log_offset": at,
     })  # fmt: skip
 
@@ -113,4 +115,4 @@ def members_come_and_go_while_a_group_migrates(group: Group, bad: bool) -> Where
         downgrade(group, ["m1", "m2"], {"m1": ["t-0"]})
         group.generation({"m1": ["t-0", "t-1"]}, cause="member left", trigger="m2")
     group.later(HOUR)
-    return Where(ERROR, "7 rebalances in 21", {})
+    return Where(ERROR, "7 rebalances in 21 s; came and went: client-of-m2 (6 times), client-of-m1 (1 time)", {})

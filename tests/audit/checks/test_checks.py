@@ -26,8 +26,8 @@ from kohort.coordinator.partitioner import partition_of
 from kohort.protocol.log_records import GROUP_METADATA
 from kohort.protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from tests.audit.checks.audited import check_tables, explain, of_check, tables_of
-from tests.audit.logs import Logs
-from tests.audit.new_groups import new_epoch
+from tests.audit.logs import Group, Logs, topic_id
+from tests.audit.new_groups import UNREVOKED, current_assignment, new_epoch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -89,6 +89,52 @@ def test_a_clock_that_was_set_back_makes_no_storm_of_a_few_rebalances(tmp_path: 
         group.later(-3_600_000 if number == 3 else 240_000)
     findings, _ = check_tables(tables_of(logs.close()))
     assert of_check(findings, "rebalance_storm") == []
+
+
+def restart_one_by_one(group: Group, seats: int, turns: int) -> None:
+    """Each member leaves, and comes back with another id, before the next one leaves."""
+    names = [f"m{seat}-0" for seat in range(seats)]
+    group.generation({name: [f"t-{seat}"] for seat, name in enumerate(names)})
+    for turn in range(1, turns + 1):
+        for seat in range(seats):
+            group.generation({name: [f"t-{other}"] for other, name in enumerate(names) if other != seat})
+            names[seat] = f"m{seat}-{turn}"
+            group.generation({name: [f"t-{other}"] for other, name in enumerate(names)})
+
+
+def test_a_restart_of_all_members_is_no_storm_unless_they_go_on_to_restart(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    for turns in (1, 4):
+        restart_one_by_one(logs.group(f"restarted-{turns}"), 7, turns)
+    findings, _ = check_tables(tables_of(logs.close()))
+    (storm,) = of_check(findings, "rebalance_storm")
+    assert (storm["group_id"], storm["value"]) == ("restarted-4", 57.0)
+
+
+def test_members_that_restart_together_again_and_again_are_a_storm(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    group = logs.group("shop")
+    for turn in range(4):
+        group.generation({"m1": ["t-0"], "m2": ["t-1"]})
+        group.generation({"m1": ["t-0"], "m2": ["t-1"], **{f"c{seat}-{turn}": [f"t-{seat}"] for seat in range(2, 8)}})
+    findings, _ = check_tables(tables_of(logs.close()))
+    (storm,) = of_check(findings, "rebalance_storm")
+    assert storm["group_id"] == "shop"
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_owners_of_a_topic_and_of_one_that_took_its_name_are_no_two_owners(tmp_path: Path, both: bool) -> None:
+    logs = Logs(tmp_path)
+    group = logs.group("shop")
+    new_epoch(group, {"m1": ["t-0"], "m2": []})
+    group.commit({"t-0": 1}, by="m1")
+    current_assignment(group, "m1", [], revoking=["t-0"], state=UNREVOKED)
+    current_assignment(group, "m2", ["recreated-0"])  # the log gets to know its name from the commit
+    group.commit({"t-0": 1}, by="m2", ids={"t": topic_id("recreated")})
+    if both:
+        current_assignment(group, "m1", ["recreated-0"])
+    findings, _ = check_tables(tables_of(logs.close()))
+    assert len(of_check(findings, "two_owners")) == both
 
 
 def test_a_defect_in_many_partitions_is_told_of_the_worst(tmp_path: Path) -> None:
