@@ -33,7 +33,7 @@ class Rebalance:
 
 
 def client_of(member: ConsumerMember | None) -> str:
-    """The name by which people know a member. Its member id is random, unless the member speaks the classic protocol."""
+    """The name by which people know a member. Member ids are random, but for members of the classic protocol."""
     return "" if member is None else member.instance_id or member.client_id
 
 
