@@ -30,10 +30,11 @@ from kohort.protocol.messages.delete_groups import DeleteGroupsRequest
 from kohort.protocol.messages.describe_groups import DescribeGroupsRequest
 from kohort.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from kohort.protocol.messages.sync_group import SyncGroupRequest
-from tests.coordinator.consumer.migrants import ClassicMember, packed, partitions_of
+from tests.coordinator.consumer.migrants import ClassicMember, partitions_of
 from tests.coordinator.consumer.words import Answer, Group
 from tests.coordinator.members import complete_joins, leader_of
 from tests.coordinator.support import SERVED, Call, FakeTopics, Host
+from tests.group_requests import assignment_bytes
 
 GOAL_MS = 20
 TOPICS = 10
@@ -169,7 +170,9 @@ def share(members: list[ClassicMember], partitions: int) -> None:
     leader = leader_of(list(members))
     assigned = {}
     for number, member in enumerate(members):
-        assigned[member.member_id] = packed({name: range(number * each, number * each + each) for name in NAMES[:1]})
+        assigned[member.member_id] = assignment_bytes(
+            {name: range(number * each, number * each + each) for name in NAMES[:1]}
+        )
     calls = {member.member_id: member.sync() for member in members if member is not leader}
     calls[leader.member_id] = leader.sync(assigned)
     for member in members:

@@ -21,10 +21,11 @@ from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kohort.protocol.messages.metadata import MetadataRequest
 from tests.clients.group_broker import GroupBroker
+from tests.group_requests import subscription
 from tests.kafka.members_848 import NewMember
 from tests.parity.batches import batch
 from tests.parity.peer import Peer
-from tests.parity.story import Story, subscription
+from tests.parity.story import Story
 
 KOHORT = str(Path(sys.executable).with_name("kohort"))
 ORDERS, OTHER = "orders", "other"

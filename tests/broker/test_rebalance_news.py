@@ -15,9 +15,10 @@ from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsR
 from kohort.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kohort.protocol.wire import NO_UUID
 from tests.clients.kohort import KohortProcess
+from tests.group_requests import subscription
 from tests.kafka.members_848 import NewMember, settle
 from tests.parity.peer import Peer
-from tests.parity.story import Member, Story, subscription
+from tests.parity.story import Member, Story
 
 STRANGE = "two words\n2026-11-17T00:00:00.000Z INFO    rebalanced group=forged"
 PROTOCOLS = (("range", subscription("orders")),)

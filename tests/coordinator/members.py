@@ -3,45 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from struct import pack
 from typing import Any
 
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.heartbeat import HeartbeatRequest
 from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kohort.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from kohort.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from kohort.protocol.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
-from kohort.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
-    OffsetFetchResponsePartition,
-    OffsetFetchResponsePartitions,
-)
+from kohort.protocol.messages.offset_fetch import OffsetFetchResponsePartition, OffsetFetchResponsePartitions
 from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kohort.protocol.wire import NO_UUID
 from tests.coordinator.support import Call, Host
+from tests.group_requests import (
+    IdOf,
+    Offsets,
+    commit_request,
+    delete_offsets_request,
+    fetch_request,
+    subscription,
+)
 
 NONE = ErrorCode.NONE
 INITIAL_DELAY_MS = 3_000
-
-Offsets = Mapping[tuple[str, int], int]
-
-
-def subscription(*topics: str, version: int = 0) -> bytes:
-    """ConsumerProtocol: version, topics, no user data."""
-    names = b"".join(pack(">h", len(topic)) + topic.encode() for topic in topics)
-    return pack(">hi", version, len(topics)) + names + pack(">i", -1)
 
 
 def protocols(*names: str, metadata: bytes = subscription("orders")) -> list[tuple[str, bytes]]:
@@ -175,20 +157,15 @@ def commit(
     topic_ids: Mapping[str, bytes] | None = None,
 ) -> Call:  # fmt: skip
     """`topic_ids` (v10): those of topics that do not exist."""
-    topics: dict[str, list[OffsetCommitRequestPartition]] = {}
-    for (topic, partition), offset in offsets.items():
-        topics.setdefault(topic, []).append(
-            OffsetCommitRequestPartition(partition, offset, leader_epoch if version >= 6 else -1, metadata)
-        )
-    request = OffsetCommitRequest(
-        group_id, generation, member_id, instance_id, retention_time_ms,
-        [OffsetCommitRequestTopic(name, id_of(host, name, topic_ids), rows) for name, rows in topics.items()],
+    request = commit_request(
+        group_id, offsets, generation, member_id, instance_id, id_of=ids_on(host, topic_ids), metadata=metadata,
+        retention_ms=retention_time_ms, leader_epoch=leader_epoch if version >= 6 else -1,
     )  # fmt: skip
     return host.send(request, version)
 
 
-def id_of(host: Host, name: str, others: Mapping[str, bytes] | None = None) -> bytes:
-    return (others or {}).get(name) or host.topics.topic_id(name) or NO_UUID
+def ids_on(host: Host, others: Mapping[str, bytes] | None = None) -> IdOf:
+    return lambda name: (others or {}).get(name) or host.topics.topic_id(name) or NO_UUID
 
 
 def errors_of(call: Call) -> dict[tuple[str, int], ErrorCode]:
@@ -213,14 +190,11 @@ def send_fetch(
     topics: dict[str, list[int]] = {}
     for topic, partition in places or ():
         topics.setdefault(topic, []).append(partition)
-    if version < 8:
-        asked = None if places is None else [OffsetFetchRequestTopic(name, rows) for name, rows in topics.items()]
-        return host.send(OffsetFetchRequest(group_id, asked, require_stable=require_stable), version)
-    several = None
-    if places is not None:
-        several = [OffsetFetchRequestTopics(n, id_of(host, n, topic_ids), rows) for n, rows in topics.items()]
-    group = OffsetFetchRequestGroup(group_id, member_id, member_epoch, several)
-    return host.send(OffsetFetchRequest(groups=[group], require_stable=require_stable), version)
+    request = fetch_request(
+        [(group_id, None if places is None else topics)], version, id_of=ids_on(host, topic_ids),
+        member_id=member_id, epoch=member_epoch, require_stable=require_stable,
+    )  # fmt: skip
+    return host.send(request, version)
 
 
 def fetched(call: Call) -> dict[tuple[str, int], Fetched]:
@@ -247,11 +221,10 @@ def fetch(
 
 
 def delete_offsets(host: Host, group_id: str, *places: tuple[str, int]) -> Call:
-    topics: dict[str, list[OffsetDeleteRequestPartition]] = {}
+    topics: dict[str, list[int]] = {}
     for topic, partition in places:
-        topics.setdefault(topic, []).append(OffsetDeleteRequestPartition(partition))
-    request = OffsetDeleteRequest(group_id, [OffsetDeleteRequestTopic(name, rows) for name, rows in topics.items()])
-    return host.send(request, 0)
+        topics.setdefault(topic, []).append(partition)
+    return host.send(delete_offsets_request(group_id, *topics.items()), 0)
 
 
 # --- groups in a state

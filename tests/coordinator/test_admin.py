@@ -6,8 +6,9 @@ from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.delete_groups import DeleteGroupsRequest
 from kohort.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
 from kohort.protocol.messages.list_groups import ListedGroup, ListGroupsRequest
-from tests.coordinator.members import Member, commit, fetch, joined, stable, static_members, subscription
+from tests.coordinator.members import Member, commit, fetch, joined, stable, static_members
 from tests.coordinator.support import Host
+from tests.group_requests import subscription
 
 NONE = ErrorCode.NONE
 NOT_ASKED = -2147483648

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from kohort.protocol.error_codes import ErrorCode
-from tests.coordinator.members import Member, commit, fetch, joined, protocols, stable, subscription
+from tests.coordinator.members import Member, commit, fetch, joined, protocols, stable
 from tests.coordinator.support import Host
+from tests.group_requests import subscription
 
 RETENTION_MS = 604_800_000  # seven days
 ORDERS, PAYMENTS = ("orders", 0), ("payments", 0)

@@ -18,9 +18,9 @@ from tests.coordinator.members import (
     protocols,
     stable,
     static_members,
-    subscription,
 )
 from tests.coordinator.support import Host
+from tests.group_requests import subscription
 
 NONE = ErrorCode.NONE
 UNKNOWN = ErrorCode.UNKNOWN_MEMBER_ID

@@ -6,8 +6,9 @@ import pytest
 
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.join_group import JoinGroupResponse
-from tests.coordinator.members import Member, joined, protocols, stable, subscription
+from tests.coordinator.members import Member, joined, protocols, stable
 from tests.coordinator.support import Host
+from tests.group_requests import subscription
 
 VERSIONS = range(10)
 FLEXIBLE_NAME = 7  # from here on the protocol name of an error is null

@@ -15,10 +15,10 @@ from tests.coordinator.members import (
     protocols,
     stable,
     static_members,
-    subscription,
     sync_all,
 )
 from tests.coordinator.support import START, Host
+from tests.group_requests import subscription
 
 NONE = ErrorCode.NONE
 

@@ -7,8 +7,9 @@ from kohort.coordinator.shard import LARGE_RECORD_BYTES
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from tests.coordinator.consumer.words import Answer, Group
-from tests.coordinator.members import NONE, Member, complete_joins, leader_of, subscription
+from tests.coordinator.members import NONE, Member, complete_joins, leader_of
 from tests.coordinator.support import FakeTopics, Host
+from tests.group_requests import subscription
 
 MANY = FEW_MEMBERS + 20
 SESSION_MS = 10_000

@@ -22,7 +22,6 @@ from kohort.coordinator.runtime import EXPIRATIONS_IN_STEP, MAX_ANSWER_BYTES
 from kohort.protocol.api_keys import APIS, ApiKey
 from kohort.protocol.codec import request_decoder, request_encoder
 from kohort.protocol.error_codes import ErrorCode
-from kohort.protocol.messages.consumer_protocol import ConsumerProtocolAssignment, TopicPartition
 from kohort.protocol.messages.delete_groups import DeleteGroupsRequest
 from kohort.protocol.messages.describe_groups import DescribeGroupsRequest
 from kohort.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -32,11 +31,6 @@ from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from kohort.protocol.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
 from kohort.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -45,12 +39,12 @@ from kohort.protocol.messages.offset_fetch import (
     OffsetFetchResponse,
 )
 from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from kohort.protocol.subscription import pack_assignment
 from kohort.protocol.wire import NO_UUID, LazyArray
 from tests.coordinator.consumer.migrants import ClassicMember
 from tests.coordinator.consumer.words import Answer, Group
-from tests.coordinator.members import Member, commit, complete_joins, fetched, joined, send_fetch, stable, subscription
+from tests.coordinator.members import Member, commit, complete_joins, fetched, joined, send_fetch, stable
 from tests.coordinator.support import KEY_OF_NAME, SERVED, Call, FakeTopics, Host
+from tests.group_requests import assignment_bytes, delete_offsets_request, subscription
 
 NONE, TOO_LARGE = ErrorCode.NONE, ErrorCode.UNKNOWN_SERVER_ERROR
 LONG_ID = "g" * 32_000
@@ -113,8 +107,7 @@ def test_long_member_ids_are_left_out_of_the_log_when_they_make_a_commit_too_lar
 
 
 def delete_offsets(host: Host, group_id: str, indexes: list[int]) -> Call:
-    partitions = [OffsetDeleteRequestPartition(index) for index in indexes]
-    return host.send(OffsetDeleteRequest(group_id, [OffsetDeleteRequestTopic("orders", partitions)]))
+    return host.send(delete_offsets_request(group_id, ("orders", indexes)))
 
 
 def test_tombstones_that_do_not_fit_into_one_batch_are_refused_and_nothing_is_deleted() -> None:
@@ -232,8 +225,7 @@ def test_a_client_whose_group_is_being_deleted_is_told_when_the_disk_fails(host:
 
 
 def assignment(*partitions: int) -> bytes:
-    topics = [TopicPartition("orders", list(partitions))]
-    return pack_assignment(ConsumerProtocolAssignment(topics, None))
+    return assignment_bytes({"orders": partitions})
 
 
 def peak_bytes(work: Callable[[], object]) -> int:
@@ -396,7 +388,6 @@ def long_requests(host: Host) -> list[tuple[Any, int]]:
     rows = [OffsetCommitRequestPartition(n % (MANY_ROWS + 9), 5, -1, "") for n in range(MANY_ROWS + 9)]
     indexes = list(range(MANY_ROWS + 9))
     asked = OffsetFetchRequestTopics("long", NO_UUID, indexes)
-    deleted = [OffsetDeleteRequestPartition(n) for n in indexes]
     leaving = [MemberIdentity(f"m{n}", None, None) for n in range(MANY_ROWS)]
     assigned = [SyncGroupRequestAssignment(f"m{n}", b"") for n in range(MANY_ROWS)]
     return [
@@ -405,7 +396,7 @@ def long_requests(host: Host) -> list[tuple[Any, int]]:
         (OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", None, -1, None)]), 9),
         (OffsetFetchRequest("g", [OffsetFetchRequestTopic("long", indexes)]), 6),
         (OffsetFetchRequest("g", None), 6),
-        (OffsetDeleteRequest("g", [OffsetDeleteRequestTopic("long", deleted)]), 0),
+        (delete_offsets_request("g", ("long", indexes)), 0),
         (LeaveGroupRequest("g", "", leaving), 5),
         (SyncGroupRequest("g", 1, "m", None, "consumer", "range", assigned), 5),
         (ListGroupsRequest(["Empty", "none"] * MANY_ROWS, ["Classic"] * MANY_ROWS), 5),

@@ -27,9 +27,9 @@ from tests.coordinator.members import (
     protocols,
     send_fetch,
     stable,
-    subscription,
 )
 from tests.coordinator.support import START, FakeTopics, Host
+from tests.group_requests import subscription
 
 NONE = ErrorCode.NONE
 LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

@@ -18,9 +18,9 @@ from tests.coordinator.members import (
     joined,
     protocols,
     stable,
-    subscription,
 )
 from tests.coordinator.support import Host
+from tests.group_requests import subscription
 
 NONE = ErrorCode.NONE
 SUBSCRIBED = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC

@@ -11,9 +11,9 @@ from tests.coordinator.members import (
     leave,
     protocols,
     static_members,
-    subscription,
 )
 from tests.coordinator.support import Call, Host
+from tests.group_requests import subscription
 
 NONE = ErrorCode.NONE
 FENCED = ErrorCode.FENCED_INSTANCE_ID

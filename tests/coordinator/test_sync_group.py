@@ -4,8 +4,9 @@ import pytest
 
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from tests.coordinator.members import Member, assign, complete_joins, joined, protocols, stable, subscription
+from tests.coordinator.members import Member, assign, complete_joins, joined, protocols, stable
 from tests.coordinator.support import Host
+from tests.group_requests import subscription
 
 VERSIONS = range(6)
 

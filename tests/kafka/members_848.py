@@ -8,28 +8,17 @@ from typing import Any
 from kohort.broker.client import Client
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.error_codes import ErrorCode
-from kohort.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
-from kohort.protocol.messages.consumer_protocol import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-)
-from kohort.protocol.messages.consumer_protocol import TopicPartition as SubscribedPartitions
+from kohort.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.protocol.messages.heartbeat import HeartbeatRequest
 from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kohort.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from kohort.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from kohort.protocol.subscription import pack_assignment, pack_subscription, read_assignment
+from kohort.protocol.subscription import read_assignment
+from tests.group_requests import Partitions, assignment_bytes, commit_request, full_subscription, owned_rows
 
 REBALANCE_MS = 300_000
 CLASSIC_SESSION_MS = 1_800_000  # longer than any script runs
 LEAVE, LEAVE_FOR_A_WHILE = -1, -2
-
-Owned = Mapping[str, Sequence[int]]  # partitions by topic
 
 
 class NewMember:
@@ -61,7 +50,7 @@ class NewMember:
 
     def report(self) -> NewMember:
         """A heartbeat that says what the member has, so that the broker can give away what it gave up."""
-        return self._send(topic_partitions=self._packed(self.has))
+        return self._send(topic_partitions=owned_rows(self.has, self.topic_ids.__getitem__))
 
     def subscribe(self, *topics: str, regex: str | None = None) -> NewMember:
         return self._send(subscribed_topic_names=list(topics), subscribed_topic_regex=regex)
@@ -87,9 +76,6 @@ class NewMember:
                 names[bytes(each.topic_id)]: list(each.partitions) for each in answer.assignment.topic_partitions
             }
         return self
-
-    def _packed(self, owned: Owned) -> list[TopicPartitions]:
-        return [TopicPartitions(self.topic_ids[topic], list(numbers)) for topic, numbers in owned.items()]
 
 
 class ClassicMember:
@@ -126,11 +112,8 @@ class ClassicMember:
         self.others = [each.member_id for each in answer.members]
         return self
 
-    def sync(self, assignments: Mapping[str, Owned] | None = None) -> ClassicMember:
-        given = [
-            SyncGroupRequestAssignment(who, pack_assignment(ConsumerProtocolAssignment(_classic(owned))))
-            for who, owned in (assignments or {}).items()
-        ]
+    def sync(self, assignments: Mapping[str, Partitions] | None = None) -> ClassicMember:
+        given = [SyncGroupRequestAssignment(who, assignment_bytes(each)) for who, each in (assignments or {}).items()]
         request = SyncGroupRequest(
             self.group, self.generation, self.id, self.instance, "consumer", self.protocol, given
         )
@@ -158,15 +141,14 @@ class ClassicMember:
         commit(self.client, self.group, self.id, self.generation, self.instance, offsets, metadata)
 
     def _join_request(self) -> JoinGroupRequest:
-        subscription = ConsumerProtocolSubscription(self.topics, None, _classic(self.has), self.generation)
-        metadata = pack_subscription(subscription, self.version)
+        metadata = full_subscription(self.topics, self.has, self.generation, self.version)
         offered = [JoinGroupRequestProtocol(name, metadata) for name in self.protocols]
         return JoinGroupRequest(
             self.group, CLASSIC_SESSION_MS, REBALANCE_MS, self.id, self.instance, "consumer", offered
         )
 
 
-def classic_round(members: Sequence[ClassicMember], wanted: Mapping[int, Owned]) -> None:
+def classic_round(members: Sequence[ClassicMember], wanted: Mapping[int, Partitions]) -> None:
     """A whole rebalance of a classic group; `wanted` says what the n-th member shall get."""
     for member in members:
         member.send_join()
@@ -181,18 +163,10 @@ def commit(
     client: Client, group: str, member_id: str, epoch: int, instance: str | None,
     offsets: Mapping[tuple[str, int], int], metadata: str = "",
 ) -> None:  # fmt: skip
-    topics: dict[str, list[OffsetCommitRequestPartition]] = {}
-    for (topic, partition), offset in offsets.items():
-        topics.setdefault(topic, []).append(OffsetCommitRequestPartition(partition, offset, 0, metadata))
-    rows = [OffsetCommitRequestTopic(topic, partitions=each) for topic, each in topics.items()]
-    request = OffsetCommitRequest(group, epoch, member_id, instance, topics=rows)
+    request = commit_request(group, offsets, epoch, member_id, instance, metadata=metadata, leader_epoch=0)
     answer = client.send(ApiKey.OFFSET_COMMIT, request, 9)
     errors = [ErrorCode(each.error_code) for topic in answer.topics for each in topic.partitions]
     assert not any(errors), (group, member_id, errors)
-
-
-def _classic(owned: Owned) -> list[SubscribedPartitions]:
-    return [SubscribedPartitions(topic, list(numbers)) for topic, numbers in owned.items()]
 
 
 def settle(*members: NewMember, rounds: int = 8) -> None:

@@ -19,6 +19,7 @@ from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.broker.test_groups_command import Operator
 from tests.clients.kohort import KohortProcess
+from tests.group_requests import subscription
 from tests.kafka.jars import java
 from tests.kafka.server import KafkaServer
 from tests.kafka.test_kafka_files_both_ways import kohort_groups
@@ -26,7 +27,7 @@ from tests.kafka.tools import Tools
 from tests.parity.batches import START_MS, batch
 from tests.parity.peer import Peer
 from tests.parity.scenarios.coordinators import warm_up
-from tests.parity.story import Story, subscription
+from tests.parity.story import Story
 
 pytestmark = pytest.mark.kafka
 

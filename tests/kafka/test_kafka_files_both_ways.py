@@ -22,9 +22,10 @@ from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.delete_groups import DeleteGroupsRequest
 from kohort.protocol.messages.offset_fetch import OffsetFetchRequest
 from tests.clients.kohort import KohortProcess
+from tests.group_requests import subscription
 from tests.kafka.server import KafkaServer
 from tests.parity.peer import Peer
-from tests.parity.story import Story, subscription
+from tests.parity.story import Story
 
 DATA = Path(__file__).parent.parent / "data"
 ARCHIVES = ["consumer_offsets_4.3.1", "consumer_offsets_compacted_4.3.1"]

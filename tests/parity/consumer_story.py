@@ -9,69 +9,43 @@ sessions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import count
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kohort.coordinator.partitioner import partition_of
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kohort.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
-)
-from kohort.protocol.messages.consumer_protocol import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-    TopicPartition,
 )
 from kohort.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from kohort.protocol.messages.delete_groups import DeleteGroupsRequest
-from kohort.protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
+from tests.group_requests import (
+    Partitions,
+    assignment_bytes,
+    full_subscription,
+    group_settings_request,
+    owned_rows,
 )
-from kohort.protocol.subscription import pack_assignment, pack_subscription
+from tests.parity.coordinator_probe import CoordinatorProbe
 from tests.parity.pairs import CONSUMERS
 from tests.parity.peer import Peer
-from tests.parity.scenario import scenario
-from tests.parity.story import REBALANCE_MS, Member, Protocols, Story
+from tests.parity.story import REBALANCE_MS, Member, Protocols, Register, Story, story_of
 
-OFFSETS_PARTITIONS = 50
-GROUP_RESOURCE = 32
-SET = 0
 JOIN, LEAVE, LEAVE_FOR_NOW = 0, -1, -2
-
-Partitions = Mapping[str, Sequence[int]]  # topic: partitions
 
 
 def consumer_story(
     api_key: ApiKey = ApiKey.CONSUMER_GROUP_HEARTBEAT, versions: Iterable[int] | None = (1,), *, pair: str = CONSUMERS
-) -> Callable[[Callable[[ConsumerStory], None]], Callable[[ConsumerStory], None]]:
+) -> Register[ConsumerStory]:
     """Registers a story, for the given versions of the API or (None) for all of them."""
-
-    def register(tell: Callable[[ConsumerStory], None]) -> Callable[[ConsumerStory], None]:
-        def play(peer: Peer) -> None:
-            told = ConsumerStory(peer, api_key)
-            try:
-                tell(told)
-            finally:
-                told.close()
-
-        play.__name__ = tell.__name__
-        scenario(api_key, versions, pair=pair)(play)
-        return tell
-
-    return register
+    return story_of(ConsumerStory, api_key, versions, pair)
 
 
 class ConsumerStory(Story):
     def __init__(self, peer: Peer, api_key: ApiKey) -> None:
         super().__init__(peer, api_key)
         self.topic_ids: dict[str, bytes] = {}
-        self._probes = count(1)
+        self._probe = CoordinatorProbe(self.group)
 
     def consumer(self, name: str, group: str | None = None, *, instance: str | None = None) -> Consumer:
         """A member whose id is `name`."""
@@ -114,30 +88,11 @@ class ConsumerStory(Story):
         self.until_coordinator_knows(topic, partitions)
 
     def until_coordinator_knows(self, topic: str, partitions: int) -> None:
-        """Waits until the part of the coordinator that has this story's group knows this number of partitions.
-
-        In Kafka every partition of __consumer_offsets learns of topics by itself, after the metadata cache. A group of
-        the same partition of __consumer_offsets shows it: a lonely member is assigned everything.
-        """
-
-        def knows() -> bool:
-            request = ConsumerGroupHeartbeatRequest(self._probe_group(), "probe", JOIN, None, None, 1000, [topic])
-            request.topic_partitions = []
-            answer = self.peer.quietly(ApiKey.CONSUMER_GROUP_HEARTBEAT, request, 1)
-            if answer.error_code:
-                return False
-            assigned = sum(len(each.partitions) for each in answer.assignment.topic_partitions)
-            leave = ConsumerGroupHeartbeatRequest(request.group_id, "probe", LEAVE)
-            self.peer.quietly(ApiKey.CONSUMER_GROUP_HEARTBEAT, leave, 1)
-            self.peer.quietly(ApiKey.DELETE_GROUPS, DeleteGroupsRequest([request.group_id]), 2)
-            return assigned == partitions
-
-        self.peer.wait_until(knows, f"the coordinator to know {partitions} partitions of {topic}")
-
-    def _probe_group(self) -> str:
-        wanted = partition_of(self.group, OFFSETS_PARTITIONS)
-        names = (f"probe {number} of {self.group}" for number in self._probes)
-        return next(name for name in names if partition_of(name, OFFSETS_PARTITIONS) == wanted)
+        """Waits until the part of the coordinator that has this story's group knows this number of partitions."""
+        self.peer.wait_until(
+            lambda: self._probe.count_partitions(self.peer.quietly, topic) == partitions,
+            f"the coordinator to know {partitions} partitions of {topic}",
+        )
 
     # --- the group
 
@@ -156,8 +111,7 @@ class ConsumerStory(Story):
 
     def set_group(self, **configs: str) -> None:
         """Settings of this group, with Kafka's names, dots as underscores; they are in force when this returns."""
-        pairs = [AlterableConfig(name.replace("_", "."), SET, value) for name, value in configs.items()]
-        request = IncrementalAlterConfigsRequest([AlterConfigsResource(GROUP_RESOURCE, self.group, pairs)])
+        request = group_settings_request(self.group, {name.replace("_", "."): configs[name] for name in configs})
         answer = self.peer.quietly(ApiKey.INCREMENTAL_ALTER_CONFIGS, request, 1)
         assert answer.responses[0].error_code == 0, f"{self.peer.name}: {answer.responses[0]}"
         self.topic(f"-after-{len(self.topic_ids)}", 1)  # Kafka's coordinator learns of it later than of the settings
@@ -195,7 +149,7 @@ class Consumer(Member):
             topics,
             regex,
             assignor,
-            None if owned is None else [TopicPartitions(self.topic_ids[t], list(p)) for t, p in owned.items()],
+            None if owned is None else owned_rows(owned, self.topic_ids.__getitem__),
         )
         self.send(ApiKey.CONSUMER_GROUP_HEARTBEAT, request)
 
@@ -248,15 +202,8 @@ def classic_protocols(
     rack: str | None = None,
 ) -> Protocols:
     """What a classic member subscribes to, and what it owns."""
-    owns = [TopicPartition(topic, list(partitions)) for topic, partitions in (owned or {}).items()]
-    said = ConsumerProtocolSubscription(list(topics), None, owns, generation, rack)
-    return [(name, pack_subscription(said, version)) for name in names]
-
-
-def assignment_bytes(assigned: Partitions, user_data: bytes | None = None) -> bytes:
-    """What a leader assigns to a classic member."""
-    rows = [TopicPartition(topic, list(partitions)) for topic, partitions in assigned.items()]
-    return pack_assignment(ConsumerProtocolAssignment(rows, user_data), 3)
+    said = full_subscription(topics, owned, generation, version, rack)
+    return [(name, said) for name in names]
 
 
 def classic_group(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Any
 
+from kohort.broker.client import parse_address
 from kohort.protocol.api_keys import APIS, ApiKey
 from kohort.protocol.codec import request_encoder, response_decoder, response_encoder
 from kohort.protocol.error_codes import ErrorCode
@@ -26,6 +27,7 @@ ANSWER_TIMEOUT_S = 30
 SETTLE_TIMEOUT_S = 30
 SETTLE_POLL_S = 0.02
 
+CLIENT_ID = "parity"
 CLOSED = "the connection was closed"
 
 _length = Struct(">i").unpack
@@ -96,7 +98,7 @@ class Peer:
         """Like `ask`, with a body that no encoder would write."""
         version = self.version if version is None else version
         self._correlation_id += 1
-        header = request_header(api_key, version, self._correlation_id, "parity")
+        header = request_header(api_key, version, self._correlation_id, CLIENT_ID)
         return self.ask_frame(framed(header, body), api_key, version)
 
     def ask_frame(self, frame: bytes, api_key: ApiKey, version: int, answer_version: int | None = None) -> Any:
@@ -118,7 +120,7 @@ class Peer:
 
     def quietly(self, api_key: ApiKey, request: Any, version: int) -> Any:
         """Asks on a connection of its own and notes nothing down: preparation, not the thing compared."""
-        with socket.create_connection(_host_port(self.address), ANSWER_TIMEOUT_S) as connection:
+        with connect(self.address) as connection:
             connection.sendall(self._frame(api_key, request, version))
             frame = receive_frame(connection)
         _, pos = read_response_header(frame, api_key, version)
@@ -130,14 +132,11 @@ class Peer:
 
     def _frame(self, api_key: ApiKey, request: Any, version: int) -> bytes:
         self._correlation_id += 1
-        body = request_encoder(api_key, version)(request)
-        parts = [body] if isinstance(body, bytes) else body
-        return bytes(framed(request_header(api_key, version, self._correlation_id, "parity"), *parts))
+        return request_frame(api_key, request, version, self._correlation_id)
 
     def _connected(self) -> socket.socket:
         if self._socket is None:
-            self._socket = socket.create_connection(_host_port(self.address), ANSWER_TIMEOUT_S)
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket = connect(self.address)
         return self._socket
 
     def _exchange(self, frame: bytes) -> bytes:
@@ -275,9 +274,19 @@ def name_topic_ids(message: Any, names: dict[bytes, str]) -> None:
                     name_topic_ids(each, names)
 
 
-def _host_port(address: str) -> tuple[str, int]:
-    host, _, port = address.rpartition(":")
-    return host, int(port)
+def request_frame(
+    api_key: ApiKey, request: Any, version: int, correlation_id: int = 1, client_id: str = CLIENT_ID
+) -> bytes:
+    """All bytes of a request."""
+    body = request_encoder(api_key, version)(request)
+    parts = [body] if isinstance(body, bytes) else body
+    return bytes(framed(request_header(api_key, version, correlation_id, client_id), *parts))
+
+
+def connect(address: str) -> socket.socket:
+    connection = socket.create_connection(parse_address(address), ANSWER_TIMEOUT_S)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
 
 
 def receive_frame(connection: socket.socket) -> bytes:

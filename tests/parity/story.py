@@ -15,34 +15,31 @@ import select
 import socket
 from collections.abc import Callable, Iterable, Sequence
 from secrets import token_hex
-from struct import pack
-from typing import Any
+from typing import Any, TypeVar
 
 from kohort.protocol.api_keys import APIS, ApiKey
-from kohort.protocol.codec import request_encoder
 from kohort.protocol.error_codes import ErrorCode
-from kohort.protocol.frames import framed
-from kohort.protocol.headers import request_header
 from kohort.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kohort.protocol.messages.describe_groups import DescribeGroupsRequest
 from kohort.protocol.messages.heartbeat import HeartbeatRequest
 from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from kohort.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from kohort.protocol.messages.list_groups import ListGroupsRequest
-from kohort.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from kohort.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
-)
+from kohort.protocol.messages.offset_commit import OffsetCommitRequest
+from kohort.protocol.messages.offset_fetch import OffsetFetchRequest
 from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kohort.protocol.wire import Message
-from tests.parity.peer import ANSWER_TIMEOUT_S, CLOSED, ConnectionClosed, Exchange, Peer, receive_frame
+from tests.group_requests import IdOf, Offsets, Partitions, commit_request, fetch_request, subscription, without_ids
+from tests.parity.peer import (
+    CLIENT_ID,
+    CLOSED,
+    ConnectionClosed,
+    Exchange,
+    Peer,
+    connect,
+    receive_frame,
+    request_frame,
+)
 from tests.parity.scenario import scenario
 
 # What the other APIs of a story are spoken in.
@@ -64,24 +61,27 @@ RUN = token_hex(2)  # groups cannot be deleted while they have members: a broker
 SESSION_MS = 60_000
 REBALANCE_MS = 60_000
 FIRST_WITH_TOPIC_IDS = 10
-FIRST_FETCH_OF_SEVERAL = 8
 FIRST_LEAVE_OF_SEVERAL = 3
 
 _RANDOM_ID = re.compile(r"^(.*)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$", re.DOTALL)
 _RANDOM_ID_OF_CONSUMER_GROUP = re.compile(r"^()[A-Za-z0-9_-]{22}$")
 
 Protocols = Sequence[tuple[str, bytes]]
-Offsets = dict[tuple[str, int], int]
+AnyStory = TypeVar("AnyStory", bound="Story")
+Register = Callable[[Callable[[AnyStory], None]], Callable[[AnyStory], None]]
 
 
-def story(
-    api_key: ApiKey, versions: Iterable[int] | None = None, *, pair: str = ""
-) -> Callable[[Callable[[Story], None]], Callable[[Story], None]]:
+def story(api_key: ApiKey, versions: Iterable[int] | None = None, *, pair: str = "") -> Register[Story]:
     """Registers a story, for all versions of the API or for the given ones."""
+    return story_of(Story, api_key, versions, pair)
 
-    def register(tell: Callable[[Story], None]) -> Callable[[Story], None]:
+
+def story_of(
+    kind: Callable[[Peer, ApiKey], AnyStory], api_key: ApiKey, versions: Iterable[int] | None, pair: str
+) -> Register[AnyStory]:
+    def register(tell: Callable[[AnyStory], None]) -> Callable[[AnyStory], None]:
         def play(peer: Peer) -> None:
-            told = Story(peer, api_key)
+            told = kind(peer, api_key)
             try:
                 tell(told)
             finally:
@@ -92,13 +92,6 @@ def story(
         return tell
 
     return register
-
-
-def subscription(*topics: str, version: int = 0, user_data: bytes | None = None) -> bytes:
-    """What a consumer says about itself when it joins."""
-    names = b"".join(pack(">h", len(name.encode())) + name.encode() for name in topics)
-    rest = pack(">i", -1) if user_data is None else pack(">i", len(user_data)) + user_data
-    return pack(">hi", version, len(topics)) + names + rest
 
 
 RANGE: Protocols = (("range", subscription("t")),)
@@ -118,7 +111,7 @@ class Story:
     def version_of(self, api_key: ApiKey) -> int:
         return self.version if api_key is self.api_key else VERSIONS[api_key]
 
-    def member(self, group: str | None = None, *, instance: str | None = None, client_id: str = "parity") -> Member:
+    def member(self, group: str | None = None, *, instance: str | None = None, client_id: str = CLIENT_ID) -> Member:
         member = Member(self, self.group if group is None else group, instance, client_id)
         self._members.append(member)
         return member
@@ -192,7 +185,7 @@ class Story:
 
     def fetch(
         self,
-        topics: dict[str, list[int]] | None = None,
+        topics: Partitions | None = None,
         group: str | None = None,
         *,
         stable: bool = False,
@@ -211,31 +204,16 @@ class Story:
 
     def fetch_request(
         self,
-        groups: Sequence[tuple[str, dict[str, list[int]] | None]],
+        groups: Sequence[tuple[str, Partitions | None]],
         stable: bool = False,
         member_id: str | None = None,
         epoch: int = -1,
     ) -> OffsetFetchRequest:
-        version = self.version_of(ApiKey.OFFSET_FETCH)
-        if version < FIRST_FETCH_OF_SEVERAL:
-            name, topics = groups[0]
-            asked = None if topics is None else [OffsetFetchRequestTopic(t, p) for t, p in topics.items()]
-            return OffsetFetchRequest(name, asked, (), stable)
-        each = [
-            OffsetFetchRequestGroup(
-                name,
-                member_id,
-                epoch,
-                None
-                if topics is None
-                else [OffsetFetchRequestTopics(t, self._id(t, version), p) for t, p in topics.items()],
-            )
-            for name, topics in groups
-        ]
-        return OffsetFetchRequest("", (), each, stable)
+        version, id_of = self.version_of(ApiKey.OFFSET_FETCH), self._id_of(ApiKey.OFFSET_FETCH)
+        return fetch_request(groups, version, id_of=id_of, member_id=member_id, epoch=epoch, require_stable=stable)
 
-    def _id(self, topic: str, version: int) -> bytes:
-        return self.peer.topic_id(topic) if version >= FIRST_WITH_TOPIC_IDS else bytes(16)
+    def _id_of(self, api_key: ApiKey) -> IdOf:
+        return self.peer.topic_id if self.version_of(api_key) >= FIRST_WITH_TOPIC_IDS else without_ids
 
     def commit_request(
         self,
@@ -244,18 +222,10 @@ class Story:
         generation: int,
         member_id: str,
         instance: str | None = None,
-        *,
-        metadata: str | None = "",
-        retention_ms: int = -1,
-        leader_epoch: int = -1,
+        **options: Any,
     ) -> OffsetCommitRequest:
-        version = self.version_of(ApiKey.OFFSET_COMMIT)
-        by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
-        for (topic, partition), offset in offsets.items():
-            row = OffsetCommitRequestPartition(partition, offset, leader_epoch, metadata)
-            by_topic.setdefault(topic, []).append(row)
-        topics = [OffsetCommitRequestTopic(t, self._id(t, version), rows) for t, rows in by_topic.items()]
-        return OffsetCommitRequest(group, generation, member_id, instance, retention_ms, topics)
+        id_of = self._id_of(ApiKey.OFFSET_COMMIT)
+        return commit_request(group, offsets, generation, member_id, instance, id_of=id_of, **options)
 
     def commit(self, offsets: Offsets, group: str | None = None, **options: Any) -> Any:
         """As nobody in particular."""
@@ -273,7 +243,7 @@ class Story:
 class Member:
     """One connection, and who speaks on it."""
 
-    def __init__(self, story: Story, group: str, instance: str | None = None, client_id: str = "parity") -> None:
+    def __init__(self, story: Story, group: str, instance: str | None = None, client_id: str = CLIENT_ID) -> None:
         self.story = story
         self.group = group
         self.instance = instance
@@ -289,9 +259,7 @@ class Member:
 
     def send(self, api_key: ApiKey, request: Any) -> None:
         version = self.story.version_of(api_key)
-        body = request_encoder(api_key, version)(request)
-        parts = [body] if isinstance(body, bytes) else body
-        frame = bytes(framed(request_header(api_key, version, 1, self.client_id), *parts))
+        frame = request_frame(api_key, request, version, client_id=self.client_id)
         self._connected().sendall(frame)
         self._asked.append(Exchange(APIS[api_key].name, version, None, frame, self.story.version))
 
@@ -327,9 +295,7 @@ class Member:
 
     def _connected(self) -> socket.socket:
         if self._socket is None:
-            host, _, port = self.story.peer.address.rpartition(":")
-            self._socket = socket.create_connection((host, int(port)), ANSWER_TIMEOUT_S)
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket = connect(self.story.peer.address)
         return self._socket
 
     def hang_up(self) -> None:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.consumer_protocol import ConsumerProtocolAssignment, TopicPartition
 from kohort.protocol.subscription import pack_assignment, read_assignment
-from tests.coordinator.members import Member, errors_of, leave, send_fetch, subscription
+from tests.coordinator.members import Member, errors_of, leave, send_fetch
 from tests.coordinator.support import Call
+from tests.group_requests import subscription
 from tests.simulation.world import COME_AGAIN
 
 if TYPE_CHECKING:

@@ -25,8 +25,9 @@ from kohort.protocol.log_records import GROUP_METADATA, decode_key
 from kohort.protocol.messages.log_group_metadata import GroupMetadataKey
 from kohort.protocol.record_batch import read_records
 from kohort.protocol.subscription import read_assignment
-from tests.coordinator.members import fetched, subscription
+from tests.coordinator.members import fetched
 from tests.coordinator.support import Call, Host
+from tests.group_requests import subscription
 from tests.simulation.classic_client import PARTITIONS, TOPIC, ClassicClient
 from tests.simulation.world import COME_AGAIN, Chances, World
 

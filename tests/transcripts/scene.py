@@ -32,8 +32,9 @@ from kohort.protocol.log_records import OFFSET_COMMIT
 from kohort.protocol.messages.consumer_protocol import ConsumerProtocolAssignment
 from kohort.protocol.messages.consumer_protocol import TopicPartition as AssignedTopic
 from kohort.protocol.subscription import pack_assignment, read_assignment
-from tests.coordinator.members import Member, fetched, leave, send_fetch, subscription
+from tests.coordinator.members import Member, fetched, leave, send_fetch
 from tests.coordinator.support import START, Call, Host
+from tests.group_requests import subscription
 
 LINE = "----"
 GROUP = "group"

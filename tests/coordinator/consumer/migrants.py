@@ -12,15 +12,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kohort.protocol.error_codes import ErrorCode
-from kohort.protocol.messages.consumer_protocol import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-    TopicPartition,
-)
-from kohort.protocol.subscription import pack_assignment, pack_subscription, read_assignment
+from kohort.protocol.subscription import read_assignment
 from tests.coordinator.consumer.words import Group
 from tests.coordinator.members import NONE, Member, complete_joins, leader_of
 from tests.coordinator.support import FakeTopics, Host
+from tests.group_requests import assignment_bytes, full_subscription
 
 Partitions = dict[str, list[int]]
 
@@ -42,10 +38,8 @@ class ClassicMember(Member):
 
     def say(self) -> None:
         """Put what the member owns into its next JoinGroup."""
-        owned = [TopicPartition(topic, partitions) for topic, partitions in self.owned.items()]
-        subscription = ConsumerProtocolSubscription(list(self.topics), None, owned, self.generation, self.rack)
-        packed = pack_subscription(subscription, self.subscription_version)
-        self.protocols = [(assignor, packed) for assignor in self.assignors]
+        said = full_subscription(self.topics, self.owned, self.generation, self.subscription_version, self.rack)
+        self.protocols = [(assignor, said) for assignor in self.assignors]
 
     def rejoin(self) -> Partitions | ErrorCode:
         """JoinGroup and SyncGroup. The member owns what it gets, and has given up the rest."""
@@ -67,11 +61,6 @@ def partitions_of(assignment: bytes) -> Partitions:
     return {each.topic: list(each.partitions) for each in read_assignment(assignment).assigned_partitions}
 
 
-def packed(partitions: Mapping[str, Sequence[int]], user_data: bytes | None = None) -> bytes:
-    topics = [TopicPartition(topic, list(each)) for topic, each in partitions.items()]
-    return pack_assignment(ConsumerProtocolAssignment(topics, user_data))
-
-
 def a_classic_group(
     *names: str, partitions: int = 4, host: Host | None = None, static: bool = False, **how: Any
 ) -> tuple[Group, list[ClassicMember]]:
@@ -88,7 +77,9 @@ def a_classic_group(
 def share(members: Sequence[ClassicMember], partitions: int) -> None:
     """The leader assigns ranges, and everyone takes its own."""
     size = partitions // len(members)
-    ranges = {m.member_id: packed({"orders": range(i * size, i * size + size)}) for i, m in enumerate(members)}
+    ranges = {
+        m.member_id: assignment_bytes({"orders": range(i * size, i * size + size)}) for i, m in enumerate(members)
+    }
     leader = leader_of(list(members))
     calls = {member.member_id: member.sync() for member in members if member is not leader}
     calls[leader.member_id] = leader.sync(ranges)

@@ -13,10 +13,11 @@ from kohort.coordinator.conversion import MAX_TRIES, MEMBERS_IN_STEP
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.log_records import decode_key
 from kohort.protocol.record_batch import read_records
-from tests.coordinator.consumer.migrants import ClassicMember, a_classic_group, packed, partitions_of, settle
+from tests.coordinator.consumer.migrants import ClassicMember, a_classic_group, partitions_of, settle
 from tests.coordinator.consumer.words import Answer, Group
 from tests.coordinator.members import NONE, Member, complete_joins, leader_of, stable
 from tests.coordinator.support import Call, FakeTopics, Host
+from tests.group_requests import assignment_bytes
 
 MANY = FEW_MEMBERS + MEMBERS_IN_STEP + 1
 REBALANCE = ErrorCode.REBALANCE_IN_PROGRESS
@@ -154,7 +155,7 @@ def test_an_assignment_that_comes_meanwhile_is_what_members_have() -> None:
     call = ask_to_join(group)
     step(group)
     leader = leader_of(list(members))
-    everything = {each.member_id: packed({"orders": [number]}) for number, each in enumerate(members)}
+    everything = {each.member_id: assignment_bytes({"orders": [number]}) for number, each in enumerate(members)}
     synced = leader.sync(everything)
     assert synced.error is NONE
     finish(group)
@@ -211,7 +212,9 @@ def test_a_group_that_never_rests_is_upgraded_all_the_same(large: tuple[Group, l
 
 def test_what_cannot_be_upgraded_is_found_out_in_a_later_step(large: tuple[Group, list[ClassicMember]]) -> None:
     group, members = large
-    group.host.classic(group.group_id).members[members[-1].member_id].assignment = packed({"orders": [0]}, b"mine")
+    group.host.classic(group.group_id).members[members[-1].member_id].assignment = assignment_bytes(
+        {"orders": [0]}, b"mine"
+    )
     call = ask_to_join(group)
     finish(group)
     assert group.read(call) is ErrorCode.GROUP_ID_NOT_FOUND
@@ -300,7 +303,7 @@ def test_the_members_of_a_large_group_that_was_downgraded_share_its_partitions(
     for member in members:
         member.learn()
     leader = leader_of(list(members))
-    assert leader.sync({leader.member_id: packed({"orders": [0]})}).error is NONE
+    assert leader.sync({leader.member_id: assignment_bytes({"orders": [0]})}).error is NONE
     assert group.host.state(group.group_id) == "Stable"
     assert group.host.events[-1].cause == "downgrade to classic group"
 

@@ -15,13 +15,13 @@ from tests.coordinator.consumer.migrants import (
     ClassicMember,
     a_classic_group,
     a_mixed_group,
-    packed,
     partitions_of,
     settle,
     share,
 )
 from tests.coordinator.consumer.words import Answer, Group, a_group, next_target
 from tests.coordinator.members import NONE, commit, errors_of, fetch, leave, send_fetch
+from tests.group_requests import assignment_bytes
 
 REBALANCE = ErrorCode.REBALANCE_IN_PROGRESS
 UNKNOWN = ErrorCode.UNKNOWN_MEMBER_ID
@@ -107,7 +107,7 @@ def test_syncs_that_are_parked_are_told_to_come_again() -> None:
     assert not parked.is_answered
     assert group.join("new") == Answer(3, {})
     assert parked.error is REBALANCE
-    assert a.sync({a.member_id: packed({"orders": [0, 1, 2, 3]})}).error is REBALANCE
+    assert a.sync({a.member_id: assignment_bytes({"orders": [0, 1, 2, 3]})}).error is REBALANCE
     assert held(group, a.member_id) == {"orders": [0, 1]}  # as in the last generation that had an assignment
     settle(group, [a, b], "new")
 
@@ -205,7 +205,7 @@ def test_a_group_whose_subscriptions_cannot_be_read_is_not_upgraded(metadata: by
     group, (a,) = a_classic_group("a")
     a.protocols = [("range", metadata)]
     a.join()
-    a.sync({a.member_id: packed({"orders": [0]})})
+    a.sync({a.member_id: assignment_bytes({"orders": [0]})})
     call = group.send("new", 0, {}, subscribed_topic_names=["orders"], rebalance_timeout_ms=60_000)
     assert call.error is NOT_FOUND
     assert "malformed" in call.answer.error_message
@@ -223,7 +223,7 @@ def test_a_group_whose_assignment_cannot_be_read_is_not_upgraded() -> None:
 def test_a_group_whose_assignor_adds_data_of_its_own_is_not_upgraded() -> None:
     group, (a,) = a_classic_group("a")
     a.join()
-    a.sync({a.member_id: packed({"orders": [0]}, b"data")})
+    a.sync({a.member_id: assignment_bytes({"orders": [0]}, b"data")})
     call = group.send("new", 0, {}, subscribed_topic_names=["orders"], rebalance_timeout_ms=60_000)
     assert call.error is NOT_FOUND
     assert "custom assignor" in call.answer.error_message
@@ -233,7 +233,7 @@ def test_a_group_whose_assignor_adds_data_of_its_own_is_not_upgraded() -> None:
 def test_empty_data_of_an_assignor_and_topics_that_do_not_exist_do_not_matter() -> None:
     group, (a,) = a_classic_group("a")
     a.join()
-    a.sync({a.member_id: packed({"orders": [0], "gone": [0, 1]}, b"")})
+    a.sync({a.member_id: assignment_bytes({"orders": [0], "gone": [0, 1]}, b"")})
     assert isinstance(group.join("new"), Answer)
     assert held(group, a.member_id) == {"orders": [0]}
 

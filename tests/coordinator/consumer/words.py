@@ -7,17 +7,17 @@ assert group.beat("m1", 2) == Answer(2, None)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from kohort.coordinator.consumer.group import ConsumerGroup, find_consumer
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.log_records import CONSUMER_GROUP_RECORDS, decode_key, decode_value
 from kohort.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedGroup
-from kohort.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from kohort.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from tests.coordinator.members import ids_on
 from tests.coordinator.support import Call, FakeTopics, Host
-
-Owned = Mapping[str, Sequence[int]]
+from tests.group_requests import Partitions, owned_rows
 
 
 class Answer(NamedTuple):
@@ -30,11 +30,10 @@ class Group:
         self.host = host
         self.group_id = group_id
 
-    def send(self, member_id: str, epoch: int, owned: Owned | None = None, version: int = 1, **fields: Any) -> Call:
-        topics = self.host.topics
-        partitions = None
-        if owned is not None:
-            partitions = [TopicPartitions(topics.topic_id(name) or bytes(16), list(owned[name])) for name in owned]
+    def send(
+        self, member_id: str, epoch: int, owned: Partitions | None = None, version: int = 1, **fields: Any
+    ) -> Call:
+        partitions = None if owned is None else owned_rows(owned, ids_on(self.host))
         request = ConsumerGroupHeartbeatRequest(self.group_id, member_id, epoch, topic_partitions=partitions)
         request.rebalance_timeout_ms = -1
         request.subscribed_topic_names = request.subscribed_topic_regex = request.server_assignor = None
@@ -43,7 +42,7 @@ class Group:
             setattr(request, name, value)
         return self.host.send(request, version)
 
-    def beat(self, member_id: str, epoch: int, owned: Owned | None = None, **fields: Any) -> Answer | ErrorCode:
+    def beat(self, member_id: str, epoch: int, owned: Partitions | None = None, **fields: Any) -> Answer | ErrorCode:
         return self.read(self.send(member_id, epoch, owned, **fields))
 
     def join(self, member_id: str, topics: Sequence[str] | None = ("orders",), **fields: Any) -> Answer | ErrorCode:

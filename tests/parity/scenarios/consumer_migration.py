@@ -6,11 +6,11 @@ Ids of members that joined a classic group are random. Who gets an odd partition
 from __future__ import annotations
 
 from kohort.protocol.api_keys import ApiKey
+from tests.group_requests import assignment_bytes
 from tests.parity.consumer_story import (
     LEAVE_FOR_NOW,
     Consumer,
     ConsumerStory,
-    assignment_bytes,
     classic_group,
     classic_protocols,
     consumer_story,

@@ -5,11 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kohort.protocol.api_keys import ApiKey
-from kohort.protocol.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
+from tests.group_requests import delete_offsets_request
 from tests.parity.consumer_story import LEAVE_FOR_NOW, Consumer, ConsumerStory, consumer_story
 
 COMMITS = (2, 5, 7, 8, 9, 10)
@@ -192,12 +188,11 @@ def offsets_of_topics_that_a_consumer_group_subscribes_to_stay(s: ConsumerStory)
     topic, other = s.topic(), s.topic("-other", 1)
     (a,) = s.consumers(topic, "a")
     a.commit_as({(topic, 0): 7, (other, 0): 8})
-    rows = [(topic, [0, 1]), (other, [0, 3]), (f"{topic}-none", [0])]
-    topics = [OffsetDeleteRequestTopic(t, [OffsetDeleteRequestPartition(i) for i in p]) for t, p in rows]
-    s.ask(ApiKey.OFFSET_DELETE, OffsetDeleteRequest(s.group, topics))
+    request = delete_offsets_request(s.group, (topic, [0, 1]), (other, [0, 3]), (f"{topic}-none", [0]))
+    s.ask(ApiKey.OFFSET_DELETE, request)
     s.fetch({topic: [0], other: [0]})
     a.leave_group()
-    s.ask(ApiKey.OFFSET_DELETE, OffsetDeleteRequest(s.group, topics))
+    s.ask(ApiKey.OFFSET_DELETE, request)
     s.fetch({topic: [0], other: [0]})
 
 
@@ -209,6 +204,5 @@ def offsets_of_topics_that_a_regular_expression_matches_stay(s: ConsumerStory) -
     s.until_epoch(2)
     a.beat(owned={})
     a.commit_as({(topic, 0): 7, (other, 0): 8})
-    topics = [OffsetDeleteRequestTopic(t, [OffsetDeleteRequestPartition(0)]) for t in (topic, other)]
-    s.ask(ApiKey.OFFSET_DELETE, OffsetDeleteRequest(s.group, topics))
+    s.ask(ApiKey.OFFSET_DELETE, delete_offsets_request(s.group, (topic, [0]), (other, [0])))
     s.fetch({topic: [0], other: [0]})

@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 from kohort.protocol.api_keys import ApiKey
-from tests.parity.story import BOTH, RANGE, Story, story, subscription
+from tests.group_requests import subscription
+from tests.parity.story import BOTH, RANGE, Story, story
 
 WITH_REQUIRED_ID = range(4, 10)
 WITHOUT_REQUIRED_ID = range(4)

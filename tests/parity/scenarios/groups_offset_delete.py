@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from kohort.protocol.api_keys import ApiKey
-from kohort.protocol.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
-from tests.parity.story import Story, story, subscription
+from tests.group_requests import delete_offsets_request, subscription
+from tests.parity.story import Story, story
 
 
 def forget(s: Story, *topics: tuple[str, list[int]], group: str | None = None) -> None:
-    asked = [OffsetDeleteRequestTopic(t, [OffsetDeleteRequestPartition(p) for p in ps]) for t, ps in topics]
-    s.ask(ApiKey.OFFSET_DELETE, OffsetDeleteRequest(s.group if group is None else group, asked))
+    s.ask(ApiKey.OFFSET_DELETE, delete_offsets_request(s.group if group is None else group, *topics))
 
 
 @story(ApiKey.OFFSET_DELETE)

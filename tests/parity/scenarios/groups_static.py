@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kohort.protocol.api_keys import ApiKey
-from tests.parity.story import BOTH, RANGE, Member, Story, story, subscription
+from tests.group_requests import subscription
+from tests.parity.story import BOTH, RANGE, Member, Story, story
 
 JOINS = range(5, 10)
 REVERSED = tuple(reversed(BOTH))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kohort.protocol.api_keys import ApiKey
-from tests.parity.story import Story, story, subscription
+from tests.group_requests import subscription
+from tests.parity.story import Story, story
 
 SHORT_MS = 1_000
 SOME, STATIC = (1, 4, 9), (5, 9)  # versions: time passes the same way in all of them
