@@ -7,8 +7,9 @@ import pytest
 from kohort.coordinator.classic import events
 from kohort.protocol.messages.consumer_protocol import ConsumerProtocolAssignment, TopicPartition
 from kohort.protocol.subscription import pack_assignment
-from tests.coordinator.members import Member, joined, protocols, subscription
+from tests.coordinator.members import Member, joined, protocols
 from tests.coordinator.support import Host
+from tests.group_requests import subscription
 
 
 def moved(host: Host, members: list[Member], *shares: list[int] | None) -> int:
