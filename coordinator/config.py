@@ -18,6 +18,21 @@ class ConsumerGroupSettings:
 
 
 @dataclass(slots=True, frozen=True)
+class ShareGroupSettings:
+    """What holds for one share group: its own settings, and the broker's where it has none."""
+
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 5_000
+    assignment_interval_ms: int = 1_000  # a new target is computed at most this often; 0: at once
+    record_lock_duration_ms: int = 30_000
+    delivery_count_limit: int = 5
+    partition_max_record_locks: int = 2_000
+    auto_offset_reset: str = "latest"  # or earliest, or by_duration:<ISO-8601>
+    isolation_level: str = "read_uncommitted"  # or read_committed
+    renew_acknowledge_enable: bool = True
+
+
+@dataclass(slots=True, frozen=True)
 class GroupConfig:
     min_session_timeout_ms: int = 6_000
     max_session_timeout_ms: int = 1_800_000
