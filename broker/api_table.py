@@ -22,6 +22,7 @@ from kohort.protocol.wire import Message
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call, Parked
+    from kohort.broker.config import Config
     from kohort.broker.steps import Answer, WaitingSteps
 
 Handler = Callable[["Broker", Message, "Call"], "Answer | Parked | WaitingSteps[Answer]"]
@@ -71,6 +72,13 @@ HANDLERS: dict[ApiKey, str] = {
 }
 
 
+# Served as well if kohort.share.preview is true, until all of share groups is there.
+SHARE_HANDLERS: dict[ApiKey, str] = {
+    ApiKey.SHARE_GROUP_HEARTBEAT: "kohort.broker.groups:share_group_heartbeat",
+    ApiKey.SHARE_GROUP_DESCRIBE: "kohort.broker.groups:share_group_describe",
+}
+
+
 # The modules that the group APIs need; each comes after those that it imports. One takes a few milliseconds.
 IMPORTED_FIRST: dict[str, tuple[str, ...]] = {
     "kohort.broker.groups": (
@@ -91,6 +99,12 @@ IMPORTED_FIRST: dict[str, tuple[str, ...]] = {
         "kohort.coordinator.consumer.consumer_group_heartbeat",
         "kohort.coordinator.consumer.classic_join",
         "kohort.coordinator.conversion",
+        "kohort.coordinator.share.member",
+        "kohort.coordinator.share.records",
+        "kohort.coordinator.share.group",
+        "kohort.coordinator.share.target",
+        "kohort.coordinator.share.share_group_heartbeat",
+        "kohort.coordinator.share.share_group_describe",
         "kohort.coordinator.membership",
         "kohort.coordinator.offsets.offset_delete",
         "kohort.coordinator.offsets.offset_fetch",
@@ -98,7 +112,8 @@ IMPORTED_FIRST: dict[str, tuple[str, ...]] = {
 }
 
 RECURRING = frozenset({  # see broker.recurring
-    ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.OFFSET_FETCH, ApiKey.OFFSET_COMMIT,
+    ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.OFFSET_FETCH,
+    ApiKey.OFFSET_COMMIT,
 })  # fmt: skip
 
 
@@ -132,6 +147,10 @@ class ApiTable:
     def __init__(self, handlers: dict[ApiKey, str] | None = None) -> None:
         self._handlers = HANDLERS if handlers is None else handlers
         self.routes: dict[int, Route] = {}  # routes that were asked for so far, by api key << 16 | version
+
+    @classmethod
+    def of(cls, config: Config) -> ApiTable:
+        return cls({**HANDLERS, **SHARE_HANDLERS} if config.kohort_share_preview else None)
 
     def announced(self) -> list[tuple[int, int, int]]:
         """(key, lowest, highest version) of everything that is served, in the order of keys."""

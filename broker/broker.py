@@ -26,6 +26,7 @@ from kohort.storage.log_directory import LogDirectory
 
 if TYPE_CHECKING:
     from kohort.broker.housekeeping import Housekeeping
+    from kohort.broker.share.persister import Persister
 
 logger = logging.getLogger(__name__)
 
@@ -56,8 +57,10 @@ class Broker:
         self.disk = disk
         self.clock = clock
         self.owns_process = owns_process
-        self.apis = ApiTable() if apis is None else apis
+        self.apis = ApiTable.of(config) if apis is None else apis
         self.features = {"group.version": (0, 1)}  # name: lowest and highest level; the highest is in force
+        if config.kohort_share_preview:
+            self.features["share.version"] = (0, 1)
         self.cluster_id = ""
         self.advertised: list[Listener] = []  # by the index of the listener that a client came through
         self.catalog = Catalog(config, disk, config.data_folder)
@@ -68,6 +71,7 @@ class Broker:
         self._topic_saver: Worker  # saves changes of topics
         self._topic_files: Worker  # removes the files of deleted topics, and writes the file of topics anew
         self.coordinator: CoordinatorHost
+        self.share_state: Persister  # the share coordinator
         self.housekeeping: Housekeeping | None = None
         self.call_later: CallLater  # the event loop's, in real seconds; set by the server
         # The same in seconds of `clock`: for deadlines of groups, and for what is done at intervals.

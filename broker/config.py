@@ -23,6 +23,7 @@ from kohort.broker.consumer_settings import (
     warn_of_protocols,
 )
 from kohort.broker.properties import parse_properties
+from kohort.broker.share_settings import check_share_assignors, share_contradictions_in
 
 logger = logging.getLogger(__name__)
 
@@ -152,6 +153,45 @@ class Config:
     group_consumer_regex_refresh_interval_ms: int = setting(
         600_000, "group.consumer.regex.refresh.interval.ms", 10_000, INT32_MAX
     )
+    # --- share groups
+    group_share_session_timeout_ms: int = setting(45_000, "group.share.session.timeout.ms", 1, INT32_MAX)
+    group_share_min_session_timeout_ms: int = setting(45_000, "group.share.min.session.timeout.ms", 1, INT32_MAX)
+    group_share_max_session_timeout_ms: int = setting(60_000, "group.share.max.session.timeout.ms", 1, INT32_MAX)
+    group_share_heartbeat_interval_ms: int = setting(5_000, "group.share.heartbeat.interval.ms", 1, INT32_MAX)
+    group_share_min_heartbeat_interval_ms: int = setting(5_000, "group.share.min.heartbeat.interval.ms", 1, INT32_MAX)
+    group_share_max_heartbeat_interval_ms: int = setting(15_000, "group.share.max.heartbeat.interval.ms", 1, INT32_MAX)
+    group_share_assignment_interval_ms: int = setting(1_000, "group.share.assignment.interval.ms", 0, INT32_MAX)
+    group_share_min_assignment_interval_ms: int = setting(0, "group.share.min.assignment.interval.ms", 0, INT32_MAX)
+    group_share_max_assignment_interval_ms: int = setting(
+        15_000, "group.share.max.assignment.interval.ms", 0, INT32_MAX
+    )
+    group_share_record_lock_duration_ms: int = setting(30_000, "group.share.record.lock.duration.ms", 1_000, 3_600_000)
+    group_share_min_record_lock_duration_ms: int = setting(
+        15_000, "group.share.min.record.lock.duration.ms", 1_000, 30_000
+    )
+    group_share_max_record_lock_duration_ms: int = setting(
+        60_000, "group.share.max.record.lock.duration.ms", 30_000, 3_600_000
+    )
+    group_share_delivery_count_limit: int = setting(5, "group.share.delivery.count.limit", 2, 10)
+    group_share_min_delivery_count_limit: int = setting(2, "group.share.min.delivery.count.limit", 2, 5)
+    group_share_max_delivery_count_limit: int = setting(10, "group.share.max.delivery.count.limit", 5, 25)
+    group_share_partition_max_record_locks: int = setting(2_000, "group.share.partition.max.record.locks", 100, 10_000)
+    group_share_min_partition_max_record_locks: int = setting(
+        100, "group.share.min.partition.max.record.locks", 100, 2_000
+    )
+    group_share_max_partition_max_record_locks: int = setting(
+        4_000, "group.share.max.partition.max.record.locks", 2_000, 10_000
+    )
+    group_share_max_size: int = setting(200, "group.share.max.size", 1, 1_000)
+    group_share_max_share_sessions: int = setting(2_000, "group.share.max.share.sessions", 1, INT32_MAX)
+    group_share_assignors: str = setting("simple", "group.share.assignors")
+    # Kafka has this setting for tests, and does not show it.
+    group_share_initialize_retry_interval_ms: int = setting(
+        30_000, "group.share.initialize.retry.interval.ms", 1, INT32_MAX
+    )
+    kohort_share_preview: bool = setting(False, "kohort.share.preview")  # share groups are served
+
+    # --- offsets
     offset_metadata_max_bytes: int = setting(4_096, "offset.metadata.max.bytes", 0, INT32_MAX)
     offsets_retention_minutes: int = setting(10_080, "offsets.retention.minutes", 1, INT32_MAX)
     offsets_retention_check_interval_ms: int = setting(600_000, "offsets.retention.check.interval.ms", 1, INT64_MAX)
@@ -224,7 +264,8 @@ def load_config(
         if problem := _apply(config, name, given):
             problems.append(problem)
             wrong_overrides = wrong_overrides or given.where == OVERRIDE
-    if not problems and (contradictions := list(contradictions_in(config))):
+    contradictions = [] if problems else [*contradictions_in(config), *share_contradictions_in(config)]
+    if contradictions:
         problems = [contradiction.told(config) for contradiction in contradictions]
         typed_names = {given.name for given in typed}
         wrong_overrides = any(typed_names & {less, more} for less, more, _ in contradictions)
@@ -422,4 +463,5 @@ _CHECKS: dict[str, Callable[[str], object]] = {
     "group.coordinator.rebalance.protocols": parse_protocols,
     "group.consumer.assignors": parse_assignors,
     "group.consumer.migration.policy": parse_migration_policy,
+    "group.share.assignors": check_share_assignors,
 }

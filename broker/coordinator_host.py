@@ -26,9 +26,11 @@ from kohort.broker.consumer_settings import (
 from kohort.broker.group_loading import GroupLoader
 from kohort.broker.group_log import GroupLog, LocalGroupLog
 from kohort.broker.rebalances import Rebalances
+from kohort.broker.share_settings import share_settings_of_all, share_settings_of_group
 from kohort.broker.topics.catalog import CONSUMER_OFFSETS, Topic
 from kohort.coordinator.api import Asked, EveryShard, GroupApi, Request, Response, Row, SeveralGroups, Steps
 from kohort.coordinator.config import GroupConfig
+from kohort.coordinator.events import InitializeStates
 from kohort.coordinator.outcome import PARKED, Call, Outcome, Parked, Reply
 from kohort.coordinator.runtime import Runtime, Write
 from kohort.coordinator.shard import Shard, Status
@@ -71,6 +73,10 @@ class CoordinatorHost:
             consumer_assignors=tuple(parse_assignors(config.group_consumer_assignors)),
             consumer_migration_policy=parse_migration_policy(config.group_consumer_migration_policy),
             consumer_regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
+            share=share_settings_of_all(config),
+            share_enabled=config.kohort_share_preview,
+            share_max_size=config.group_share_max_size,
+            share_initialize_retry_interval_ms=config.group_share_initialize_retry_interval_ms,
         )
         self.runtime = Runtime(settings, broker.catalog, Random(), self.log.partition_count)
         broker.catalog.on_new_settings = self._take_new_settings
@@ -101,17 +107,22 @@ class CoordinatorHost:
     def _take_new_settings(self) -> None:
         """Settings of topics or of the broker were changed: tell the coordinator those that it uses."""
         self.runtime.limit_batches(self.log.max_batch_bytes)
-        of_broker = settings_of_all(self._broker.config)
-        if of_broker != self.runtime.consumer.of_broker:
-            self.runtime.consumer.change_broker(of_broker)
+        runtime, config = self.runtime, self._broker.config
+        consumer, share = settings_of_all(config), share_settings_of_all(config)
+        if consumer != runtime.consumer.of_broker or share != runtime.share.of_broker:
+            runtime.consumer.change_broker(consumer)
+            runtime.share.change_broker(share)
             self._take_group_configs(self._broker.catalog.group_configs)  # groups inherit what they do not set
 
     def _take_group_configs(self, group_ids: Iterable[str]) -> None:
         """The settings of these groups were read or changed."""
         known = self._broker.catalog.group_configs
         for group_id in group_ids:
-            own = settings_of_group(self._broker.config, known[group_id]) if group_id in known else None
+            configs = known.get(group_id)
+            own = None if configs is None else settings_of_group(self._broker.config, configs)
             self.runtime.consumer.change_group(group_id, own)
+            shared = None if configs is None else share_settings_of_group(self._broker.config, configs)
+            self.runtime.share.change_group(group_id, shared)
 
     # --- requests
 
@@ -220,7 +231,15 @@ class CoordinatorHost:
     def _tell(self) -> None:
         events, self.runtime.events = self.runtime.events, []
         for event in events:
-            self.rebalances.tell(event)
+            if isinstance(event, InitializeStates):
+                self._initialize(event)
+            else:
+                self.rebalances.tell(event)
+
+    def _initialize(self, event: InitializeStates) -> None:
+        from kohort.broker.share.initialization import Initialization  # only brokers with share groups pay for it
+
+        Initialization(self._broker, event).ask()
 
     # --- time
 

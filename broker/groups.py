@@ -12,12 +12,20 @@ from kohort.coordinator.admin.list_groups import LIST_GROUPS
 from kohort.coordinator.classic.describe_groups import DESCRIBE_GROUPS
 from kohort.coordinator.classic.heartbeat import GO_ON
 from kohort.coordinator.consumer.consumer_group_describe import CONSUMER_GROUP_DESCRIBE
-from kohort.coordinator.membership import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
+from kohort.coordinator.membership import (
+    CONSUMER_GROUP_HEARTBEAT,
+    HEARTBEAT,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    SHARE_GROUP_HEARTBEAT,
+    SYNC_GROUP,
+)
 from kohort.coordinator.offsets.offset_commit import OFFSET_COMMIT_API
 from kohort.coordinator.offsets.offset_delete import OFFSET_DELETE
 from kohort.coordinator.offsets.offset_fetch import FIRST_VERSION_WITH_SEVERAL_GROUPS, OFFSET_FETCH
 from kohort.coordinator.offsets.recurring_commit import RECURRING_COMMIT, RecurringCommit
 from kohort.coordinator.outcome import Parked
+from kohort.coordinator.share.share_group_describe import SHARE_GROUP_DESCRIBE
 from kohort.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -36,6 +44,8 @@ from kohort.protocol.messages.list_groups import ListGroupsRequest, ListGroupsRe
 from kohort.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kohort.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from kohort.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from kohort.protocol.messages.share_group_describe import ShareGroupDescribeRequest, ShareGroupDescribeResponse
+from kohort.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kohort.protocol.wire import Encoded
 
@@ -148,3 +158,17 @@ def consumer_group_describe(
     broker: Broker, request: ConsumerGroupDescribeRequest, call: Call
 ) -> Steps[ConsumerGroupDescribeResponse | Parked]:
     return broker.coordinator.submit_several(CONSUMER_GROUP_DESCRIBE, request, call)
+
+
+def share_group_heartbeat(
+    broker: Broker, request: ShareGroupHeartbeatRequest, call: Call
+) -> ShareGroupHeartbeatResponse | Parked | Steps[ShareGroupHeartbeatResponse | Parked]:
+    if call.is_long or len(request.subscribed_topic_names or ()) > FEW_TOPICS:
+        return broker.coordinator.submit_in_steps(request.group_id, SHARE_GROUP_HEARTBEAT, request, call)
+    return broker.coordinator.submit(request.group_id, SHARE_GROUP_HEARTBEAT, request, call)
+
+
+def share_group_describe(
+    broker: Broker, request: ShareGroupDescribeRequest, call: Call
+) -> Steps[ShareGroupDescribeResponse | Parked]:
+    return broker.coordinator.submit_several(SHARE_GROUP_DESCRIBE, request, call)

@@ -10,7 +10,7 @@ import logging
 from bisect import bisect_left
 from collections import Counter
 
-from kohort.coordinator.events import Event, Reconciled
+from kohort.coordinator.events import News, Reconciled
 from kohort.coordinator.group import CLASSIC, CONSUMER
 
 logger = logging.getLogger("kohort.rebalance")
@@ -32,7 +32,7 @@ class Counters:
         self.seconds = 0.0
         self.buckets = [0] * (len(DURATION_BUCKETS_S) + 1)
 
-    def count(self, event: Event) -> None:
+    def count(self, event: News) -> None:
         cause = event.cause.partition(": ")[0]  # behind the colon is the reason that the client gave
         self.by_cause[cause] += 1
         self.moved_partitions += max(0, event.moved)
@@ -45,7 +45,7 @@ class Rebalances:
     def __init__(self) -> None:
         self.by_type = {CLASSIC: Counters(), CONSUMER: Counters()}
 
-    def tell(self, event: Event) -> None:
+    def tell(self, event: News) -> None:
         is_consumer = isinstance(event, Reconciled)
         self.by_type[CONSUMER if is_consumer else CLASSIC].count(event)
         line = CONSUMER_LINE if is_consumer else CLASSIC_LINE

@@ -16,6 +16,7 @@ from kohort.protocol.headers import CLIENT_ID_AT, is_flexible, pack_framed_kind,
 from kohort.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.protocol.messages.heartbeat import HeartbeatRequest
 from kohort.protocol.messages.offset_commit import OffsetCommitRequest
+from kohort.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kohort.protocol.stencil import Stencil, places_of_change
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Recurring:
         return False
 
 
-Heartbeat = HeartbeatRequest | ConsumerGroupHeartbeatRequest
+Heartbeat = HeartbeatRequest | ConsumerGroupHeartbeatRequest | ShareGroupHeartbeatRequest
 
 
 class RecurringHeartbeats(Recurring):

@@ -26,7 +26,8 @@ Read in this order:
     conversion.py    a classic group becomes a consumer group, and the other way round
     classic/         classic groups
     consumer/        consumer groups (KIP-848)
-    foreign.py       share and streams groups of a log, which Kohort keeps and does not coordinate
+    share/           share groups (KIP-932): who is a member, and of what
+    foreign.py       streams groups of a log, which Kohort keeps and does not coordinate
     offsets/  admin/ the APIs that concern every kind of group
     shard.py         how the log becomes state; runtime.py: all shards, as the host sees them
     assignors/       how partitions are shared out: pure functions

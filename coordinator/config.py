@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 MAX_REMEMBERED_ID = 255  # characters: caches are bounded by their entries, and an id can be 32 kB
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000  # a constant in Kafka too
@@ -50,6 +51,10 @@ class GroupConfig:
     consumer_assignors: tuple[str, ...] = ("uniform", "range")  # the first is the default
     consumer_migration_policy: str = "bidirectional"  # or upgrade, downgrade, disabled
     consumer_regex_refresh_interval_ms: int = 600_000
+    share: ShareGroupSettings = field(default_factory=ShareGroupSettings)  # at the start of the broker
+    share_enabled: bool = True
+    share_max_size: int = 200
+    share_initialize_retry_interval_ms: int = 30_000
 
     @property
     def upgrades_groups(self) -> bool:
@@ -62,24 +67,39 @@ class GroupConfig:
         return self.consumer_migration_policy in ("bidirectional", "downgrade")
 
 
-class ConsumerSettings:
-    """The settings of consumer groups as they are now. All shards share this object, so a change holds at once."""
+Settings = TypeVar("Settings")
+
+
+class SettingsOfKind(Generic[Settings]):
+    """The settings of groups of one kind as they are now. All shards share this object, so a change holds at once."""
 
     __slots__ = ("of_broker", "own", "version")
 
-    def __init__(self, of_broker: ConsumerGroupSettings) -> None:
+    def __init__(self, of_broker: Settings) -> None:
         self.of_broker = of_broker
-        self.own: dict[str, ConsumerGroupSettings] = {}  # of groups that have settings of their own
+        self.own: dict[str, Settings] = {}  # of groups that have settings of their own
         self.version = 0  # rises with every change: whoever remembers settings can see that they are old
 
-    def change_broker(self, of_broker: ConsumerGroupSettings) -> None:
+    def of(self, group_id: str) -> Settings:
+        """What holds for this group now."""
+        return self.own.get(group_id, self.of_broker)
+
+    def change_broker(self, of_broker: Settings) -> None:
         self.of_broker = of_broker
         self.version += 1
 
-    def change_group(self, group_id: str, settings: ConsumerGroupSettings | None) -> None:
+    def change_group(self, group_id: str, settings: Settings | None) -> None:
         """None: the group has no settings of its own any more."""
         if settings is None:
             self.own.pop(group_id, None)
         else:
             self.own[group_id] = settings
         self.version += 1
+
+
+class ConsumerSettings(SettingsOfKind[ConsumerGroupSettings]):
+    __slots__ = ()
+
+
+class ShareSettings(SettingsOfKind[ShareGroupSettings]):
+    __slots__ = ()

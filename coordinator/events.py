@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 
@@ -33,4 +34,13 @@ class Reconciled(NamedTuple):
     moved: int  # partitions that got another owner
 
 
-Event = Rebalanced | Reconciled
+class InitializeStates(NamedTuple):
+    """A share group wants states for these partitions. The host asks the share coordinator, and tells its answer."""
+
+    group: str
+    state_epoch: int
+    partitions: Sequence[tuple[bytes, int, int]]  # id of the topic, partition, start offset
+
+
+News = Rebalanced | Reconciled
+Event = News | InitializeStates

@@ -1,7 +1,8 @@
-"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup and ConsumerGroupHeartbeat, handled by the kind of group they name.
+"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ConsumerGroupHeartbeat and ShareGroupHeartbeat, handled by the kind of
+group they name.
 
 Classic groups answer in classic/, consumer groups in consumer/. A consumer group can have members of both protocols. An
-empty group makes room for one of the other kind.
+empty group makes room for one of the other kind. Share groups stay what they are.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from kohort.coordinator.conversion import Upgrade, upgrade
 from kohort.coordinator.outcome import Call, InPieces, Outcome, Parked
 from kohort.coordinator.pieces import in_pieces
 from kohort.coordinator.shard_state import ShardState
+from kohort.coordinator.share import share_group_heartbeat as share_heartbeats
+from kohort.coordinator.share.group import ShareGroup
 from kohort.coordinator.topic_hash import hash_in_steps
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.consumer_group_heartbeat import (
@@ -33,6 +36,7 @@ from kohort.protocol.messages.consumer_group_heartbeat import (
 from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kohort.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kohort.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
@@ -130,6 +134,28 @@ def consumer_group_heartbeat_in_steps(
     return consumer_group_heartbeat(shard, request, call)
 
 
+def share_group_heartbeat(
+    shard: ShardState, request: ShareGroupHeartbeatRequest, call: Call
+) -> ShareGroupHeartbeatResponse | Outcome:
+    if refusal := share_heartbeats.refused(shard, request):
+        return refusal.response()
+    group = shard.groups.get(request.group_id)
+    if group is None or isinstance(group, ShareGroup):
+        return share_heartbeats.share_group_heartbeat(shard, group, request, call)
+    return share_heartbeats.not_a_share_group(request.group_id)
+
+
+def share_group_heartbeat_in_steps(
+    shard: ShardState, request: ShareGroupHeartbeatRequest, call: Call, error: ErrorCode | None
+) -> Steps[ShareGroupHeartbeatResponse | Outcome]:
+    """A heartbeat that names very many topics: hashing them is what takes long."""
+    if error is not None:
+        return share_heartbeats.unavailable(shard, request, call, error)
+    if share_heartbeats.refused(shard, request) is None and request.subscribed_topic_names is not None:
+        yield from hash_in_steps(shard.topics, request.subscribed_topic_names, shard.config.rack)
+    return share_group_heartbeat(shard, request, call)
+
+
 # The bare answer to a JoinGroup never rests on what is not durable yet: Kafka, too, hands out member ids at once.
 JOIN_GROUP = GroupApi(join_group, joins.unavailable, joins.failed, waits_for_writes=False)
 SYNC_GROUP = GroupApi(sync_group, syncs.unavailable, syncs.failed, steps=sync_group_in_steps)
@@ -139,5 +165,11 @@ CONSUMER_GROUP_HEARTBEAT = GroupApi(
     consumer_heartbeats.unavailable,
     consumer_heartbeats.failed,
     steps=consumer_group_heartbeat_in_steps,
+)
+SHARE_GROUP_HEARTBEAT = GroupApi(
+    share_group_heartbeat,
+    share_heartbeats.unavailable,
+    share_heartbeats.failed,
+    steps=share_group_heartbeat_in_steps,
 )
 LEAVE_GROUP = GroupApi(leave_group, leaves.unavailable, leaves.failed, steps=leave_group_in_steps)

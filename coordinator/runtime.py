@@ -20,7 +20,7 @@ from random import Random
 from typing import Any, Generic, cast
 
 from kohort.coordinator.api import Answer, Asked, EveryShard, GroupApi, Request, Response, Row, SeveralGroups, Steps
-from kohort.coordinator.config import MAX_REMEMBERED_ID, ConsumerSettings, GroupConfig
+from kohort.coordinator.config import MAX_REMEMBERED_ID, ConsumerSettings, GroupConfig, ShareSettings
 from kohort.coordinator.events import Event
 from kohort.coordinator.group import Pulse
 from kohort.coordinator.offsets.expiration import expire_offsets, forget_topics
@@ -47,6 +47,7 @@ from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.protocol.messages.heartbeat import HeartbeatRequest
 from kohort.protocol.messages.offset_fetch import OffsetFetchRequestGroup
+from kohort.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kohort.protocol.record_batch import BATCH_HEADER_BYTES
 from kohort.protocol.wire import Encoded, Message
 
@@ -64,6 +65,7 @@ class Runtime:
     def __init__(self, config: GroupConfig, topics: Topics, random: Random, partition_count: int) -> None:
         self.config = config
         self.consumer = ConsumerSettings(config.consumer)
+        self.share = ShareSettings(config.share)
         self._topics = topics
         self._random = random
         self.shards = [Shard(self._new_state(partition)) for partition in range(partition_count)]
@@ -77,7 +79,7 @@ class Runtime:
         self.known_shards: dict[str, Shard] = {}  # by group: Java's hash costs more than a heartbeat
 
     def _new_state(self, partition: int) -> ShardState:
-        return ShardState(partition, self.config, self.consumer, self._topics, self._random)
+        return ShardState(partition, self.config, self.consumer, self.share, self._topics, self._random)
 
     def shard_of(self, group_id: str) -> Shard:
         shard = self.known_shards.get(group_id)
@@ -241,7 +243,9 @@ class Runtime:
             yield
         return gathering.complete_now()
 
-    def pulse(self, request: HeartbeatRequest | ConsumerGroupHeartbeatRequest) -> Pulse | None:
+    def pulse(
+        self, request: HeartbeatRequest | ConsumerGroupHeartbeatRequest | ShareGroupHeartbeatRequest
+    ) -> Pulse | None:
         """The fast path of the member whose heartbeat was just answered without an error."""
         shard = self.shard_of(request.group_id)
         group = shard.state.groups.get(request.group_id)
@@ -249,7 +253,8 @@ class Runtime:
             return None
         if isinstance(request, HeartbeatRequest):
             return group.pulse(shard.state, request.member_id, request.group_instance_id, request.generation_id)
-        return group.pulse(shard.state, request.member_id, request.instance_id, request.member_epoch)
+        instance_id = None if isinstance(request, ShareGroupHeartbeatRequest) else request.instance_id
+        return group.pulse(shard.state, request.member_id, instance_id, request.member_epoch)
 
     def plain_fetch(self, group: OffsetFetchRequestGroup, require_stable: bool, version: int) -> Encoded | None:
         """The fast path of an OffsetFetch for one group. None: the normal handler must answer."""

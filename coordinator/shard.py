@@ -30,6 +30,9 @@ from kohort.protocol.log_records import (
     CONSUMER_GROUP_RECORDS,
     GROUP_METADATA,
     OFFSET_COMMIT,
+    SHARE_GROUP_METADATA,
+    SHARE_GROUP_RECORDS,
+    STREAMS_GROUP_METADATA,
     STREAMS_GROUP_RECORDS,
     UnknownRecord,
     decode_key,
@@ -184,7 +187,9 @@ class Shard:
         record_type, key = decode_key(raw_key)
         if record_type in STREAMS_GROUP_RECORDS:
             self._bulk.forget()
-            self._load_foreign(record_type, foreign.StreamsKey(raw_key), raw_value)
+            streams_key = foreign.StreamsKey(raw_key)
+            self._make_room(streams_key.group_id, raw_value is None and record_type == STREAMS_GROUP_METADATA)
+            foreign.replay(self.state, record_type, streams_key, raw_value)
             return
         if isinstance(key, UnknownRecord):
             if record_type not in self.skipped_types:
@@ -199,8 +204,9 @@ class Shard:
         elif record_type in CONSUMER_GROUP_RECORDS:
             self._make_room(key.group_id, value is None and record_type == CONSUMER_GROUP_METADATA)
             _replay_consumer(self.state, key, value)
-        elif record_type in foreign.FOREIGN_TYPES:
-            self._load_foreign(record_type, key, value)
+        elif record_type in SHARE_GROUP_RECORDS:
+            self._make_room(key.group_id, value is None and record_type == SHARE_GROUP_METADATA)
+            _replay_share(self.state, key, value)
         else:
             self._replay(record_type, key, value, offset, producer_id)
         if record_type == OFFSET_COMMIT and value is not None and producer_id < 0:
@@ -219,8 +225,10 @@ class Shard:
                 self._replay_group(key.group, _value(GroupMetadataValue, value))
             case _ if record_type in CONSUMER_GROUP_RECORDS:
                 _replay_consumer(self.state, key, value)
+            case _ if record_type in SHARE_GROUP_RECORDS:
+                _replay_share(self.state, key, value)
             case _:
-                foreign.replay(self.state, record_type, foreign.key_of(key), value)
+                raise AssertionError(f"a record of type {record_type}")
 
     def _replay_offset(
         self, key: OffsetCommitKey, value: OffsetCommitValue | None, log_offset: int, producer_id: int
@@ -239,10 +247,6 @@ class Shard:
             group.replay(value)
         else:
             state.replace(ClassicGroup.restored(group_id, value))
-
-    def _load_foreign(self, record_type: int, key: foreign.ForeignKey, value: Message | bytes | None) -> None:
-        self._make_room(key.group_id, value is None and record_type in foreign.GROUP_EPOCHS)
-        foreign.replay(self.state, record_type, key, value)
 
     def _make_room(self, group_id: str, is_gone: bool) -> None:
         """Before the record of a group of a newer protocol: offsets before it have made a simple group, which ends."""
@@ -294,15 +298,26 @@ class Shard:
         logger.error("shard %d cannot be loaded, its groups are not served: %s", self.partition, problem)
 
 
-_replayer: list[Callable[[ShardState, Message, Message | None], None]] = []
+Replay = Callable[[ShardState, Message, "Message | None"], None]
+
+_consumer_replay: list[Replay] = []
+_share_replay: list[Replay] = []
 
 
 def _replay_consumer(state: ShardState, key: Message, value: Message | None) -> None:
-    if not _replayer:
+    if not _consumer_replay:
         from kohort.coordinator.consumer.group import replay  # start-up pays for it only if there are such groups
 
-        _replayer.append(replay)  # an import statement takes as long as the replay of a record
-    _replayer[0](state, key, value)
+        _consumer_replay.append(replay)  # an import statement takes as long as the replay of a record
+    _consumer_replay[0](state, key, value)
+
+
+def _replay_share(state: ShardState, key: Message, value: Message | None) -> None:
+    if not _share_replay:
+        from kohort.coordinator.share.group import replay  # as above
+
+        _share_replay.append(replay)
+    _share_replay[0](state, key, value)
 
 
 def _downgrade(

@@ -7,7 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Protocol
 
-from kohort.coordinator.config import ConsumerGroupSettings, ConsumerSettings, GroupConfig
+from kohort.coordinator.config import (
+    ConsumerGroupSettings,
+    ConsumerSettings,
+    GroupConfig,
+    ShareGroupSettings,
+    ShareSettings,
+)
 from kohort.coordinator.group import Group
 from kohort.coordinator.offset_store import ByPartition, OffsetStore
 from kohort.coordinator.outcome import Outcome
@@ -62,15 +68,17 @@ class DowngradeInPieces(Protocol):
 class ShardState:
     __slots__ = (
         "clock", "config", "consumer", "downgrade", "downgrade_in_pieces", "groups", "offsets", "partition",
-        "purgatory", "random", "topics",
+        "purgatory", "random", "share", "topics",
     )  # fmt: skip
 
     def __init__(
-        self, partition: int, config: GroupConfig, consumer: ConsumerSettings, topics: Topics, random: Random
-    ) -> None:
+        self, partition: int, config: GroupConfig, consumer: ConsumerSettings, share: ShareSettings, topics: Topics,
+        random: Random,
+    ) -> None:  # fmt: skip
         self.partition = partition
         self.config = config
         self.consumer = consumer
+        self.share = share
         self.topics = topics
         self.random = random
         self.clock = ShardClock()
@@ -101,6 +109,11 @@ class ShardState:
         """What holds for this consumer group now."""
         consumer = self.consumer
         return consumer.own.get(group_id, consumer.of_broker)
+
+    def share_settings(self, group_id: str) -> ShareGroupSettings:
+        """What holds for this share group now."""
+        share = self.share
+        return share.own.get(group_id, share.of_broker)
 
     def new_member_id(self, prefix: str) -> str:
         """The client's or the instance's id, a dash, and a random UUID."""

@@ -18,7 +18,7 @@ from kohort.broker.broker import Broker
 from kohort.broker.coordinator_host import CoordinatorHost
 from kohort.broker.rebalances import Rebalances
 from kohort.broker.server import Server
-from kohort.coordinator.events import Event
+from kohort.coordinator.events import News
 from kohort.storage.disk import Disk
 from kohort.testing.clock import TestTime
 from kohort.testing.disk import FaultyDisk
@@ -44,7 +44,7 @@ class WatchedRebalances(Rebalances):
         super().__init__()
         self._watch = watch
 
-    def tell(self, event: Event) -> None:
+    def tell(self, event: News) -> None:
         super().tell(event)
         self._watch.rebalanced(event)
 

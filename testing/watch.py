@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kohort.broker.api_table import ApiTable, Route
 from kohort.broker.call import NO_ANSWER, PARKED, NoAnswer, Parked
 from kohort.broker.connection import Connection
-from kohort.coordinator.events import Event, Reconciled
+from kohort.coordinator.events import News, Reconciled
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.codec import response_decoder
 from kohort.protocol.messages.fetch import FetchRequest
@@ -159,7 +159,7 @@ class Watch:
                 seen.commits = []
         self.on_change()
 
-    def rebalanced(self, event: Event) -> None:
+    def rebalanced(self, event: News) -> None:
         generation = event.epoch if isinstance(event, Reconciled) else event.generation
         told = event.group, generation, event.cause, event.trigger, event.slowest, event.duration_ms
         self.rebalances.append(Rebalance(*told, event.members, event.moved, self._time.now_ms()))

@@ -17,6 +17,7 @@ _LISTS = (
     "advertised.listeners",
     "group.consumer.assignors",
     "group.coordinator.rebalance.protocols",
+    "group.share.assignors",
     "listeners",
     "log.cleanup.policy",
     "log.dirs",
@@ -26,6 +27,7 @@ _CHOICES = {"log.cleanup.policy": ("compact", "delete")}
 
 CHANGEABLE = (
     "group.consumer.assignment.interval.ms",
+    "group.share.assignment.interval.ms",
     "log.cleaner.backoff.ms",
     "log.cleaner.delete.retention.ms",
     "log.cleaner.io.max.bytes.per.second",
@@ -63,7 +65,6 @@ _IGNORED_ROWS = (
     Setting("follower.fetch.last.tiered.offset.enable", BOOLEAN, "false"),
     Setting("follower.replication.throttled.rate", LONG, "", low=0),
     Setting("group.coordinator.cached.buffer.max.bytes", INT, "1048588", low=524_288),
-    Setting("group.share.assignment.interval.ms", INT, "1000", low=0),
     Setting("group.streams.assignment.interval.ms", INT, "1000", low=0),
     Setting("leader.replication.throttled.rate", LONG, "", low=0),
     Setting("log.cleaner.dedupe.buffer.size", LONG, "134217728"),

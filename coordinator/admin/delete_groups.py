@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kohort.coordinator.api import GroupApi, SeveralGroups
+from kohort.coordinator.group import SHARE
 from kohort.coordinator.outcome import Call, InPieces, OffsetTombstones, Outcome
 from kohort.coordinator.pieces import Pieces, slices
 from kohort.coordinator.shard_state import ShardState
@@ -55,7 +56,11 @@ def _delete(shard: ShardState, result: DeletableGroupResult, pieces: Pieces) -> 
 
 def _problem(shard: ShardState, group_id: str) -> int:
     group = shard.groups.get(group_id)
-    return ErrorCode.GROUP_ID_NOT_FOUND if group is None else group.check_delete() or 0
+    if group is None:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    if group.type == SHARE and not shard.config.share_enabled:
+        return ErrorCode.UNSUPPORTED_VERSION
+    return group.check_delete() or 0
 
 
 def unavailable(shard: ShardState, request: DeleteGroupsRequest, call: Call, error: ErrorCode) -> DeleteGroupsResponse:

@@ -17,7 +17,7 @@ from types import GeneratorType
 from typing import Any, cast
 
 from kohort.broker import groups
-from kohort.broker.api_table import RECURRING, ApiTable
+from kohort.broker.api_table import HANDLERS, RECURRING, SHARE_HANDLERS, ApiTable
 from kohort.broker.recurring import MAX_BYTES, Recurring, remember
 from kohort.coordinator.api import (
     Asked,
@@ -46,6 +46,7 @@ from kohort.protocol.messages.delete_groups import DeleteGroupsRequest
 from kohort.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
 from kohort.protocol.messages.heartbeat import HeartbeatRequest
 from kohort.protocol.messages.list_groups import ListedGroup, ListGroupsRequest
+from kohort.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kohort.protocol.record_batch import Record, parse_header, read_records, verify_crc
 
 START = 1_700_000_000_000
@@ -63,8 +64,11 @@ SERVED = {
     ApiKey.DELETE_GROUPS: groups.delete_groups,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: groups.consumer_group_heartbeat,
     ApiKey.CONSUMER_GROUP_DESCRIBE: groups.consumer_group_describe,
+    ApiKey.SHARE_GROUP_HEARTBEAT: groups.share_group_heartbeat,
+    ApiKey.SHARE_GROUP_DESCRIBE: groups.share_group_describe,
 }
-ROUTES = ApiTable()
+HEARTBEATS = (HeartbeatRequest, ConsumerGroupHeartbeatRequest, ShareGroupHeartbeatRequest)
+ROUTES = ApiTable({**HANDLERS, **SHARE_HANDLERS})
 KEY_OF_NAME = {api.name: api.key for api in APIS.values()}
 
 
@@ -225,8 +229,7 @@ class Host:
         response = self._beat(beaten) or self._serve(request, call)
         if response is not PARKED:
             call.reply(response)
-            is_heartbeat = isinstance(request, (HeartbeatRequest, ConsumerGroupHeartbeatRequest))
-            if is_heartbeat and not response.error_code and (pulse := self.runtime.pulse(request)):
+            if isinstance(request, HEARTBEATS) and not response.error_code and (pulse := self.runtime.pulse(request)):
                 self._pulses[beaten] = pulse, response
         self.settle()
         return call

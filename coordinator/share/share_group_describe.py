@@ -1,0 +1,148 @@
+"""ShareGroupDescribe (77), v1: epochs, members, and what they have (KIP-932). v0 was early access.
+
+A group that is named twice is described twice, as by Kafka, as long as the answer is not too large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from kohort.coordinator.api import GroupApi, SeveralGroups, Steps, all_steps, in_slices
+from kohort.coordinator.group import ALL_OPERATIONS, NOT_ASKED
+from kohort.coordinator.outcome import Call
+from kohort.coordinator.shard_state import ShardState
+from kohort.coordinator.share.group import ShareGroup, find_share
+from kohort.coordinator.share.member import Assigned, ShareMember
+from kohort.coordinator.share.target import ASSIGNOR
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.share_group_describe import (
+    Assignment,
+    DescribedGroup,
+    Member,
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+    TopicPartitions,
+)
+from kohort.protocol.wire import Message
+
+MEMBER_BYTES = 300  # of memory for a member, without its ids, topics and partitions
+TOPIC_BYTES = 150
+PARTITION_BYTES = 8
+MAX_TOLD = 1_000  # characters of an id in a message: the answer must not be twice as long as the request
+
+
+class UnknownGroup(Message):
+    """As much of a DescribedGroup as is encoded, in a part of the memory: a request may name 100,000 such groups."""
+
+    __slots__ = ("group_id", "is_known")
+
+    error_code = ErrorCode.GROUP_ID_NOT_FOUND
+    group_state = assignor_name = ""
+    group_epoch = assignment_epoch = 0
+    members: Sequence[Member] = ()
+    authorized_operations = NOT_ASKED
+
+    def __init__(self, group_id: str, is_known: bool) -> None:
+        self.group_id = group_id
+        self.is_known = is_known  # a group of another kind has this id
+
+    @property
+    def error_message(self) -> str:
+        name = f"{self.group_id[:MAX_TOLD]}{'...' if len(self.group_id) > MAX_TOLD else ''}"
+        return f"Group {name} {'is not a share group' if self.is_known else 'not found'}."
+
+
+def share_group_describe(
+    shard: ShardState, request: ShareGroupDescribeRequest, call: Call
+) -> ShareGroupDescribeResponse:
+    rows = [all_steps(row(shard, request, group_id, call)) for group_id in request.group_ids]
+    return ShareGroupDescribeResponse(0, rows)
+
+
+def row(
+    shard: ShardState, request: ShareGroupDescribeRequest, group_id: str, call: Call, error: ErrorCode | None = None
+) -> Steps[DescribedGroup]:
+    if not shard.config.share_enabled:
+        return DescribedGroup(ErrorCode.UNSUPPORTED_VERSION, None, group_id)
+    if not group_id:
+        return DescribedGroup(ErrorCode.INVALID_GROUP_ID, None, "")
+    if error is not None:
+        return DescribedGroup(error, None, group_id)
+    group = find_share(shard, group_id)
+    if group is None:
+        return cast("DescribedGroup", UnknownGroup(group_id, group_id in shard.groups))
+    described = yield from _describe(shard, group)
+    if request.include_authorized_operations:
+        described.authorized_operations = ALL_OPERATIONS  # there is no authorizer: everyone may do everything
+    return described
+
+
+def _describe(shard: ShardState, group: ShareGroup) -> Steps[DescribedGroup]:
+    described = DescribedGroup(
+        0, None, group.group_id, group.state_name, group.epoch, group.assignment_epoch, ASSIGNOR, (), NOT_ASKED
+    )
+    members: list[Member] = []
+    for some in in_slices(list(group.members.values())):
+        members += [_member(shard, member) for member in some]
+        yield
+    described.members = members
+    return described
+
+
+def _member(shard: ShardState, member: ShareMember) -> Member:
+    return Member(
+        member.member_id,
+        member.rack_id,
+        member.epoch,
+        member.client_id,
+        member.client_host,
+        member.topic_names,
+        _assignment(shard, member.assigned),
+    )
+
+
+def _assignment(shard: ShardState, assigned: Assigned) -> Assignment:
+    """Topics that do not exist any more are left out."""
+    return Assignment(
+        [
+            TopicPartitions(topic_id, name, partitions)
+            for topic_id, partitions in assigned.items()
+            if (name := shard.topics.name_of(topic_id)) is not None
+        ]
+    )
+
+
+def row_bytes(group: DescribedGroup) -> int:
+    return len(group.group_id) + sum(map(_member_bytes, group.members))
+
+
+def _member_bytes(member: Member) -> int:
+    names = sum(map(len, member.subscribed_topic_names))
+    topics = member.assignment.topic_partitions
+    partitions = sum(TOPIC_BYTES + PARTITION_BYTES * len(topic.partitions) for topic in topics)
+    return MEMBER_BYTES + len(member.member_id) + len(member.client_id) + names + partitions
+
+
+def unavailable(
+    shard: ShardState, request: ShareGroupDescribeRequest, call: Call, error: ErrorCode
+) -> ShareGroupDescribeResponse:
+    return ShareGroupDescribeResponse(
+        0, [all_steps(row(shard, request, group_id, call, error)) for group_id in request.group_ids]
+    )
+
+
+def failed(response: ShareGroupDescribeResponse, version: int, error: ErrorCode) -> ShareGroupDescribeResponse:
+    return ShareGroupDescribeResponse(0, [DescribedGroup(error, None, each.group_id) for each in response.groups])
+
+
+SHARE_GROUP_DESCRIBE = SeveralGroups(
+    api=GroupApi(share_group_describe, unavailable, failed),
+    entries=lambda request: request.group_ids,
+    group_id=str,
+    part=lambda request, group_ids: ShareGroupDescribeRequest(group_ids, request.include_authorized_operations),
+    rows=lambda response: response.groups,
+    whole=lambda rows: ShareGroupDescribeResponse(0, rows),
+    row=row,
+    row_bytes=row_bytes,
+)
