@@ -31,7 +31,7 @@ from kohort.coordinator.consumer.classic_sync import packed_assignment
 from kohort.coordinator.consumer.consumer_group_heartbeat import Heartbeat
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.member import ClassicMetadata, ConsumerMember, sorted_names
-from kohort.coordinator.consumer.member_update import Refusal
+from kohort.coordinator.consumer.member_update import TOO_LARGE, Refusal
 from kohort.coordinator.consumer.rebalance import MAX_TOLD, begin_rebalance
 from kohort.coordinator.consumer.records import (
     current_assignment_record,
@@ -81,6 +81,7 @@ class Upgrade:
         self._before: object = None  # a picture of the group when the steps began
         self.tries = tries  # how often the steps were begun before, and the group changed
         self.problem: str | None = None  # why the group cannot be upgraded
+        self.error = ErrorCode.GROUP_ID_NOT_FOUND
         self.records = PackedRecords()
         self.group = ConsumerGroup(classic.group_id)
         self._headers = begin_rebalance(shard, self.group, UPGRADE, trigger, trigger_client)
@@ -102,6 +103,9 @@ class Upgrade:
                 "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default "
                 "assignor before re-attempting the upgrade."
             )
+        except TwoOwners:
+            self.problem = "its leader has assigned a partition to two members."
+            self.error = ErrorCode.UNKNOWN_SERVER_ERROR
 
     def _convert(self) -> Steps[None]:
         """The records that make the consumer group, in Kafka's order."""
@@ -110,11 +114,13 @@ class Upgrade:
         protocol = _common_protocol(classic) if classic.members else ""
         subscriptions = Subscriptions()
         members: list[ConsumerMember] = []
+        taken: dict[bytes, set[int]] = {}
         for tombstone in classic.tombstones():
             add_packed(self.records, tombstone)
         for some in in_slices(list(classic.members.values()), MEMBERS_IN_STEP):
             for each in some:
                 member = _upgraded_member(shard, each, protocol, epoch)
+                _take(member, taken)
                 subscriptions.change(None, member)
                 members.append(member)
                 self._add(member_record(group_id, member))
@@ -169,10 +175,9 @@ def upgrade(
             return made
         all_steps(made.steps())
     if made.problem is not None:
-        return _refused(classic, made.problem)
+        return _refused(classic, made.problem, made.error)
     if _is_too_large(shard, made.records):
-        message = "The records of this request are larger than max.message.bytes of the log."
-        return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, message).response()
+        return TOO_LARGE.response()
     group = made.group
     heartbeat = Heartbeat(shard, group, request, call, [], made.records, made.install)
     # A static member that takes over brings nothing new, so the epoch stays, and everybody keeps what it was last
@@ -209,9 +214,15 @@ class CustomAssignor(Exception):
     """An assignment has data of its assignor, which a consumer group cannot keep."""
 
 
-def _refused(classic: ClassicGroup, problem: str) -> ConsumerGroupHeartbeatResponse:
+class TwoOwners(Exception):
+    """A partition is assigned to two members. In a consumer group one that gives it up would free it for others."""
+
+
+def _refused(
+    classic: ClassicGroup, problem: str, error: ErrorCode = ErrorCode.GROUP_ID_NOT_FOUND
+) -> ConsumerGroupHeartbeatResponse:
     message = f"Cannot upgrade classic group {classic.group_id} to consumer group because {problem}"
-    return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, message).response()
+    return Refusal(error, message).response()
 
 
 def _cannot_be_upgraded(shard: ShardState, classic: ClassicGroup) -> str | None:
@@ -262,6 +273,14 @@ def _upgraded_member(shard: ShardState, member: Member, protocol: str, epoch: in
         assigned=assigned,
         classic=ClassicMetadata(member.session_timeout_ms, member.protocols),
     )
+
+
+def _take(member: ConsumerMember, taken: dict[bytes, set[int]]) -> None:
+    for topic_id, owned in member.assigned.items():
+        already = taken.setdefault(topic_id, set())
+        if not already.isdisjoint(owned):
+            raise TwoOwners(member.member_id)
+        already.update(owned)
 
 
 # --- consumer to classic

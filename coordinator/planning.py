@@ -18,7 +18,7 @@ from kohort.coordinator.assignors.java_order import (
     timeline_order_of,
     timeline_slot,
 )
-from kohort.coordinator.assignors.server_side import Target, Targets
+from kohort.coordinator.assignors.server_side import TOPICS_IN_STEP, Target, Targets
 from kohort.coordinator.partitioner import java_hash
 
 SMALL_GROUP = 500  # members and partitions together: the target of a smaller group takes a few milliseconds
@@ -65,11 +65,18 @@ def changed_targets(before: Mapping[str, Target], after: Targets) -> Steps[Targe
     for some in in_slices(after.items(), MEMBERS_IN_STEP):
         for member_id, target in some:
             known = before.get(member_id)
-            if known is None or (known is not target and not _same(known, target)):
+            if known is None or (known is not target and not (yield from _same(known, target))):
                 changed[member_id] = target
         yield
     return changed
 
 
-def _same(one: Target, other: Target) -> bool:
-    return one.keys() == other.keys() and all(set(one[topic]) == set(other[topic]) for topic in one)
+def _same(one: Target, other: Target) -> Steps[bool]:
+    if one.keys() != other.keys():
+        return False
+    for some in in_slices(one, TOPICS_IN_STEP):
+        if any(set(one[topic]) != set(other[topic]) for topic in some):
+            return False
+        if len(some) == TOPICS_IN_STEP:
+            yield
+    return True

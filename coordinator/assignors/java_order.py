@@ -13,11 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, TypeVar
 
+from kohort.coordinator.api import Steps, all_steps, in_slices
 from kohort.coordinator.partitioner import java_hash
 
 K = TypeVar("K")
 V = TypeVar("V")
 
+KEYS_IN_STEP = 20  # they take as long as a usual step of an assignor
 USUAL_CAPACITY = 16
 LONGEST_SLOT = (
     8  # one more key makes a small map grow; in a large map Java makes a tree of the slot, which is not done here
@@ -101,25 +103,33 @@ class JavaMap(Generic[K, V]):
         del self.entries[key], self._ranks[key]
 
     def keys(self) -> list[K]:
+        return all_steps(self.keys_in_steps())
+
+    def keys_in_steps(self) -> Steps[list[K]]:
         mask, hash_of, ranks = self._capacity - 1, self._hash_of, self._ranks
-
-        def place(key: K) -> tuple[int, int]:
-            hashed = hash_of(key)
-            return (hashed ^ hashed >> 16) & mask, ranks[key]  # as map_slot, without a call
-
-        return sorted(self.entries, key=place)
+        places: dict[K, tuple[int, int]] = {}
+        for some in in_slices(self.entries, KEYS_IN_STEP):
+            for key in some:
+                hashed = hash_of(key)
+                places[key] = (hashed ^ hashed >> 16) & mask, ranks[key]  # as map_slot, without a call
+            if len(some) == KEYS_IN_STEP:
+                yield
+        return sorted(self.entries, key=places.__getitem__)
 
     def items(self) -> list[tuple[K, V]]:
         entries = self.entries
         return [(key, entries[key]) for key in self.keys()]
 
 
-def set_order(texts: Sequence[str]) -> list[str]:
+def set_order(texts: Sequence[str]) -> Steps[list[str]]:
     """The texts, each of which is there once, in the order of a HashSet that was made from them."""
     found: JavaMap[str, None] = JavaMap(hash_of_text, capacity_of_copy(len(texts)))
-    for text in texts:
-        found.put(text, None)
-    return found.keys()
+    for some in in_slices(texts, KEYS_IN_STEP):
+        for text in some:
+            found.put(text, None)
+        if len(some) == KEYS_IN_STEP:
+            yield
+    return (yield from found.keys_in_steps())
 
 
 class JavaNumbers:

@@ -9,29 +9,43 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from kohort.coordinator.api import Steps, in_slices
 from kohort.coordinator.assignors.java_order import JavaMap, capacity_for, hash_of_uuid
-from kohort.coordinator.assignors.server_side import Assigning, ServerGroup, Target, Targets, TopicId
+from kohort.coordinator.assignors.server_side import (
+    TOPICS_IN_STEP,
+    Assigning,
+    ServerGroup,
+    Target,
+    Targets,
+    TopicId,
+    as_many_steps,
+)
 
 
 def assign_ranges(group: ServerGroup) -> Assigning:
     subscribers: Counter[TopicId] = Counter()
     for member in group.members.values():
         subscribers.update(member.topics)
+        yield from as_many_steps(len(member.topics))
         yield
     slices = {topic: _Slices(group.partition_counts[topic], count) for topic, count in subscribers.items()}
     targets: Targets = {}
     for member_id in _ranked(group):
-        targets[member_id] = _target(group.members[member_id].topics, slices)
+        targets[member_id] = yield from _target(group.members[member_id].topics, slices)
         yield
     return targets
 
 
-def _target(topics: Sequence[TopicId], slices: dict[TopicId, _Slices]) -> Target:
+def _target(topics: Sequence[TopicId], slices: dict[TopicId, _Slices]) -> Steps[Target]:
     target: JavaMap[TopicId, range] = JavaMap(hash_of_uuid, capacity_for(int(len(topics) / 0.75) + 1))
-    for topic in topics:
-        if taken := slices[topic].next():
-            target.put(topic, taken)
-    return dict(target.items())
+    for some in in_slices(topics, TOPICS_IN_STEP):
+        for topic in some:
+            if taken := slices[topic].next():
+                target.put(topic, taken)
+        if len(some) == TOPICS_IN_STEP:
+            yield
+    in_order = yield from target.keys_in_steps()
+    return {topic: target.entries[topic] for topic in in_order}
 
 
 def _ranked(group: ServerGroup) -> list[str]:

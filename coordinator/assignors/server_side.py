@@ -6,9 +6,11 @@ waiting, and returns the new target of each member.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 
+from kohort.coordinator.api import Steps, all_steps, in_slices
 from kohort.coordinator.assignors.java_order import (
     JavaMap,
     JavaNumbers,
@@ -40,18 +42,43 @@ class ServerGroup:
     has_equal_subscriptions: bool
 
 
+TOPICS_IN_STEP = 20  # of one member: they take as long as a usual step of an assignor
+ELEMENTS_IN_STEP = 500  # of what C code goes through
+
+
+def as_many_steps(element_count: int) -> Iterable[None]:
+    """So many elements were handled in one step: make up for it, so that a piece of steps does not become too long."""
+    return repeat(None, element_count // ELEMENTS_IN_STEP)
+
+
 class Draft:
     """A member's target that is being changed: a HashMap of HashSets, as in Kafka."""
 
     __slots__ = ("_topics",)
 
     def __init__(self, before: Target) -> None:
+        all_steps(self._copy(before))
+
+    @classmethod
+    def in_steps(cls, before: Target) -> Steps[Draft]:
+        draft = cls.__new__(cls)
+        yield from draft._copy(before)
+        return draft
+
+    def _copy(self, before: Target) -> Steps[None]:
         topics: JavaMap[TopicId, None] = JavaMap(hash_of_uuid)
-        for topic in before:
-            topics.put(topic, None)
+        for some in in_slices(before, TOPICS_IN_STEP):
+            for topic in some:
+                topics.put(topic, None)
+            if len(some) == TOPICS_IN_STEP:
+                yield
+        in_order = yield from topics.keys_in_steps()
         self._topics: JavaMap[TopicId, JavaNumbers] = JavaMap(hash_of_uuid, capacity_for(len(before)))
-        for topic in topics.keys():  # noqa: SIM118 (in Java's order)
-            self._topics.put(topic, JavaNumbers(JavaNumbers(before[topic]).ordered()))
+        for some in in_slices(in_order, TOPICS_IN_STEP):
+            for topic in some:
+                self._topics.put(topic, JavaNumbers(JavaNumbers(before[topic]).ordered()))
+            if len(some) == TOPICS_IN_STEP:
+                yield
 
     def add(self, topic: TopicId, partition: int, capacity: int) -> None:
         """`capacity`: that of the topic's set, if there is none yet."""
@@ -71,12 +98,34 @@ class Draft:
         self._topics.remove(topic)
 
     def target(self) -> Target:
-        return {topic: tuple(numbers.ordered()) for topic, numbers in self._topics.items()}
+        return all_steps(self.target_in_steps())
+
+    def target_in_steps(self) -> Steps[Target]:
+        topics = yield from self._topics.keys_in_steps()
+        target: dict[TopicId, tuple[int, ...]] = {}
+        for some in in_slices(topics, TOPICS_IN_STEP):
+            target.update((topic, tuple(self._topics.entries[topic].ordered())) for topic in some)
+            if len(some) == TOPICS_IN_STEP:
+                yield
+        return target
 
 
 def in_java_order(target: Target) -> list[tuple[TopicId, list[int]]]:
     """The topics of a target that was read from the log, and their partitions, as Java goes through them."""
-    topics: JavaMap[TopicId, Sequence[int]] = JavaMap(hash_of_uuid)
-    for topic, partitions in target.items():
-        topics.put(topic, partitions)
-    return [(topic, JavaNumbers(partitions).ordered()) for topic, partitions in topics.items()]
+    return all_steps(in_java_order_in_steps(target))
+
+
+def in_java_order_in_steps(target: Target) -> Steps[list[tuple[TopicId, list[int]]]]:
+    topics: JavaMap[TopicId, None] = JavaMap(hash_of_uuid)
+    for some in in_slices(target, TOPICS_IN_STEP):
+        for topic in some:
+            topics.put(topic, None)
+        if len(some) == TOPICS_IN_STEP:
+            yield
+    in_order = yield from topics.keys_in_steps()
+    found: list[tuple[TopicId, list[int]]] = []
+    for some in in_slices(in_order, TOPICS_IN_STEP):
+        found += [(topic, JavaNumbers(target[topic]).ordered()) for topic in some]
+        if len(some) == TOPICS_IN_STEP:
+            yield
+    return found

@@ -4,17 +4,20 @@ more, and keeps as many as possible of those that it had.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from itertools import islice
 
+from kohort.coordinator.api import Steps, in_slices
 from kohort.coordinator.assignors.java_order import USUAL_CAPACITY, JavaMap, capacity_of_copy, hash_of_uuid
 from kohort.coordinator.assignors.server_side import (
+    TOPICS_IN_STEP,
     Assigning,
     Draft,
     ServerGroup,
     Targets,
     TopicId,
-    in_java_order,
+    as_many_steps,
+    in_java_order_in_steps,
 )
 from kohort.coordinator.assignors.uniform_unequal import assign_uniformly_unequal
 
@@ -28,43 +31,51 @@ def assign_uniformly(group: ServerGroup) -> Assigning:
 class _Equal:
     def __init__(self, group: ServerGroup) -> None:
         self._group = group
-        self._topics = _as_a_set(next(iter(group.members.values())).topics) if group.members else []
-        self._subscribed = frozenset(self._topics)
+        self._topics: list[TopicId] = []
+        self._subscribed: frozenset[TopicId] = frozenset()
         self._free: list[tuple[TopicId, int]] = []  # partitions, in the order in which they are given away
         self._drafts: dict[str, Draft] = {}  # of the members whose targets change
         self._unfilled: list[tuple[str, int]] = []  # member id, number of partitions that it has still to get
 
     def assign(self) -> Assigning:
-        if not self._topics:
+        first = next(iter(self._group.members.values()), None)
+        if first is None or not first.topics:
             return {}
+        self._topics = yield from _as_a_set(first.topics)
+        self._subscribed = frozenset(self._topics)
         yield from self._find_free_partitions()
         yield from self._keep()
         yield from self._fill()
         targets: Targets = {}
         for member_id, member in self._group.members.items():
             draft = self._drafts.get(member_id)
-            targets[member_id] = member.target if draft is None else draft.target()
+            targets[member_id] = member.target if draft is None else (yield from draft.target_in_steps())
             yield
         return targets
 
-    def _find_free_partitions(self) -> Generator[None]:
+    def _find_free_partitions(self) -> Steps[None]:
         taken: dict[TopicId, set[int]] = {}
         for member in self._group.members.values():
-            for topic, partitions in member.target.items():
-                taken.setdefault(topic, set()).update(partitions)
+            for some in in_slices(member.target.items(), TOPICS_IN_STEP):
+                for topic, partitions in some:
+                    taken.setdefault(topic, set()).update(partitions)
+                if len(some) == TOPICS_IN_STEP:
+                    yield
             yield
         for topic in self._topics:
             owned = taken.get(topic, ())
-            self._free += [(topic, each) for each in range(self._group.partition_counts[topic]) if each not in owned]
+            count = self._group.partition_counts[topic]
+            self._free += [(topic, each) for each in range(count) if each not in owned]
+            yield from as_many_steps(count)
             yield
 
-    def _keep(self) -> Generator[None]:
+    def _keep(self) -> Steps[None]:
         """Every member keeps what it had, up to its quota. Partitions above the quota are free for others."""
         total = sum(self._group.partition_counts[topic] for topic in self._topics)
         share, extra = divmod(total, len(self._group.members))
         for rank, member_id in enumerate(self._group.members):
             may_have_extra = extra > 0
-            missing = self._keep_up_to(share + may_have_extra, member_id)
+            missing = yield from self._keep_up_to(share + may_have_extra, member_id)
             if may_have_extra and missing > 0 and len(self._group.members) - rank > extra:
                 missing -= 1  # a later member may have the extra partition already, and there are enough of them
                 may_have_extra = False
@@ -73,37 +84,47 @@ class _Equal:
                 self._unfilled.append((member_id, missing))
             yield
 
-    def _keep_up_to(self, quota: int, member_id: str) -> int:
+    def _keep_up_to(self, quota: int, member_id: str) -> Steps[int]:
         """Take from the member what is above its quota. Returns how many partitions are missing."""
-        for topic, partitions in in_java_order(self._group.members[member_id].target):
-            if topic not in self._subscribed:
-                self._draft(member_id).remove_topic(topic)
-                continue
-            surplus = partitions[quota:]
-            quota -= len(partitions) - len(surplus)
-            for partition in surplus:
-                self._draft(member_id).remove(topic, partition)
-                self._free.append((topic, partition))
+        in_order = yield from in_java_order_in_steps(self._group.members[member_id].target)
+        for some in in_slices(in_order, TOPICS_IN_STEP):
+            for topic, partitions in some:
+                if topic not in self._subscribed:
+                    (yield from self._draft(member_id)).remove_topic(topic)
+                    continue
+                surplus = partitions[quota:]
+                quota -= len(partitions) - len(surplus)
+                for partition in surplus:
+                    (yield from self._draft(member_id)).remove(topic, partition)
+                    self._free.append((topic, partition))
+            if len(some) == TOPICS_IN_STEP:
+                yield
         return quota
 
-    def _fill(self) -> Generator[None]:
+    def _fill(self) -> Steps[None]:
         free = iter(self._free)
         for member_id, missing in self._unfilled:
-            draft = self._draft(member_id)
-            for topic, partition in islice(free, missing):
-                draft.add(topic, partition, USUAL_CAPACITY)
+            draft = yield from self._draft(member_id)
+            for some in in_slices(islice(free, missing), TOPICS_IN_STEP):
+                for topic, partition in some:
+                    draft.add(topic, partition, USUAL_CAPACITY)
+                if len(some) == TOPICS_IN_STEP:
+                    yield
             yield
 
-    def _draft(self, member_id: str) -> Draft:
+    def _draft(self, member_id: str) -> Steps[Draft]:
         draft = self._drafts.get(member_id)
         if draft is None:
-            draft = self._drafts[member_id] = Draft(self._group.members[member_id].target)
+            draft = self._drafts[member_id] = yield from Draft.in_steps(self._group.members[member_id].target)
         return draft
 
 
-def _as_a_set(topics: Sequence[TopicId]) -> list[TopicId]:
+def _as_a_set(topics: Sequence[TopicId]) -> Steps[list[TopicId]]:
     """The topics in the order of a HashSet that was made from them."""
     found: JavaMap[TopicId, None] = JavaMap(hash_of_uuid, capacity_of_copy(len(topics)))
-    for topic in topics:
-        found.put(topic, None)
-    return found.keys()
+    for some in in_slices(topics, TOPICS_IN_STEP):
+        for topic in some:
+            found.put(topic, None)
+        if len(some) == TOPICS_IN_STEP:
+            yield
+    return (yield from found.keys_in_steps())

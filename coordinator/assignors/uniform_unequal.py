@@ -10,15 +10,26 @@ allow, and members keep as many as possible of the partitions that they had.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from math import ceil
 from struct import Struct
 
+from kohort.coordinator.api import Steps, in_slices
 from kohort.coordinator.assignors.java_order import capacity_for
-from kohort.coordinator.assignors.server_side import Assigning, Draft, ServerGroup, Targets, TopicId
+from kohort.coordinator.assignors.server_side import (
+    TOPICS_IN_STEP,
+    Assigning,
+    Draft,
+    ServerGroup,
+    Targets,
+    TopicId,
+    as_many_steps,
+)
 
 MAX_ROUNDS = 16
 FREE = -1  # the owner of a partition that nobody has
+SUBSCRIPTIONS_IN_STEP = 100
+PYTHON = 10  # so much longer than C code does the code here take for an element
 
 _signed_words = Struct(">qq").unpack  # Kafka compares topic ids as two signed numbers
 
@@ -32,14 +43,12 @@ class _Unequal:
         self._group = group
         self._member_ids = list(group.members)
         self._subscribers: dict[TopicId, list[int]] = {}  # by their numbers in _member_ids
-        for number, member in enumerate(group.members.values()):
-            for topic in member.topics:
-                self._subscribers.setdefault(topic, []).append(number)
-        self._owners = {topic: [FREE] * group.partition_counts[topic] for topic in self._subscribers}
+        self._owners: dict[TopicId, list[int]] = {}  # by partition
         self._loads = [0] * len(self._member_ids)
         self._drafts: dict[int, Draft] = {}
 
     def assign(self) -> Assigning:
+        yield from self._find_subscribers()
         if not self._subscribers:
             return {}
         yield from self._keep()
@@ -47,31 +56,56 @@ class _Unequal:
         yield from self._balance()
         targets: Targets = {}
         for number, (member_id, member) in enumerate(self._group.members.items()):
-            targets[member_id] = self._drafts[number].target() if number in self._drafts else member.target
+            draft = self._drafts.get(number)
+            targets[member_id] = member.target if draft is None else (yield from draft.target_in_steps())
             yield
         return targets
 
-    def _keep(self) -> Generator[None]:
+    def _find_subscribers(self) -> Steps[None]:
         for number, member in enumerate(self._group.members.values()):
-            subscribed = frozenset(member.topics)
-            for topic, partitions in member.target.items():
-                if topic not in subscribed:
-                    self._draft(number).remove_topic(topic)
-                    continue
-                self._loads[number] += len(partitions)
-                owners = self._owners[topic]
-                for partition in partitions:
-                    owners[partition] = number
+            for some in in_slices(member.topics, SUBSCRIPTIONS_IN_STEP):
+                for topic in some:
+                    self._subscribers.setdefault(topic, []).append(number)
+                if len(some) == SUBSCRIPTIONS_IN_STEP:
+                    yield
+            yield
+        for some in in_slices(self._subscribers, TOPICS_IN_STEP):
+            for topic in some:
+                count = self._group.partition_counts[topic]
+                self._owners[topic] = [FREE] * count
+                yield from as_many_steps(count)
             yield
 
-    def _give_away(self) -> Generator[None]:
+    def _keep(self) -> Steps[None]:
+        for number, member in enumerate(self._group.members.values()):
+            subscribed = frozenset(member.topics)
+            yield from as_many_steps(len(subscribed))
+            for some in in_slices(member.target.items(), TOPICS_IN_STEP):
+                for topic, partitions in some:
+                    if topic not in subscribed:
+                        (yield from self._draft(number)).remove_topic(topic)
+                        continue
+                    self._loads[number] += len(partitions)
+                    owners = self._owners[topic]
+                    for partition in partitions:
+                        owners[partition] = number
+                    yield from as_many_steps(PYTHON * len(partitions))
+                if len(some) == TOPICS_IN_STEP:
+                    yield
+            yield
+
+    def _give_away(self) -> Steps[None]:
         with_free = [topic for topic, owners in self._owners.items() if FREE in owners]
         for topic in self._ranked(with_free):
-            balancer = _Balancer(self._loads, self._subscribers[topic])
-            for partition, owner in enumerate(self._owners[topic]):
-                if owner == FREE:
-                    self._give(topic, partition, balancer.next_least_loaded())
-            yield
+            subscribers, owners = self._subscribers[topic], self._owners[topic]
+            balancer = _Balancer(self._loads, subscribers)
+            yield from as_many_steps(PYTHON * len(subscribers))
+            for some in in_slices(enumerate(owners), TOPICS_IN_STEP):
+                for partition, owner in some:
+                    if owner == FREE:
+                        yield from self._give(topic, partition, balancer.next_least_loaded())
+                if len(some) == TOPICS_IN_STEP:
+                    yield
 
     def _ranked(self, topics: Sequence[TopicId]) -> list[TopicId]:
         def rank(topic: TopicId) -> tuple[float, int, tuple[int, ...]]:
@@ -80,27 +114,29 @@ class _Unequal:
 
         return sorted(topics, key=rank)
 
-    def _balance(self) -> Generator[None]:
+    def _balance(self) -> Steps[None]:
         topics = self._ranked([topic for topic, members in self._subscribers.items() if len(members) > 1])
         last_moved = -1  # index of the last topic in which something moved; 0 after the first topic in any case
         for _ in range(MAX_ROUNDS):
             for index, topic in enumerate(topics):
                 if index == last_moved:
                     return  # nothing has moved since this topic was last looked at
-                moved = self._balance_topic(topic)
+                moved = yield from self._balance_topic(topic)
                 if moved or last_moved == -1:
                     last_moved = index
                 yield
 
-    def _balance_topic(self, topic: TopicId) -> bool:
+    def _balance_topic(self, topic: TopicId) -> Steps[bool]:
         subscribers, owners = self._subscribers[topic], self._owners[topic]
         loads = [self._loads[number] for number in subscribers]
+        yield from as_many_steps(len(loads))
         if max(loads) - min(loads) <= 1:
             return False
         owned: dict[int, list[int]] = {}
         for partition, owner in enumerate(owners):
             owned.setdefault(owner, []).append(partition)
         balancer = _Balancer(self._loads, subscribers)
+        yield from as_many_steps(PYTHON * (len(subscribers) + len(owners)))
         moved = False
         while not balancer.is_balanced():
             giver = balancer.next_most_loaded()
@@ -113,22 +149,24 @@ class _Unequal:
             taker = balancer.next_least_loaded()
             if balancer.is_balanced():
                 break
-            self._draft(giver).remove(topic, partition)
+            (yield from self._draft(giver)).remove(topic, partition)
             self._loads[giver] -= 1
-            self._give(topic, partition, taker)
+            yield from self._give(topic, partition, taker)
             moved = True
         return moved
 
-    def _give(self, topic: TopicId, partition: int, number: int) -> None:
+    def _give(self, topic: TopicId, partition: int, number: int) -> Steps[None]:
         fair_share = ceil(self._group.partition_counts[topic] / len(self._subscribers[topic]))
-        self._draft(number).add(topic, partition, capacity_for(int(fair_share / 0.75) + 1))
+        (yield from self._draft(number)).add(topic, partition, capacity_for(int(fair_share / 0.75) + 1))
         self._owners[topic][partition] = number
         self._loads[number] += 1
+        yield
 
-    def _draft(self, number: int) -> Draft:
+    def _draft(self, number: int) -> Steps[Draft]:
         draft = self._drafts.get(number)
         if draft is None:
-            draft = self._drafts[number] = Draft(self._group.members[self._member_ids[number]].target)
+            before = self._group.members[self._member_ids[number]].target
+            draft = self._drafts[number] = yield from Draft.in_steps(before)
         return draft
 
 

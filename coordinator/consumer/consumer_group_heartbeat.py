@@ -276,7 +276,8 @@ class Heartbeat(MemberUpdate[ConsumerGroupHeartbeatResponse]):
 
     def _complete(self, response: ConsumerGroupHeartbeatResponse, last: ConsumerGroupHeartbeatResponse) -> None:
         response.error_code, response.error_message = last.error_code, last.error_message
-        response.member_epoch, response.assignment = last.member_epoch, last.assignment
+        response.member_id, response.member_epoch = last.member_id, last.member_epoch
+        response.heartbeat_interval_ms, response.assignment = last.heartbeat_interval_ms, last.assignment
 
 
 def _check_epoch(member: ConsumerMember, epoch: int, owned: Owned) -> Refusal | None:

@@ -244,6 +244,8 @@ class ConsumerGroup(Group):
             self._release(old.assigned, old.epoch)
             self._release(old.pending_revocation, old.epoch)
             self._count(old, -1)
+            if old.instance_id is not None and self.static_members.get(old.instance_id) == old.member_id:
+                del self.static_members[old.instance_id]
         if new is not None:
             self._hold(new.assigned, new.epoch)
             self._hold(new.pending_revocation, new.epoch)
@@ -255,8 +257,6 @@ class ConsumerGroup(Group):
                 self.static_members[new.instance_id] = new.member_id
         elif old is not None:
             del self.members[old.member_id]
-            if old.instance_id is not None and self.static_members.get(old.instance_id) == old.member_id:
-                del self.static_members[old.instance_id]
 
     def _count(self, member: ConsumerMember, by: int) -> None:
         _add(self._states, member.state, by)

@@ -66,6 +66,11 @@ class Refusal(NamedTuple):
         return ConsumerGroupHeartbeatResponse(0, self.error, self.message)
 
 
+TOO_LARGE = Refusal(
+    ErrorCode.UNKNOWN_SERVER_ERROR, "The records of this request are larger than max.message.bytes of the log."
+)
+
+
 def known_member(
     group: ConsumerGroup, member_id: str, instance_id: str | None
 ) -> tuple[ConsumerMember | None, Refusal | None]:
@@ -152,8 +157,7 @@ class MemberUpdate(ABC, Generic[Response]):
             return self._refused(Refusal(ErrorCode.FENCED_MEMBER_EPOCH, message))
         entries = self._entries(reconciled)
         if entries is None:
-            message = "The records of this request are larger than max.message.bytes of the log."
-            return self._refused(Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, message))
+            return self._refused(TOO_LARGE)
         return self._finish(reconciled, entries)
 
     # --- what differs between a heartbeat and a JoinGroup
@@ -383,7 +387,10 @@ class MemberUpdate(ABC, Generic[Response]):
     def _assign_later(self, plan: Plan, response: Response) -> Iterator[Outcome]:
         """Compute the target of a large group; then reconcile the member with it, and complete the response."""
         group = self._group
-        yield from assign_in_pieces(self._shard, group, plan)
+        fits = yield from assign_in_pieces(self._shard, group, plan)
+        if not fits:
+            self._complete(response, self._refused(TOO_LARGE))
+            return
         member = group.members.get(self._before.member_id)
         if group.is_abandoned or member is None:
             message = f"Member {self._before.member_id} is not a member of group {group.group_id}."
@@ -391,8 +398,12 @@ class MemberUpdate(ABC, Generic[Response]):
             return
         again = self._anew(member)
         reconciled = again._reconcile(member, False) or member
+        entries = again._entries(reconciled)
+        if entries is None:
+            self._complete(response, self._refused(TOO_LARGE))
+            return
         again._watch(reconciled)
-        out = Outcome(again._entries(reconciled) or [])
+        out = Outcome(entries)
         again._tell_if_stable(reconciled, out)
         self._complete(response, again._response(reconciled, self._before.assigned))
         yield out

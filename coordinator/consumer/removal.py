@@ -69,7 +69,9 @@ def remove_members(
         for member_id in member_ids:
             for topic_id, partitions in group.target_of(member_id).items():
                 group.rebalance.freed.update((topic_id, partition) for partition in partitions)
-    bump = group_epoch_record(group.group_id, group.epoch + 1, after.metadata_hash(shard), headers)
+    is_known = group.topics_version == shard.topics.version and after.has_topics_of(group.subscriptions)
+    metadata_hash = group.metadata_hash if is_known else after.metadata_hash(shard)
+    bump = group_epoch_record(group.group_id, group.epoch + 1, metadata_hash, headers)
     if _most_bytes(group, member_ids) <= shard.config.max_message_bytes:
         out.records.append(AtomicRecords([*records, bump]))
     else:  # the epoch first: members whose tombstones are not written are removed when their sessions end

@@ -6,9 +6,11 @@ The group epoch is bumped if other topics match than before; the next heartbeat 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from kohort.coordinator.api import Steps, all_steps
 from kohort.coordinator.consumer.rebalance import begin_rebalance, client_of
 from kohort.coordinator.consumer.records import group_epoch_record, regex_record
 from kohort.coordinator.consumer.regex import InvalidRegularExpression, compile_pattern
@@ -22,7 +24,12 @@ if TYPE_CHECKING:
     from kohort.coordinator.consumer.member import ConsumerMember
     from kohort.coordinator.shard_state import ShardState
 
+logger = logging.getLogger(__name__)
+
 MIN_INTERVAL_MS = 10_000  # a constant in Kafka too
+MAX_TOLD = 200  # characters of an expression or a group id in the log
+FEW_TOPICS = 2_000  # of all expressions together: their records are written at once
+RECORD_BYTES, TOPIC_BYTES = 200, 5  # of a batch with one record, and of a topic in it, without the texts
 
 
 def refresh_is_due(shard: ShardState, group: ConsumerGroup, member: ConsumerMember, before: ConsumerMember) -> bool:
@@ -63,30 +70,81 @@ def resolve_in_pieces(shard: ShardState, group: ConsumerGroup, member_id: str) -
                 topics = yield from in_pieces(compile_pattern(regex).matching(names), 1)
             except InvalidRegularExpression:
                 topics = []  # the expression is in a log of Kafka, and only Kafka understands it
-            resolved[regex] = ResolvedRegex(tuple(sorted(topics)), version, wall)
+            found = ResolvedRegex(tuple(sorted(topics)), version, wall)
+            if _most_bytes(group.group_id, regex, found) > shard.config.max_message_bytes:
+                _complain(group, regex, len(topics))
+                found = ResolvedRegex((), version, wall)
+            resolved[regex] = found
             yield from in_pieces(hash_in_steps(shard.topics, topics, shard.config.rack), 1)
         if not group.is_abandoned:
             group.regexes_version = version
-            yield _written(shard, group, resolved, member_id)
+            yield from _written(shard, group, resolved, member_id)
     finally:
         group.is_resolving = False
 
 
-def _written(shard: ShardState, group: ConsumerGroup, resolved: dict[str, ResolvedRegex], member_id: str) -> Outcome:
-    """The records, for those expressions that are still in use."""
-    records: list[Record] = []
+def _most_bytes(group_id: str, regex: str, resolved: ResolvedRegex) -> int:
+    """A batch with the record of the expression has at most so many bytes."""
+    texts = 4 * (len(group_id) + len(regex)) + sum(map(len, resolved.topics))
+    return texts + TOPIC_BYTES * len(resolved.topics) + RECORD_BYTES
+
+
+def _complain(group: ConsumerGroup, regex: str, count: int) -> None:
+    logger.warning(
+        "consumer group %s: the %d topics that match %.*r do not fit into a record of __consumer_offsets "
+        "(max.message.bytes), so the expression matches nothing",
+        group.group_id[:MAX_TOLD],
+        count,
+        MAX_TOLD,
+        regex,
+    )
+
+
+def _written(
+    shard: ShardState, group: ConsumerGroup, resolved: Mapping[str, ResolvedRegex], member_id: str
+) -> Iterator[Outcome]:
+    """The records, for those expressions that are still in use: one batch, if they are not too many for it."""
+    size = sum(_most_bytes(group.group_id, regex, topics) for regex, topics in resolved.items())
+    if size <= shard.config.max_message_bytes and sum(len(each.topics) for each in resolved.values()) <= FEW_TOPICS:
+        records = [regex_record(group.group_id, regex, topics) for regex, topics in _used(group, resolved)]
+        bump = all_steps(_bump(shard, group, resolved, member_id))
+        if bump is not None:
+            group.topics_version = shard.topics.version
+            records.append(bump)
+        yield Outcome([AtomicRecords(records)] if records else [])
+        return
+    # The epoch first: if the broker ends before the last record, the next heartbeat after its start resolves all of
+    # them again. Until then no target is computed.
+    was_assigning, group.is_assigning = group.is_assigning, True
+    try:
+        bump = yield from in_pieces(_bump(shard, group, resolved, member_id), 1)
+        if bump is not None and not group.is_abandoned:
+            yield Outcome([bump])
+        for regex, topics in resolved.items():
+            if regex in group.subscriptions.regexes and not group.is_abandoned:
+                yield Outcome([regex_record(group.group_id, regex, topics)])
+    finally:
+        group.is_assigning = was_assigning
+
+
+def _used(group: ConsumerGroup, resolved: Mapping[str, ResolvedRegex]) -> list[tuple[str, ResolvedRegex]]:
+    return [(regex, topics) for regex, topics in resolved.items() if regex in group.subscriptions.regexes]
+
+
+def _bump(
+    shard: ShardState, group: ConsumerGroup, resolved: Mapping[str, ResolvedRegex], member_id: str
+) -> Steps[Record | None]:
+    """The record of the next group epoch, if other topics match than before, or the topics have changed."""
     after = group.subscriptions.copy()
     must_bump = False
-    for regex, topics in resolved.items():
-        if regex in after.regexes:
-            known = after.resolved.get(regex)
-            must_bump |= topics.topics != (known.topics if known is not None else ())
-            after.resolve(regex, topics)
-            records.append(regex_record(group.group_id, regex, topics))
+    for regex, topics in _used(group, resolved):
+        known = after.resolved.get(regex)
+        must_bump |= topics.topics != (known.topics if known is not None else ())
+        after.resolve(regex, topics)
+        yield
     metadata_hash = after.metadata_hash(shard)
-    if must_bump or metadata_hash != group.metadata_hash:
-        group.topics_version = shard.topics.version
-        client = client_of(group.members.get(member_id))
-        headers = begin_rebalance(shard, group, "regular expression matches other topics", member_id, client)
-        records.append(group_epoch_record(group.group_id, group.epoch + 1, metadata_hash, headers))
-    return Outcome([AtomicRecords(records)] if records else [])
+    if not must_bump and metadata_hash == group.metadata_hash:
+        return None
+    client = client_of(group.members.get(member_id))
+    headers = begin_rebalance(shard, group, "regular expression matches other topics", member_id, client)
+    return group_epoch_record(group.group_id, group.epoch + 1, metadata_hash, headers)

@@ -7,7 +7,7 @@ are answered with the old target, and the group shows Assigning.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -23,25 +23,37 @@ from kohort.coordinator.assignors.java_order import (
 from kohort.coordinator.assignors.server_range import assign_ranges
 from kohort.coordinator.assignors.server_side import (
     NO_PARTITIONS,
+    TOPICS_IN_STEP,
     Assigning,
     ServerGroup,
     Subscriber,
     Target,
     Targets,
     TopicId,
+    as_many_steps,
 )
 from kohort.coordinator.assignors.uniform import assign_uniformly
 from kohort.coordinator.consumer.records import target_epoch_record, target_record
 from kohort.coordinator.consumer.subscriptions import Subscriptions
 from kohort.coordinator.outcome import Outcome, Record
 from kohort.coordinator.pieces import in_pieces
-from kohort.coordinator.planning import MEMBERS_IN_STEP, STEPS_IN_PIECE, changed_targets, members_in_order
+from kohort.coordinator.planning import (
+    MEMBERS_IN_STEP,
+    STEPS_IN_PIECE,
+    changed_targets,
+    members_in_order,
+)
 
 if TYPE_CHECKING:
     from kohort.coordinator.consumer.group import ConsumerGroup
     from kohort.coordinator.consumer.member import ConsumerMember
     from kohort.coordinator.consumer.rebalance import Rebalance
     from kohort.coordinator.shard_state import ShardState, Topics
+
+PLACES_IN_STEP = 50  # partitions of targets that are compared
+RECORDS_IN_PIECE = 500
+BYTES_OF_RECORD, BYTES_OF_TOPIC = 200, 25  # of a target's record, without ids and partitions
+MAX_PARTITIONS_IN_PIECE = 2_000  # of targets that are written together, where a topic counts as one more
 
 ASSIGNORS: dict[str, Callable[[ServerGroup], Assigning]] = {"uniform": assign_uniformly, "range": assign_ranges}
 
@@ -75,7 +87,8 @@ class Plan:
         in_order = yield from self._in_order()
         subscribers: dict[str, Subscriber] = {}
         for some in in_slices(in_order, MEMBERS_IN_STEP):
-            subscribers.update((member_id, self._subscriber(member_id)) for member_id in some)
+            for member_id in some:
+                subscribers[member_id] = yield from self._subscriber(member_id)
             yield
         assigned = yield from ASSIGNORS[self.assignor](ServerGroup(subscribers, self._counts, self.is_equal))
         return {member_id: assigned.get(member_id, NO_PARTITIONS) for member_id in subscribers}
@@ -88,7 +101,7 @@ class Plan:
                 changes[self.replaced.member_id] = False
         return members_in_order(self.members, self.capacity, changes)
 
-    def _subscriber(self, member_id: str) -> Subscriber:
+    def _subscriber(self, member_id: str) -> Steps[Subscriber]:
         is_updated = self.updated is not None and self.updated.member_id == member_id
         member = self.updated if self.updated is not None and is_updated else self.members[member_id]
         before = self.replaced.member_id if is_updated and self.replaced is not None else member_id
@@ -97,42 +110,57 @@ class Plan:
             names = tuple(self.names_in_request)
         wants = (names, member.topic_regex)
         topic_ids = self._topic_ids.get(wants)
+        yield from as_many_steps(len(names))
         if topic_ids is None:
-            topic_ids = self._topic_ids[wants] = self._ids(*wants)
-        return Subscriber(topic_ids, self._target_before(before), member.instance_id)
+            topic_ids = self._topic_ids[wants] = yield from self._ids(*wants)
+        target = yield from self._target_before(before)
+        return Subscriber(topic_ids, target, member.instance_id)
 
-    def _target_before(self, member_id: str) -> Target:
-        """The member's target so far, without what another member has in its target as well.
+    def _target_before(self, member_id: str) -> Steps[Target]:
+        """The member's target so far, without what no assignor expects there.
 
-        That happens if the broker ends while it writes the target of a large group piece by piece: some members have
-        their new target, and others their old one. Assignors need a partition to have one owner.
+        A partition can be in the targets of two members if the broker ends while it writes the target of a large group
+        piece by piece: some members have their new target, and others their old one. Partitions that do not exist can
+        be there because the leader of a classic group has given them to members.
         """
         target = self.targets.get(member_id, NO_PARTITIONS)
-        is_alone = True
-        for topic_id, partitions in target.items():
-            taken = self._taken.setdefault(topic_id, set())
-            is_alone &= taken.isdisjoint(partitions)
-        if not is_alone:
-            left = {
-                topic_id: [each for each in target[topic_id] if each not in self._taken[topic_id]]
-                for topic_id in target
-            }
-            target = {topic_id: partitions for topic_id, partitions in left.items() if partitions}
-        for topic_id, partitions in target.items():
-            self._taken[topic_id].update(partitions)
-        return target
+        left: dict[TopicId, Sequence[int]] = {}
+        is_whole = True
+        for some in in_slices(target.items(), TOPICS_IN_STEP):
+            for topic_id, partitions in some:
+                taken, known = self._taken.setdefault(topic_id, set()), partitions
+                # A topic that nobody wants has no count here. The assignors take it away.
+                count = self._counts.get(topic_id)
+                if not taken.isdisjoint(partitions) or not _are_all_below(count, partitions):
+                    known = [each for each in partitions if each not in taken and _are_all_below(count, (each,))]
+                    is_whole = False
+                taken.update(known)
+                if known:
+                    left[topic_id] = known
+            if len(some) == TOPICS_IN_STEP:
+                yield
+        return target if is_whole else left
 
-    def _ids(self, subscribed: tuple[str, ...], regex: str | None) -> list[TopicId]:
+    def _ids(self, subscribed: tuple[str, ...], regex: str | None) -> Steps[list[TopicId]]:
         """The existing topics that a member wants, in the order in which Kafka goes through them."""
         found = self.subscriptions.resolved.get(regex or "")
-        names: Iterable[str] = set_order(subscribed)
+        names: Iterable[str] = yield from set_order(subscribed)
         if found is not None and found.topics:
             few, many = sorted((subscribed, found.topics), key=lambda names: len(set(names)))
-            names = dict.fromkeys((*set_order(many), *set_order(few)))
-        found_ids = {name: topic_id for name in names if (topic_id := self.topics.topic_id(name)) is not None}
-        for name, topic_id in found_ids.items():
-            self._counts.setdefault(topic_id, self.topics.partition_count(name))
-        return list(found_ids.values())
+            names = dict.fromkeys((*(yield from set_order(many)), *(yield from set_order(few))))
+        topic_ids: list[TopicId] = []
+        for some in in_slices(names, TOPICS_IN_STEP):
+            for name in some:
+                if (topic_id := self.topics.topic_id(name)) is not None:
+                    topic_ids.append(topic_id)
+                    self._counts.setdefault(topic_id, self.topics.partition_count(name))
+            if len(some) == TOPICS_IN_STEP:
+                yield
+        return topic_ids
+
+
+def _are_all_below(count: int | None, partitions: Sequence[int]) -> bool:
+    return count is None or not partitions or (min(partitions) >= 0 and max(partitions) < count)
 
 
 def preferred_assignor(group: ConsumerGroup, default: str) -> str:
@@ -165,8 +193,14 @@ def moved_partitions(before: Mapping[str, Target], changed: Targets, rebalance: 
     for some in in_slices(changed.items(), MEMBERS_IN_STEP):
         for member_id, target in some:
             known = before.get(member_id, NO_PARTITIONS)
-            lost.update(_difference(known, target))
-            got += _difference(target, known)
+            for places in in_slices(_difference(known, target), PLACES_IN_STEP):
+                lost.update(places)
+                if len(places) == PLACES_IN_STEP:
+                    yield
+            for places in in_slices(_difference(target, known), PLACES_IN_STEP):
+                got += places
+                if len(places) == PLACES_IN_STEP:
+                    yield
         yield
     return sum(place in lost for place in got)
 
@@ -183,8 +217,8 @@ def target_records(group_id: str, changed: Targets, epoch: int, wall_ms: int) ->
     return [*records, target_epoch_record(group_id, epoch, wall_ms)]
 
 
-def assign_in_pieces(shard: ShardState, group: ConsumerGroup, plan: Plan) -> Iterator[Outcome]:
-    """Compute the target of a large group, and write it piece by piece.
+def assign_in_pieces(shard: ShardState, group: ConsumerGroup, plan: Plan) -> Generator[Outcome, None, bool]:
+    """Compute the target of a large group, and write it piece by piece. False: it does not fit into records of the log.
 
     Members may come and go meanwhile. Those that are gone get nothing; a static member that has taken the place of
     another one gets what was meant for that. Whatever else has changed has bumped the group epoch, so that the next
@@ -195,17 +229,40 @@ def assign_in_pieces(shard: ShardState, group: ConsumerGroup, plan: Plan) -> Ite
         changed = yield from in_pieces(changed_targets(group.targets, targets), STEPS_IN_PIECE)
         moved = yield from in_pieces(moved_partitions(group.targets, changed, group.rebalance), STEPS_IN_PIECE)
         if group.is_abandoned or group.assignment_epoch >= plan.epoch:
-            return
+            return True
+        if max(map(_most_bytes, changed.items()), default=0) + 4 * len(group.group_id) > shard.config.max_message_bytes:
+            return False
         if group.rebalance is not None:
             group.rebalance.moved += moved
-        for some in in_slices(changed.items()):
+        for some in _together(changed):
             present = ((_present(group, plan, member_id), target) for member_id, target in some)
             yield Outcome([target_record(group.group_id, each, target) for each, target in present if each is not None])
             if group.is_abandoned or group.member_count == 0:
-                return  # nobody is left, or the group has become a classic one
+                return True  # nobody is left, or the group has become a classic one
         yield Outcome([target_epoch_record(group.group_id, plan.epoch, shard.clock.wall)])
+        return True
     finally:
         group.is_assigning = False
+
+
+def _most_bytes(changed: tuple[str, Target]) -> int:
+    """A batch with the record of this target has at most so many bytes."""
+    member_id, target = changed
+    return 4 * len(member_id) + BYTES_OF_RECORD + sum(BYTES_OF_TOPIC + 4 * len(each) for each in target.values())
+
+
+def _together(changed: Targets) -> Iterator[list[tuple[str, Target]]]:
+    """The targets, as many at a time as one piece of work can write."""
+    some: list[tuple[str, Target]] = []
+    size = 0
+    for member_id, target in changed.items():
+        some.append((member_id, target))
+        size += len(target) + sum(map(len, target.values()))
+        if len(some) >= RECORDS_IN_PIECE or size >= MAX_PARTITIONS_IN_PIECE:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
 
 
 def _present(group: ConsumerGroup, plan: Plan, member_id: str) -> str | None:

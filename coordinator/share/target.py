@@ -57,24 +57,26 @@ class Plan:
         in_order = yield from members_in_order(members, capacity, {self.updated.member_id: True})
         subscribers: dict[str, Subscriber] = {}
         for some in in_slices(in_order, MEMBERS_IN_STEP):
-            subscribers.update((member_id, self._subscriber(member_id)) for member_id in some)
+            for member_id in some:
+                subscribers[member_id] = yield from self._subscriber(member_id)
             yield
         assigned = yield from assign_simply(SharingGroup(subscribers, self._assignable, self.is_equal))
         return {member_id: assigned.get(member_id, NO_PARTITIONS) for member_id in subscribers}
 
-    def _subscriber(self, member_id: str) -> Subscriber:
+    def _subscriber(self, member_id: str) -> Steps[Subscriber]:
         is_updated = self.updated.member_id == member_id
         names = self.updated.topic_names if is_updated else self.members[member_id].topic_names
         if is_updated and self.names_in_request is not None:
             names = tuple(self.names_in_request)
         topic_ids = self._topic_ids.get(names)
         if topic_ids is None:
-            topic_ids = self._topic_ids[names] = self._ids(names)
+            topic_ids = self._topic_ids[names] = yield from self._ids(names)
         return Subscriber(topic_ids, self.targets.get(member_id, NO_PARTITIONS))
 
-    def _ids(self, names: tuple[str, ...]) -> list[TopicId]:
+    def _ids(self, names: tuple[str, ...]) -> Steps[list[TopicId]]:
         """The existing topics that a member wants, in the order in which Kafka goes through them."""
-        found = [topic_id for name in set_order(names) if (topic_id := self.topics.topic_id(name)) is not None]
+        in_order = yield from set_order(names)
+        found = [topic_id for name in in_order if (topic_id := self.topics.topic_id(name)) is not None]
         for topic_id in found:
             if topic_id not in self._assignable:
                 ready = self.initialized.get(topic_id)

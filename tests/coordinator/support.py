@@ -160,10 +160,13 @@ class Disk:
         self.on_the_way: list[Write] = []
         self.is_slow = False
         self.is_busy = False  # slow, and not even taking what is ready: it gathers in the runtime
+        self.too_large: list[int] = []  # sizes of batches that a real log would have refused
 
     def keep(self, write: Write) -> None:
         log = self.batches.setdefault(write.shard.partition, [])
         for batch in write.batches:
+            if len(batch) > write.shard.state.config.max_message_bytes:
+                self.too_large.append(len(batch))
             verify_crc(batch, 0, parse_header(batch))
             assert parse_header(batch).base_offset == self.end_offset(write.shard.partition)
             log.append(batch)

@@ -25,9 +25,10 @@ from random import Random
 from typing import Any, NamedTuple
 
 from kohort.coordinator import api, conversion, planning
+from kohort.coordinator.assignors import java_order, server_range, server_side, uniform, uniform_unequal
 from kohort.coordinator.classic import delayed_join
 from kohort.coordinator.config import ConsumerGroupSettings
-from kohort.coordinator.consumer import classic_join, member_update, removal, target
+from kohort.coordinator.consumer import classic_join, member_update, removal, resolve, target
 from kohort.coordinator.consumer.group import find_consumer
 from kohort.coordinator.group import Group
 from kohort.coordinator.runtime import Runtime
@@ -348,4 +349,6 @@ def in_small_steps(wanted: bool) -> AbstractContextManager[None]:
         (conversion, "FEW_MEMBERS", 0), (removal, "FEW_MEMBERS", 0), (classic_join, "FEW_MEMBERS", 0),
         (conversion, "MEMBERS_IN_STEP", 1), (target, "MEMBERS_IN_STEP", 1),
         (planning, "MEMBERS_IN_STEP", 1), (delayed_join, "FEW_MEMBERS", 0),
+        (target, "RECORDS_IN_PIECE", 1), (resolve, "FEW_TOPICS", 0), (java_order, "KEYS_IN_STEP", 1),
+        *((module, "TOPICS_IN_STEP", 1) for module in (server_side, server_range, uniform, uniform_unequal, target)),
     )  # fmt: skip

@@ -266,10 +266,10 @@ def tombstones_come_in_the_wrong_order() -> AbstractContextManager[None]:
 def what_a_regular_expression_matches_is_not_written() -> AbstractContextManager[None]:
     whole = resolve._written
 
-    def written(*how: Any) -> Outcome:
-        out = whole(*how)
-        kept = [record for entry in out.records for record in _records_of(entry) if not _is_of_regex(record)]
-        return Outcome([AtomicRecords(kept)] if kept else [])
+    def written(*how: Any) -> Iterator[Outcome]:
+        for out in whole(*how):
+            kept = [record for entry in out.records for record in _records_of(entry) if not _is_of_regex(record)]
+            yield Outcome([AtomicRecords(kept)] if kept else [])
 
     return replaced((resolve, "_written", written))
 
