@@ -109,9 +109,10 @@ class ConsumerStory(Story):
         """Waits until the group's epoch is at least this: a timer has fired, or a regular expression is resolved."""
         self.peer.wait_until(lambda: self.look().group_epoch >= epoch, f"group epoch {epoch}")
 
-    def set_group(self, **configs: str) -> None:
+    def set_group(self, group: str | None = None, **configs: str) -> None:
         """Settings of this group, with Kafka's names, dots as underscores; they are in force when this returns."""
-        request = group_settings_request(self.group, {name.replace("_", "."): configs[name] for name in configs})
+        name = self.group if group is None else group
+        request = group_settings_request(name, {key.replace("_", "."): configs[key] for key in configs})
         answer = self.peer.quietly(ApiKey.INCREMENTAL_ALTER_CONFIGS, request, 1)
         assert answer.responses[0].error_code == 0, f"{self.peer.name}: {answer.responses[0]}"
         self.topic(f"-after-{len(self.topic_ids)}", 1)  # Kafka's coordinator learns of it later than of the settings

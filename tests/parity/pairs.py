@@ -6,6 +6,8 @@ CONSUMERS = "consumers"  # groups of KIP-848: assignments without delay, short s
 FEW_CONSUMERS = "few consumers"  # groups of KIP-848 with limits, which do not change their protocol
 UPGRADE = "upgrade only"
 DOWNGRADE = "downgrade only"
+SHARES = "share groups"  # assignments without delay, short sessions and locks
+FEW_SHARES = "few sharers"  # share groups with limits, and with the usual interval between assignments
 
 PAIRS: dict[str, dict[str, str]] = {
     "": {"group.initial.rebalance.delay.ms": "0"},
@@ -39,5 +41,22 @@ PAIRS: dict[str, dict[str, str]] = {
         "group.consumer.assignment.interval.ms": "0",
         "group.max.size": "2",
         "group.consumer.migration.policy": "downgrade",
+    },
+    SHARES: {
+        "group.initial.rebalance.delay.ms": "0",
+        "group.min.session.timeout.ms": "100",
+        "group.consumer.assignment.interval.ms": "0",
+        "group.share.assignment.interval.ms": "0",
+        "group.share.min.session.timeout.ms": "500",
+        "group.share.min.heartbeat.interval.ms": "100",
+        "group.share.min.record.lock.duration.ms": "1000",
+        "kohort.share.preview": "true",
+    },
+    FEW_SHARES: {
+        "group.initial.rebalance.delay.ms": "0",
+        "group.consumer.assignment.interval.ms": "0",
+        "group.share.max.size": "2",
+        "group.share.max.share.sessions": "2",
+        "kohort.share.preview": "true",
     },
 }

@@ -56,6 +56,19 @@ VERSIONS = {
     ApiKey.DELETE_GROUPS: 2,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: 1,
     ApiKey.CONSUMER_GROUP_DESCRIBE: 1,
+    ApiKey.FIND_COORDINATOR: 6,
+    ApiKey.SHARE_GROUP_HEARTBEAT: 1,
+    ApiKey.SHARE_GROUP_DESCRIBE: 1,
+    ApiKey.SHARE_FETCH: 2,
+    ApiKey.SHARE_ACKNOWLEDGE: 2,
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: 0,
+    ApiKey.READ_SHARE_GROUP_STATE: 0,
+    ApiKey.WRITE_SHARE_GROUP_STATE: 1,
+    ApiKey.DELETE_SHARE_GROUP_STATE: 0,
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: 1,
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: 1,
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: 0,
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: 0,
 }
 RUN = token_hex(2)  # groups cannot be deleted while they have members: a broker may know those of an earlier run
 SESSION_MS = 60_000

@@ -1,0 +1,207 @@
+"""Share sessions: their epochs, what they remember, and what becomes of records when they end."""
+
+from __future__ import annotations
+
+from kohort.protocol.api_keys import ApiKey
+from tests.parity.batches import batch
+from tests.parity.pairs import FEW_SHARES
+from tests.parity.share_story import AT_ONCE_MS, ShareStory, accept, release, share_story
+from tests.share_requests import CLOSE, OPEN
+
+BOTH = (1, 2)
+
+
+@share_story(versions=BOTH)
+def epochs_of_a_session(s: ShareStory) -> None:
+    at = s.shared(3)
+    a = s.sharer("a")
+    a.find_nothing(at, epoch=1)
+    a.find_nothing(at, epoch=-1)
+    a.find_nothing(at, epoch=-2)
+    a.fetch(at)
+    for epoch in (2, 7, -2, 2_147_483_647):
+        a.find_nothing(epoch=epoch)
+    a.find_nothing()
+    a.find_nothing(epoch=1)
+    a.find_nothing()
+    a.close_session()
+    a.find_nothing(epoch=4)
+    a.fetch(at)
+
+
+@share_story(ApiKey.SHARE_ACKNOWLEDGE, BOTH)
+def epochs_of_acknowledgements(s: ShareStory) -> None:
+    at = s.shared(5)
+    a = s.sharer("a")
+    for epoch in (1, 0, -1, -2):
+        a.acknowledge({at: accept(0)}, epoch=epoch)
+    a.fetch(at)
+    for epoch in (0, 2, -2):
+        a.acknowledge({at: accept(0)}, epoch=epoch)
+    a.acknowledge({at: accept(0)})
+    a.find_nothing()
+    a.acknowledge({at: accept(1)})
+    a.acknowledge({at: accept(2)}, epoch=CLOSE)
+    a.acknowledge({at: accept(3)}, epoch=4)
+    s.share_offsets(at)
+    s.sharer("b").fetch(at)
+
+
+@share_story(versions=BOTH)
+def a_session_is_opened_anew(s: ShareStory) -> None:
+    at = s.shared(3, 3)
+    a = s.sharer("a")
+    a.fetch(at, max_records=3)
+    a.find_nothing()
+    a.find_nothing(at, epoch=OPEN, max_records=3)
+    a.find_nothing(epoch=2)
+    a.find_nothing()
+    a.acknowledge({at: accept(0, 5)})
+
+
+@share_story(versions=BOTH)
+def a_new_session_has_nothing_to_acknowledge(s: ShareStory) -> None:
+    at = s.shared(3)
+    a = s.sharer("a")
+    a.find_nothing(at, ack={at: accept(0)})
+    a.fetch(at)
+    a.fetch(at, epoch=OPEN, ack={at: accept(0)})
+    a.find_nothing(ack={at: accept(0)})
+
+
+@share_story(versions=BOTH)
+def a_closed_session_releases_its_records(s: ShareStory) -> None:
+    at = s.shared(5)
+    a, b = s.sharer("a"), s.sharer("b")
+    a.fetch(at)
+    a.fetch(ack={at: accept(0, 1)}, epoch=CLOSE)
+    b.fetch(at)
+    a.fetch(at, max_wait_ms=AT_ONCE_MS)
+    b.acknowledge({at: accept(2)}, epoch=CLOSE)
+    a.fetch()
+    s.share_offsets(at)
+
+
+@share_story(versions=BOTH)
+def a_broken_connection_releases_the_records_of_its_session(s: ShareStory) -> None:
+    at = s.shared(5)
+    a, b = s.sharer("a"), s.sharer("b")
+    a.fetch(at)
+    a.acknowledge({at: accept(0)})
+    b.send_fetch(at)
+    a.hang_up()
+    b.take()
+    a.find_nothing()
+    a.find_nothing(at, epoch=OPEN)
+
+
+@share_story(versions=BOTH)
+def another_connection_of_the_member_breaks(s: ShareStory) -> None:
+    at = s.shared(5)
+    a, twin = s.sharer("a"), s.sharer("a")
+    a.fetch(at)
+    twin.session_epoch = a.session_epoch
+    twin.find_nothing()
+    twin.hang_up()
+    a.session_epoch = 2
+    a.acknowledge({at: accept(0, 1)})
+    s.sharer("b").find_nothing(at)
+    a.find_nothing()
+
+
+@share_story(versions=BOTH)
+def a_session_remembers_its_partitions(s: ShareStory) -> None:
+    one, other = s.shared_partitions(2, 2)
+    a = s.sharer("a")
+    a.fetch(one)
+    a.find_nothing()
+    a.fetch(other)
+    a.find_nothing()
+    s.peer.append(one[0], batch(2), partition=0)
+    a.fetch()
+    s.peer.append(one[0], batch(2), partition=1)
+    a.fetch()
+
+
+@share_story(versions=BOTH)
+def a_session_forgets_partitions(s: ShareStory) -> None:
+    one, other = s.shared_partitions(2, 2)
+    a = s.sharer("a")
+    a.fetch(one, other)
+    a.find_nothing(forget=[other])
+    s.peer.append(one[0], batch(2), partition=1)
+    a.find_nothing()
+    a.find_nothing(ack={other: accept(1, 2)})
+    a.find_nothing(other)
+    a.find_nothing(forget=[other, (one[0], 9), ("none", 0)])
+    a.close_session()
+    s.sharer("b").fetch(one)
+    s.sharer("c").find_nothing(other)
+
+
+@share_story(versions=BOTH)
+def a_partition_is_added_and_forgotten_in_one_request(s: ShareStory) -> None:
+    one, other = s.shared_partitions(2, 2)
+    a = s.sharer("a")
+    a.fetch(one)
+    a.find_nothing(other, forget=[other])
+    a.find_nothing(forget=[one])
+    a.find_nothing()
+    a.acknowledge({one: accept(1, 2)})
+
+
+@share_story(versions=BOTH)
+def an_empty_session(s: ShareStory) -> None:
+    at = s.shared(2)
+    a = s.sharer("a")
+    a.find_nothing()
+    a.find_nothing()
+    a.fetch(at)
+    a.close_session()
+    a.close_session()
+
+
+@share_story()
+def one_member_id_in_two_groups(s: ShareStory) -> None:
+    at = s.shared(2)
+    other = f"{s.group}-other"
+    s.begin({at: 0}, other)
+    a, b = s.sharer("a"), s.sharer("a", other)
+    a.fetch(at)
+    b.fetch(at)
+    a.close_session()
+    b.acknowledge({at: accept(0, 1)})
+
+
+@share_story()
+def a_partition_named_twice_in_a_request(s: ShareStory) -> None:
+    at = s.shared(2)
+    a = s.sharer("a")
+    a.fetch(at)
+    a.acknowledge({at: accept(0)})
+    a.find_nothing(at, at, ack={at: release(1)})
+
+
+@share_story(pair=FEW_SHARES)
+def there_is_no_room_for_another_session(s: ShareStory) -> None:
+    at = s.shared(4)
+    a, b, c = s.sharer("a"), s.sharer("b"), s.sharer("c")
+    a.fetch(at)
+    b.find_nothing(at)
+    c.find_nothing(at)
+    a.find_nothing(at, epoch=OPEN)
+    b.close_session()
+    c.find_nothing(at)
+
+
+@share_story()
+def a_member_that_is_gone_from_the_group_still_fetches(s: ShareStory) -> None:
+    at = s.shared(4)
+    a = s.sharer("a")
+    a.start(at[0])
+    a.fetch(at)
+    a.leave_group()
+    a.acknowledge({at: accept(0)})
+    a.find_nothing()
+    a.close_session()
+    s.sharer("b").fetch(at)
