@@ -179,21 +179,30 @@ class Progress:
         return self._append(partition, checked)
 
     def _append(self, partition: Partition, checked: Checked) -> PartitionProduceResponse:
-        broker, now = self._broker, self._call.now
+        """Append the batch, or say why not. The answer may have to wait for a sync of the log."""
+        index, now = partition.index, self._call.now
         try:
             log = partition.log
             if type(checked) is Refusal:
-                return self._refuse(partition.index, checked, log)
-            answer = _append(broker, partition, log, checked, now)
+                return self._refuse(index, checked, log)
+            known = None if checked[1][9] < 0 else partition.extra[PRODUCERS].check(checked[1])
+            if known is None:
+                batch, header = checked
+                first_offset, _, timestamp = log.append_checked(batch, header, now=now, leader_epoch=LEADER_EPOCH)
+                if partition.extra:
+                    _tell_others(self._broker, partition, log, checked, first_offset, timestamp)
+            elif isinstance(known, Refusal):
+                return self._refuse(index, known, log)
+            else:  # a repetition; it may wait for the same sync as the first one
+                first_offset, timestamp = known.first_offset, known.timestamp
         except (StorageError, OSError) as problem:  # OSError: no descriptor was free to open a new log, for instance
-            return self._refuse(partition.index, Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(problem)))
-        if answer.error_code:
-            self._failed = True
-        elif log.wants_flush(now):
+            return self._refuse(index, Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(problem)))
+        answer = PartitionProduceResponse(index, 0, first_offset, timestamp, log.log_start_offset)
+        if log.wants_flush(now):
             if log.log_end_offset - log.recovery_point >= log.config.flush_messages:
                 self._flushes.append((log, answer))
             else:  # the log rolled, or flush.ms has passed
-                broker.flusher.sync(log)
+                self._broker.flusher.sync(log)
         return answer
 
     def _refuse(self, index: int, refusal: Refusal, log: PartitionLog | None = None) -> PartitionProduceResponse:
@@ -219,27 +228,23 @@ def _must_recover(partition: Partition, checked: tuple[bytes, BatchHeader]) -> b
     return checked[1][9] >= 0 and PRODUCERS not in partition.extra
 
 
-def _append(
-    broker: Broker, partition: Partition, log: PartitionLog, checked: tuple[bytes, BatchHeader], now: int
-) -> PartitionProduceResponse:
-    """Append the batch; StorageError if the log cannot."""
-    index = partition.index
+def _tell_others(
+    broker: Broker,
+    partition: Partition,
+    log: PartitionLog,
+    checked: tuple[bytes, BatchHeader],
+    first_offset: int,
+    timestamp: int,
+) -> None:
+    """The batch is in the log: remember its producer, and wake the fetches that wait for records."""
     batch, header = checked
     extra = partition.extra
-    if header[9] >= 0:
-        known = extra[PRODUCERS].check(header)
-        if known is not None:
-            if isinstance(known, Refusal):
-                return _refused(index, known, log)
-            return PartitionProduceResponse(index, 0, known.first_offset, known.timestamp, log.log_start_offset)
-    info = log.append_checked(batch, header, now=now, leader_epoch=LEADER_EPOCH)
     if PRODUCERS in extra:
-        if info[0] == log.segments[-1].base_offset > 0:
-            save_snapshot(log, extra[PRODUCERS], info[0])  # a new segment: recovery can start here
-        extra[PRODUCERS].appended(header, info[0], header[8] if info[2] < 0 else info[2])
+        if first_offset == log.segments[-1].base_offset > 0:
+            save_snapshot(log, extra[PRODUCERS], first_offset)  # a new segment: recovery can start here
+        extra[PRODUCERS].appended(header, first_offset, header[8] if timestamp < 0 else timestamp)
     if WATCHERS in extra:
         appended(broker, partition, len(batch))
-    return PartitionProduceResponse(index, 0, info[0], info[2], log.log_start_offset)
 
 
 def _refused(index: int, refusal: Refusal, log: PartitionLog | None = None) -> PartitionProduceResponse:

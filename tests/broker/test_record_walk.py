@@ -54,7 +54,7 @@ def careful(batch: bytes, count: int) -> Walked | None:
     if [record[1] for record in records] != list(range(count)):
         return None
     deltas = [record[2] - BASE_MS for record in records]
-    return Walked(min(deltas), max(deltas), any(record[3] is None for record in records))
+    return min(deltas), max(deltas), any(record[3] is None for record in records)
 
 
 def walked(walk: Walk, batch: bytes, count: int) -> Walked | None:
@@ -137,7 +137,7 @@ def test_equal_records_of_any_number(count: int, wrong: int | None) -> None:
     if wrong is not None:
         last = len(batch) - 1
         batch[last if wrong else BATCH_HEADER_BYTES + 4] ^= 2  # a header count, or the first offset delta
-    assert fast(bytes(batch), count) == (Walked(0, 0, False) if wrong is None else None)
+    assert fast(bytes(batch), count) == ((0, 0, False) if wrong is None else None)
 
 
 @pytest.mark.parametrize("bytes_more", [0, 1])
@@ -196,7 +196,7 @@ def test_a_library_of_another_machine_is_not_used(tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize("walk", WALKS)
 def test_a_null_key_is_seen_however_its_length_is_written(walk: Walk) -> None:
     record = bytes([0, 0, 0, 0x81, 0x00, 0x01, 0])  # the varint -1 in two bytes instead of one
-    assert walk(bytes([2 * len(record)]) + record, 0, len(record) + 1, 1) == Walked(0, 0, True)
+    assert walk(bytes([2 * len(record)]) + record, 0, len(record) + 1, 1) == (0, 0, True)
 
 
 varints = st.integers(-(2**63), 2**63 - 1).map(encode_varint) | st.binary(max_size=11)
@@ -217,10 +217,10 @@ def test_the_greatest_timestamp_deltas_are_read(walk: Walk, bits: int) -> None:
     fields = [b"\0", b"\0", b"\0", b"\1", b"\1", b"\0"]
     fields[1] = encode_varint(2**bits - 1)
     body = b"".join(fields)
-    assert walk(encode_varint(len(body)) + body, 0, len(body) + 1, 1) == Walked(2**bits - 1, 2**bits - 1, True)
+    assert walk(encode_varint(len(body)) + body, 0, len(body) + 1, 1) == (2**bits - 1, 2**bits - 1, True)
     fields[1] = encode_varint(-(2**bits))
     body = b"".join(fields)
-    assert walk(encode_varint(len(body)) + body, 0, len(body) + 1, 1) == Walked(-(2**bits), -(2**bits), True)
+    assert walk(encode_varint(len(body)) + body, 0, len(body) + 1, 1) == (-(2**bits), -(2**bits), True)
 
 
 long_headers = st.lists(st.tuples(st.binary(max_size=90), st.none() | st.binary(max_size=200)), max_size=40).map(tuple)
@@ -243,4 +243,4 @@ def test_records_and_headers_of_a_batch_are_counted(walk: WalkInSteps, short: in
         with pytest.raises(TooManyElements):
             all_steps(walk(iter(pieces), 20, 220 - short))
     else:
-        assert all_steps(walk(iter(pieces), 20, 220)) == Walked(0, 0, False)
+        assert all_steps(walk(iter(pieces), 20, 220)) == (0, 0, False)
