@@ -237,9 +237,9 @@ class CoordinatorHost:
                 self.rebalances.tell(event)
 
     def _initialize(self, event: InitializeStates) -> None:
-        from kohort.broker.share.initialization import Initialization  # only brokers with share groups pay for it
+        from kohort.broker.share.coordinators import initialize  # only brokers with share groups pay for it
 
-        Initialization(self._broker, event).ask()
+        initialize(self._broker, event)
 
     # --- time
 

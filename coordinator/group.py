@@ -8,7 +8,7 @@ that it is no longer the group.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from kohort.protocol.error_codes import ErrorCode
@@ -120,6 +120,10 @@ class Group(ABC):
     @abstractmethod
     def abandon(self, error: ErrorCode, out: Outcome) -> None:
         """This object is no longer the group. Every parked request is answered with `error`."""
+
+    def topics_deleted(self, shard: ShardState, topic_ids: Container[bytes]) -> Record | None:
+        """The record that makes the group forget what it knows of these topics, beside offsets. None: nothing."""
+        return None
 
     def pulse(
         self, shard: ShardState, member_id: str, instance_id: str | None, generation_or_epoch: int

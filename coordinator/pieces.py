@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterator, Sequence
 from typing import TypeVar
 
 from kohort.coordinator.group import Group
-from kohort.coordinator.outcome import OffsetTombstones, Outcome
+from kohort.coordinator.outcome import OffsetTombstones, Outcome, Record
 
 Result = TypeVar("Result")
 
@@ -30,6 +30,9 @@ class Pieces:
     def add(self, gone: OffsetTombstones) -> None:
         self._out.records.append(gone)
         self._tombstones[gone.group] = self.not_applied(gone.group) + len(gone.indexes)
+
+    def write(self, record: Record) -> None:
+        self._out.records.append(record)
 
     def end(self, group: Group) -> None:
         self._out.records += group.tombstones()

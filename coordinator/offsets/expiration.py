@@ -70,7 +70,19 @@ def _is_too_old(shard: ShardState, unused_since: int | None, committed: Committe
 
 
 def forget_topics(shard: ShardState, deleted: Iterable[tuple[str, bytes]]) -> Iterator[Outcome]:
-    """Tombstones for all offsets of deleted topics, given by name and id."""
+    """Tombstones for all offsets of deleted topics, given by name and id; and what else groups know of the topics."""
+    deleted = list(deleted)
+    yield from _forget_offsets(shard, deleted)
+    topic_ids = frozenset(topic_id for _, topic_id in deleted)
+    pieces = Pieces()
+    for group in list(shard.groups.values()):
+        if _is_current(shard, group) and (record := group.topics_deleted(shard, topic_ids)) is not None:
+            pieces.write(record)
+        yield from pieces.looked_at(1)
+    yield from pieces.rest()
+
+
+def _forget_offsets(shard: ShardState, deleted: Iterable[tuple[str, bytes]]) -> Iterator[Outcome]:
     ids: dict[str, set[bytes]] = {}
     for name, topic_id in deleted:
         ids.setdefault(name, {NO_UUID}).add(topic_id)

@@ -9,6 +9,7 @@ Read in this order:
     target.py                  who shall have which partitions: the target assignment of an epoch
     removal.py, pulse.py       members that leave or are silent for too long; the fast path of all others
     share_group_describe.py    the other API of members
+    offsets.py                 the group's part in the APIs about start offsets, and in its own deletion
 
 Several members may have the same partition, so nobody has to give up anything before another member gets it: a member
 goes to the target of the newest epoch in one step. A partition is assigned only once the share coordinator has a state

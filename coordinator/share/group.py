@@ -8,7 +8,7 @@ nothing has happened to it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 from kohort.coordinator.assignors.java_order import timeline_capacity
@@ -18,7 +18,7 @@ from kohort.coordinator.member_session import Session
 from kohort.coordinator.outcome import Outcome, Record
 from kohort.coordinator.share.member import ShareMember
 from kohort.coordinator.share.pulse import SharePulse
-from kohort.coordinator.share.records import NO_STATES, PartitionStates, group_tombstones, states_in
+from kohort.coordinator.share.records import NO_STATES, PartitionStates, group_tombstones, states_in, states_record
 from kohort.coordinator.share.removal import remove_member
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.log_share_group_current_member_assignment import (
@@ -219,6 +219,19 @@ class ShareGroup(Group):
     def abandon(self, error: ErrorCode, out: Outcome) -> None:
         """No request of a share group's member is ever parked."""
         self.is_abandoned = True
+
+    def topics_deleted(self, shard: ShardState, topic_ids: Container[bytes]) -> Record | None:
+        """The share coordinator forgets the states of deleted topics by itself."""
+        states = self.states
+        left = PartitionStates(
+            {each: topic for each, topic in states.initializing.items() if each not in topic_ids},
+            {each: topic for each, topic in states.initialized.items() if each not in topic_ids},
+            {each: name for each, name in states.deleting.items() if each not in topic_ids},
+        )
+        if left == states:
+            return None
+        self.initializing_since = shard.clock.wall
+        return states_record(self.group_id, left)
 
     # --- soft state
 
