@@ -6,6 +6,9 @@ tables are computed again from all base tables in each run. Types are those of S
 
 A position in the log is `log_partition` and `log_offset`; a group's records are ordered by it. `offset` alone always
 means an offset that a consumer has committed.
+
+Two topics are read: __consumer_offsets, and __share_group_state with the progress of share groups. Their partitions
+share one column: `log_partition` 100000 + n is partition n of __share_group_state. So a number still names one log.
 """
 
 from __future__ import annotations
@@ -13,6 +16,19 @@ from __future__ import annotations
 from typing import NamedTuple
 
 MAX_MS = 253_402_300_799_999  # the end of the year 9999, the last time that Python can represent
+STATE_LOGS = 100_000  # log partitions from here on are those of __share_group_state
+OFFSETS_TOPIC, STATE_TOPIC = "__consumer_offsets", "__share_group_state"
+
+
+def keeps_share_state(log_partition: int) -> bool:
+    return log_partition >= STATE_LOGS
+
+
+def log_name(log_partition: int) -> str:
+    """The partition as Kafka names its folder."""
+    if keeps_share_state(log_partition):
+        return f"{STATE_TOPIC}-{log_partition - STATE_LOGS}"
+    return f"{OFFSETS_TOPIC}-{log_partition}"
 
 
 class Column(NamedTuple):
@@ -44,7 +60,7 @@ LOG_BATCHES = Table(
     "log_batches",
     "A row per record batch in the files, and per stretch of bytes that is no batch.",
     _columns("""
-    log_partition    int        partition of __consumer_offsets
+    log_partition    int        partition of __consumer_offsets; 100000 + n: partition n of __share_group_state
     segment          bigint     base offset of the segment file, which is the file's name
     position         bigint     where in the file the batch begins
     size_bytes       bigint     size of the batch, or of the stretch that is no batch
@@ -154,9 +170,9 @@ MEMBER_ASSIGNMENTS = Table(
 
 OTHER_RECORDS = Table(
     "other_records",
-    "A row per record that fits no table above: partition metadata, regular expressions, share state, unknown types, records that cannot be decoded.",
+    "A row per record that fits no other table: partition metadata, regular expressions, unknown types, records that cannot be decoded.",
     _columns("""
-    log_partition    int        partition of __consumer_offsets
+    log_partition    int        partition of __consumer_offsets; 100000 + n: partition n of __share_group_state
     log_offset       bigint     offset of the record
     record_time      timestamp  time of the record; 1970 if it has none
     record_type      int        type of the key; null if there is no key
@@ -169,7 +185,34 @@ OTHER_RECORDS = Table(
     """),
 )
 
-BASE_TABLES = (LOG_BATCHES, OFFSET_COMMITS, GROUP_GENERATIONS, MEMBER_ASSIGNMENTS, OTHER_RECORDS)
+SHARE_STATES = Table(
+    "share_states",
+    "A row per record in __share_group_state: how far a share group has come with a partition. A snapshot has the whole state, an update what has changed.",
+    _columns("""
+    log_partition    int        100000 + n: partition n of __share_group_state
+    log_offset       bigint     offset of the record
+    record_time      timestamp  time of the record; 1970 if it has none
+    group_id         string     the share group
+    topic            string     the topic; null if only its id is known
+    topic_id         string     its id as Kafka prints it (base64url)
+    partition        int        the topic's partition
+    record_type      int        0 snapshot, 1 update
+    tombstone        boolean    the state was deleted
+    snapshot_epoch   int        number of the snapshot, to which updates belong
+    state_epoch      int        rises with each initialization and with each offset that an administrator sets; null in updates
+    leader_epoch     int        leader epoch of the partition's leader, which asked for the change; -1 or 0 if there was none
+    start_offset     bigint     where the group goes on: all before it is finished. In an update, -1: as it was; in a snapshot, -1: not decided yet
+    complete_count   int        number of records from start_offset on that are finished; null if the record does not say
+    create_time      timestamp  snapshots: when the first one was written
+    write_time       timestamp  snapshots: when this one was written
+    batches          array<struct<first:bigint,last:bigint,state:int,deliveries:int>> ranges of offsets: state 0 available, 2 acknowledged, 4 archived; how often they were delivered
+    cause            string     why the state was changed, from Kohort's record header: acknowledge, release, session closed, lock timeout, start moved, initialize, alter; else null
+    member_id        string     the member that had the records, from Kohort's record header, else null
+    value_version    int        version of the value, null in tombstones
+    """),
+)
+
+BASE_TABLES = (LOG_BATCHES, OFFSET_COMMITS, GROUP_GENERATIONS, MEMBER_ASSIGNMENTS, OTHER_RECORDS, SHARE_STATES)
 
 OWNERSHIP_INTERVALS = Table(
     "ownership_intervals",
@@ -297,6 +340,83 @@ PARTITION_FACTS = Table(
     """),
 )
 
+SHARE_MEMBERS = Table(
+    "share_members",
+    "What each member of a share group was assigned from when to when. Several members share a partition.",
+    _columns("""
+    group_id         string     the share group
+    member_id        string     the member
+    client_id        string     client.id of the client
+    client_host      string     address from which it connected
+    rack_id          string     the rack of the client
+    first_epoch      int        member epoch in which it got these partitions
+    last_epoch       int        last member epoch in which it had them
+    partitions       array<struct<topic:string,topic_id:string,partition:int>> the partitions; topic is null if only the id is known
+    start_time       timestamp  since when
+    end_time         timestamp  until when; null: at the end of the log it still had them
+    log_partition    int        partition of __consumer_offsets
+    start_log_offset bigint     offset of the record that began it
+    end_log_offset   bigint     offset of the record that ended it; null if nothing did
+    ended_by         string     assigned (the next assignment), left; null if nothing did
+    """),
+)
+
+SHARE_STEPS = Table(
+    "share_steps",
+    "Each record of share_states, compared with the one before it for the same group and partition.",
+    _columns("""
+    log_partition    int        100000 + n: partition n of __share_group_state
+    log_offset       bigint     offset of the record
+    group_id         string     the share group
+    topic            string     the topic; null if only its id is known
+    topic_id         string     its id
+    partition        int        its partition
+    time             timestamp  time of the record
+    snapshot         boolean    it is a snapshot, which repeats what updates said before
+    tombstone        boolean    the state was deleted
+    start_offset     bigint     the start offset from this record on; null if it is not decided
+    step             bigint     how far the start offset has moved; null for the first record, and if it was not known
+    end_offset       bigint     one more than the greatest offset in the record; null if it has none
+    accepted         bigint     records that the update says were acknowledged; 0 in snapshots
+    archived         bigint     records that it says will not be delivered again: rejected, gaps, or delivered too often
+    returned         bigint     records that it says can be delivered again
+    deliveries       int        how often the record that was delivered most often was delivered, of those in this update or snapshot; null if there are none
+    cause            string     why, from Kohort's record header, else null
+    member_id        string     the member that had the records, from Kohort's record header, else null
+    """),
+)
+
+SHARE_PARTITIONS = Table(
+    "share_partitions",
+    "A row per partition that a share group reads: how far it has come at the end of the log.",
+    _columns("""
+    group_id         string     the share group
+    topic            string     the topic; null if only its id is known
+    topic_id         string     its id
+    partition        int        its partition
+    log_partition    int        100000 + n: partition n of __share_group_state
+    deleted          boolean    the last record is a tombstone
+    first_time       timestamp  time of the first record in the tables
+    last_time        timestamp  time of the last one
+    last_update      timestamp  time of the last update; null if there is none
+    updates          bigint     number of updates
+    snapshots        bigint     number of snapshots
+    first_start      bigint     the first start offset in the tables; null if none is known
+    start_offset     bigint     the last one
+    state_epoch      int        the last state epoch; null if the tables have no snapshot
+    leader_epoch     int        the last leader epoch
+    accepted         bigint     records that updates say were acknowledged
+    archived         bigint     records that updates say will not be delivered again
+    returned         bigint     records that updates say can be delivered again
+    timeouts         bigint     number of updates because of an acquisition lock that has expired; null if the log does not say
+    finished         bigint     records from the start offset on that are acknowledged or archived
+    waiting          bigint     records from the start offset on that were delivered, came back, and wait for the next delivery
+    deliveries       int        how often the one of them that was delivered most often was delivered; null if there are none
+    most_delivered   bigint     the first of the records that were delivered most often; null if there are none
+    start_deliveries int        how often the record at the start offset was delivered, as far as the log says; null if it does not
+    """),
+)
+
 FINDINGS = Table(
     "findings",
     "What the checks found, worst first.",
@@ -308,7 +428,7 @@ FINDINGS = Table(
     partition        int        the partition of the topic, if it is about one
     member_id        string     the member, if it is about one
     generation       int        the generation, if it is about one
-    log_partition    int        partition of __consumer_offsets
+    log_partition    int        partition of __consumer_offsets; 100000 + n: partition n of __share_group_state
     log_offset       bigint     offset in the log
     time             timestamp  when it happened or began
     until            timestamp  when it ended, if it lasted for some time
@@ -340,7 +460,7 @@ AUDIT_RUNS = Table(
     started          timestamp  when the run began
     finished         timestamp  when the run ended
     path             string     the folder that was read
-    log_partition    int        partition of __consumer_offsets
+    log_partition    int        partition of __consumer_offsets; 100000 + n: partition n of __share_group_state
     first_log_offset bigint     the first offset in the log
     from_log_offset  bigint     the first offset that this run has read
     end_log_offset   bigint     one more than the last offset that was read
@@ -351,7 +471,8 @@ AUDIT_RUNS = Table(
 )
 
 DERIVED_TABLES = (
-    OWNERSHIP_INTERVALS, REBALANCES, WHAT_IF, COMMIT_STEPS, PARTITION_FACTS, FINDINGS, CHECK_RESULTS,
+    OWNERSHIP_INTERVALS, REBALANCES, WHAT_IF, COMMIT_STEPS, PARTITION_FACTS, SHARE_MEMBERS, SHARE_STEPS,
+    SHARE_PARTITIONS, FINDINGS, CHECK_RESULTS,
 )  # fmt: skip
 BASE = tuple(table.name for table in BASE_TABLES)
 TABLES = {table.name: table for table in (*BASE_TABLES, *DERIVED_TABLES, AUDIT_RUNS)}

@@ -37,6 +37,8 @@ RULES = (
     # commits
     "tombstone_for_owned_partition", "offset_rewind", "stall", "commit_gap", "commit_without_owner",
     "commit_by_non_owner", "orphaned_offsets", "topic_recreated", "offset_jump",
+    # share groups
+    "poison_record", "share_stall", "lock_timeouts",
     # with a broker to ask
     "committed_beyond_end_or_below_start", "state_differs_from_broker",
 )  # fmt: skip

@@ -7,6 +7,7 @@ walk.py      the bytes of a file -> batches, and what is wrong with them
 split.py     batches -> records, many at once, with the help of vector.py
 commits.py   records that commit offsets -> columns, many at once
 rows.py      all other records -> rows, one by one
+share_states.py  records of __share_group_state -> columns, many at once
 scan.py      all of these together: a folder -> the rows of one table
 """
 

@@ -1,4 +1,6 @@
-"""Finds log folders of `__consumer_offsets` in the paths that a user names, and reads where each log begins and ends.
+"""Finds log folders in the paths that a user names, and reads where each log begins and ends.
+
+The logs are those of `__consumer_offsets` and, with the progress of share groups, of `__share_group_state`.
 
 A folder may belong to a running broker, and is read several times: once per table. So that all of them see the same
 log, a `LogFolder` remembers where its last segment ended when it was found. Older segments may be rewritten by
@@ -14,6 +16,7 @@ from typing import NamedTuple
 
 from kohort.audit.decode import files
 from kohort.audit.decode.walk import end_of, first_offset_in
+from kohort.audit.tables import OFFSETS_TOPIC, STATE_LOGS, STATE_TOPIC, keeps_share_state
 from kohort.storage.layout import (
     CLEANED,
     CLEANER_FILE,
@@ -28,7 +31,7 @@ from kohort.storage.layout import (
     segment_file,
 )
 
-TOPIC = "__consumer_offsets"
+FIRST_NUMBER = {OFFSETS_TOPIC: 0, STATE_TOPIC: STATE_LOGS}  # log partitions of these topics are numbered from here on
 ATTEMPTS = 3
 NO_SEGMENT = "no segment file (*.log) in it"
 
@@ -51,10 +54,10 @@ class SegmentFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogFolder:
-    """A partition of `__consumer_offsets` as it was when found."""
+    """A partition of `__consumer_offsets` or `__share_group_state` as it was when found."""
 
     path: str
-    log_partition: int
+    log_partition: int  # see tables.py: from STATE_LOGS on, those of __share_group_state
     first_offset: int | None  # of the first batch; None: the log is empty
     end_offset: int  # one more than the last offset of the last batch
     cleaned_to: int | None  # compaction has run below this offset; 0: it never ran; None: unknown
@@ -62,6 +65,10 @@ class LogFolder:
     active_bytes: int  # size of that segment when the folder was found
     size_bytes: int  # of all segments
     end_time_ms: int | None = None  # greatest time in the last batches, nearly always in the log; None: unknown
+
+    @property
+    def keeps_share_state(self) -> bool:
+        return keeps_share_state(self.log_partition)
 
     def segments(self) -> list[SegmentFile]:
         """The files of this log now, in order, without what was appended after the folder was found."""
@@ -89,7 +96,7 @@ def find_logs(paths: Sequence[str]) -> tuple[list[LogFolder], list[Problem]]:
             problems.append(_problem(path, _in_words(error)))
             continue
         if not places:
-            problems.append(_problem(path, f"no folder of {TOPIC} and none in it"))
+            problems.append(_problem(path, f"no folder of {OFFSETS_TOPIC} and none in it"))
         for place, log_partition, checkpoints in places:
             try:
                 folder = _look_at(place, log_partition, checkpoints)
@@ -128,18 +135,22 @@ def list_segments(folder: str) -> list[SegmentFile]:
 
 def _log_folders(path: str) -> list[tuple[str, int, dict[int, int] | None]]:
     """(path, log partition, cleaner's checkpoints) of each log folder in `path`, or of `path` itself."""
-    own = parse_partition_folder(files.base_name(path))
+    own = _log_partition(files.base_name(path))
     names = files.scan(path)
-    if own and own[0] == TOPIC:
-        return [(path, own[1], _cleaner_checkpoints(files.parent(path), None))]
-    places = [(place[1], name) for name, entry in names.items() if (place := _is_log(name)) and entry.is_folder]
+    if own is not None:
+        return [(path, own, _cleaner_checkpoints(files.parent(path), None))]
+    found = ((_log_partition(name), name) for name, entry in names.items() if entry.is_folder)
+    places = sorted((number, name) for number, name in found if number is not None)
     checkpoints = _cleaner_checkpoints(path, names) if places else None
-    return [(files.join(path, name), number, checkpoints) for number, name in sorted(places)]
+    return [(files.join(path, name), number, checkpoints) for number, name in places]
 
 
-def _is_log(name: str) -> tuple[str, int] | None:
-    place = parse_partition_folder(name)
-    return place if place and place[0] == TOPIC else None
+def _log_partition(folder_name: str) -> int | None:
+    """None: the folder is none of the logs that are read."""
+    place = parse_partition_folder(folder_name)
+    if place is None or place[0] not in FIRST_NUMBER:
+        return None
+    return FIRST_NUMBER[place[0]] + place[1]
 
 
 def _cleaner_checkpoints(data_folder: str, names: Iterable[str] | None) -> dict[int, int] | None:
@@ -151,7 +162,7 @@ def _cleaner_checkpoints(data_folder: str, names: Iterable[str] | None) -> dict[
         offsets = parse_offsets(files.read(files.join(data_folder, CLEANER_FILE)), CLEANER_FILE)
     except (OSError, CorruptCheckpoint):
         return None
-    return {partition: offset for (topic, partition), offset in offsets.items() if topic == TOPIC}
+    return {partition: offset for (topic, partition), offset in offsets.items() if topic == OFFSETS_TOPIC}
 
 
 def _look_at(path: str, log_partition: int, checkpoints: dict[int, int] | None) -> LogFolder | None:
@@ -169,7 +180,10 @@ def _look_once_at(path: str, log_partition: int, checkpoints: dict[int, int] | N
     active = segments[-1]
     index = files.join(path, segment_file(active.base_offset, INDEX))
     end = end_of(active.path, active.size_bytes, index)
-    cleaned_to = None if checkpoints is None else checkpoints.get(log_partition, 0)
+    if keeps_share_state(log_partition):
+        cleaned_to: int | None = 0  # brokers cut these logs off at their beginning, and never compact them
+    else:
+        cleaned_to = None if checkpoints is None else checkpoints.get(log_partition, 0)
     first = next((offset for one in segments if (offset := first_offset_in(one.path)) is not None), None)
     end_offset = active.base_offset if end is None else end.offset
     size_bytes = sum(one.size_bytes for one in segments)

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from kohort.audit.decode import commits
+from kohort.audit.decode import commits, share_states
 from kohort.audit.decode.classic import ClassicMembers
 from kohort.audit.decode.columns import texts
 from kohort.audit.decode.folders import LogFolder
@@ -91,6 +91,9 @@ class _Scan:
                 yield "log_batches", batch
 
     def _part(self, part: _Part) -> Batches:
+        if self._folder.keeps_share_state:
+            yield from self._share_states(part.records)
+            return
         records = part.records
         key_type = int16_at(records.buffer, records.key)
         one_by_one = (records.key_size < 2) | ((key_type != OFFSET_COMMIT) & (key_type != LEGACY_OFFSET_COMMIT))
@@ -105,6 +108,14 @@ class _Scan:
                 yield from self._commits(found, mine if usual.all() else mine.pick(usual))
         if one_by_one.any():
             yield from self._one_by_one(part if one_by_one.all() else part.pick(one_by_one))
+
+    def _share_states(self, records: Records) -> Batches:
+        found = share_states.decode(records, self._folder.log_partition)
+        if "share_states" in self._tables:
+            names = names_of(self._folder, found.topic_ids(), self._names)
+            for batch in share_states.to_arrow(found, names, self._wanted.group):
+                yield "share_states", batch
+        yield from self._rows("other_records", found.unreadable)
 
     def _commits(self, found: commits.Commits, part: _Part) -> Batches:
         if self._wanted.group is not None:

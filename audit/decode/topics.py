@@ -46,7 +46,9 @@ def names_of(folder: LogFolder, ids: set[str], told: dict[str, str]) -> dict[str
     if not missing:
         return known
     start = min(_searched.get((folder.path, id_), 0) for id_ in missing)
-    for found in _in_log(folder, start):
+    if folder.keeps_share_state and start >= folder.end_offset:
+        return known
+    for found in () if folder.keeps_share_state else _in_log(folder, start):  # share state has nothing but the ids
         known.update(found)
         if not missing - known.keys():
             return known

@@ -17,6 +17,8 @@ from kohort.audit.derive.facts import facts_of
 from kohort.audit.derive.history import History, Interval, Rebalance, walk
 from kohort.audit.derive.patterns import patterns_in
 from kohort.audit.derive.records import GroupLog, group_logs
+from kohort.audit.derive.share_members import share_members
+from kohort.audit.derive.share_states import share_partitions, share_rows, share_steps
 from kohort.audit.derive.steps import steps_of
 from kohort.audit.derive.what_if import WhatIf, what_if_rows
 from kohort.audit.tables import (
@@ -28,11 +30,20 @@ from kohort.audit.tables import (
     OWNERSHIP_INTERVALS,
     PARTITION_FACTS,
     REBALANCES,
+    SHARE_MEMBERS,
+    SHARE_PARTITIONS,
+    SHARE_STATES,
+    SHARE_STEPS,
     WHAT_IF,
 )
 
-NEEDED = (OFFSET_COMMITS.name, GROUP_GENERATIONS.name, MEMBER_ASSIGNMENTS.name, OTHER_RECORDS.name)
-MADE = (OWNERSHIP_INTERVALS.name, REBALANCES.name, WHAT_IF.name, COMMIT_STEPS.name, PARTITION_FACTS.name)
+NEEDED = (
+    OFFSET_COMMITS.name, GROUP_GENERATIONS.name, MEMBER_ASSIGNMENTS.name, OTHER_RECORDS.name, SHARE_STATES.name,
+)  # fmt: skip
+MADE = (
+    OWNERSHIP_INTERVALS.name, REBALANCES.name, WHAT_IF.name, COMMIT_STEPS.name, PARTITION_FACTS.name,
+    SHARE_MEMBERS.name, SHARE_STEPS.name, SHARE_PARTITIONS.name,
+)  # fmt: skip
 
 _TIMES = {
     "start_ms": "start_time", "end_ms": "end_time", "revoking_since_ms": "revoking_since", "time_ms": "time",
@@ -61,6 +72,21 @@ def derive_partition(
         WHAT_IF.name: _what_if(logs if with_what_if else {}),
         COMMIT_STEPS.name: _table(COMMIT_STEPS.name, steps, log_partition=log_partition),
         PARTITION_FACTS.name: _table(PARTITION_FACTS.name, facts, log_partition=log_partition),
+        SHARE_MEMBERS.name: share_members(base[MEMBER_ASSIGNMENTS.name]),
+        **_share_states(log_partition, base[SHARE_STATES.name]),
+    }
+
+
+def _share_states(log_partition: int, states: pa.Table) -> dict[str, pa.Table]:
+    if not len(states):
+        return {name: schema(name).empty_table() for name in (SHARE_STEPS.name, SHARE_PARTITIONS.name)}
+    share = share_rows(states)
+    steps = share_steps(share)
+    return {
+        SHARE_STEPS.name: _table(SHARE_STEPS.name, steps, log_partition=log_partition),
+        SHARE_PARTITIONS.name: _table(
+            SHARE_PARTITIONS.name, share_partitions(share, steps), log_partition=log_partition
+        ),
     }
 
 

@@ -2,8 +2,8 @@
 
 The base tables are kept in memory, in Arrow. Rows older than the window are removed, except for the last one of each
 kind: the last committed offset of a partition, the last generation of a group, the last assignment of a member, the
-last topics of a regular expression. So the first row inside the window can still be compared with the one before it,
-and memory does not grow with time.
+last topics of a regular expression, the last snapshot and the last update of a share partition. So the first row inside
+the window can still be compared with the one before it, and memory does not grow with time.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from kohort.audit.tables import (
     MEMBER_ASSIGNMENTS,
     OFFSET_COMMITS,
     OTHER_RECORDS,
+    SHARE_STATES,
 )
 
 CLASSIC = 2
@@ -74,7 +75,9 @@ class Recent:
         is_pattern = pc.fill_null(pc.equal(other_records["record_type"], PATTERN), False)
         patterns = _kept(other_records.filter(is_pattern), before, ["group_id", "key"])
         rest = other_records.filter(pc.invert(is_pattern))
+        states = _kept(made[SHARE_STATES.name], before, ["group_id", "topic_id", "partition", "record_type"])
         self.tables = {
+            SHARE_STATES.name: states,
             LOG_BATCHES.name: batches.filter(pc.fill_null(pc.greater_equal(batches["max_time"], before), True)),
             OFFSET_COMMITS.name: commits,
             GROUP_GENERATIONS.name: generations,

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from kohort.audit.moments import in_words
 from kohort.audit.result import SEVERITIES
+from kohort.audit.tables import OFFSETS_TOPIC, STATE_TOPIC, log_name
 from kohort.printable import printable
 from kohort.storage.disk import Disk
 from kohort.storage.layout import parse_partition_folder
@@ -31,7 +32,7 @@ CHECKS = (
     # what consumers do wrong
     "commit_by_non_owner", "commit_without_owner", "offset_rewind", "offset_jump", "rebalance_storm",
     "rebalance_longer_than_timeout", "static_member_with_many_ids", "committed_beyond_end_or_below_start",
-    "topic_recreated", "tombstone_for_owned_partition",
+    "topic_recreated", "tombstone_for_owned_partition", "poison_record", "share_stall", "lock_timeouts",
     # what assignors, or Kohort itself, do wrong
     "two_owners", "subscribed_partition_without_owner", "assignment_outside_subscription",
     "generation_gap_or_decrease", "crc_mismatch", "offset_overlap_or_gap", "undecodable_record",
@@ -42,7 +43,6 @@ THRESHOLDS: Mapping[str, float] = {
     # A minute is too long for a test. Clients need some seconds for a cooperative rebalance, or to see a new topic.
     "subscribed_partition_without_owner.seconds": 10,
 }
-GROUPS_TOPIC = "__consumer_offsets"
 NEEDS_A_BROKER = "state_differs_from_broker"
 
 Place = tuple[str, int]  # topic and partition
@@ -68,7 +68,7 @@ class Finding:
     time: datetime | None  # when it happened or began
     until: datetime | None  # when it ended, if it lasted for some time
     value: float | None  # what was compared with the threshold
-    log_partition: int | None  # of __consumer_offsets
+    log_partition: int | None  # of __consumer_offsets; from 100,000 on of __share_group_state
     log_offset: int | None  # in that log partition
 
     def __str__(self) -> str:
@@ -88,7 +88,7 @@ class Finding:
         if self.generation is not None:
             yield f"generation {self.generation}"
         if self.log_partition is not None and self.log_offset is not None:
-            yield f"offset {self.log_offset} of __consumer_offsets-{self.log_partition}"
+            yield f"offset {self.log_offset} of {log_name(self.log_partition)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ def check_log(
         None if topics is None else lambda: Answers({}, topics()), log_partition_count,
     )  # fmt: skip
     places = (parse_partition_folder(info.name) for info in disk.scan_folder(folder))
-    if not any(place and place[0] == GROUPS_TOPIC for place in places):
+    if not any(place and place[0] in (OFFSETS_TOPIC, STATE_TOPIC) for place in places):
         return Checked((), {}, 0)  # no group has come yet
     return _checked(audit_disk(disk, folder, options))
 

@@ -26,7 +26,7 @@ from kohort.audit.spark.tasks import for_each
 from kohort.audit.store import topic_names
 from kohort.audit.store.files import StoreFiles
 from kohort.audit.store.tasks import Ingested, ingest_folder
-from kohort.audit.tables import BASE, MEMBER_ASSIGNMENTS
+from kohort.audit.tables import BASE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,7 +76,7 @@ def _pass(
     for name in pipeline.MADE:
         files.write(tables[name], name, run_id, folder.log_partition)
     seen = None
-    if not topic_names.has_nameless(base[MEMBER_ASSIGNMENTS.name]):
+    if not topic_names.has_nameless(base):
         seen = pipeline.check(folder.log_partition, tables, world, settings, group=group)
     return Passed(ingested, seen, pipeline.end_time(base), pipeline.groups(base))
 
@@ -86,8 +86,8 @@ def _guessed(folders: Sequence[LogFolder], log_partition_count: int | None, sinc
     times = [folder.end_time_ms for folder in folders if folder.end_time_ms is not None]
     runs = [
         {
-            "log_partition": folder.log_partition, "from_log_offset": 0, "end_log_offset": folder.end_offset,
-            "cleaned_to": folder.cleaned_to, "problem": None,
+            "log_partition": folder.log_partition, "first_log_offset": folder.first_offset, "from_log_offset": 0,
+            "end_log_offset": folder.end_offset, "cleaned_to": folder.cleaned_to, "problem": None,
         }
         for folder in folders
     ]  # fmt: skip

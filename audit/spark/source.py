@@ -1,4 +1,4 @@
-"""The Spark data source "kohort_log": `__consumer_offsets` folders as tables, in batch and as a stream.
+"""The Spark data source "kohort_log": log folders as tables, in batch and as a stream.
 
     register(spark)
     spark.read.format("kohort_log").option("table", "offset_commits").option("paths", json.dumps([folder])).load()
@@ -117,7 +117,9 @@ class Query:
     def folders_of_group(self, folders: Sequence[LogFolder]) -> Sequence[LogFolder]:
         """All folders, or only the one that the group lives in, if that is known."""
         home = None if self.group is None else home_of(self.group, folders, self.partitions)
-        return folders if home is None else [folder for folder in folders if folder.log_partition == home]
+        if home is None:
+            return folders
+        return [folder for folder in folders if folder.log_partition == home or folder.keeps_share_state]
 
 
 class Piece(InputPartition):

@@ -30,7 +30,7 @@ from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType, LocalFileSy
 
 from kohort.audit.decode.schemas import schema
 from kohort.audit.store import topic_names
-from kohort.audit.tables import AUDIT_RUNS, BASE, LOG_BATCHES, MEMBER_ASSIGNMENTS, OFFSET_COMMITS
+from kohort.audit.tables import AUDIT_RUNS, BASE, LOG_BATCHES, OFFSET_COMMITS
 
 UNDECIDED, TOPIC_NAMES, TAILS = "undecided_commits", "topic_names", "log_tails"
 OWN = (UNDECIDED, TOPIC_NAMES, TAILS)  # tables of the store itself
@@ -162,8 +162,8 @@ class StoreFiles:
             return pa.concat_tables([rows, settled, still_open])
         if table == LOG_BATCHES.name:
             return pa.concat_tables([rows, self.read_named(TAILS, runs[-1:], [log_partition], of=rows.schema)])
-        if table == MEMBER_ASSIGNMENTS.name and topic_names.has_nameless(rows):
-            return topic_names.named(rows, self._topic_names(tuple(runs)))
+        if topic_names.has_nameless({table: rows}):
+            return topic_names.named(table, rows, self._topic_names(tuple(runs)))
         return rows
 
     @lru_cache(maxsize=1)  # noqa: B019 - the same for all log partitions of a task, and read from very many files

@@ -34,8 +34,9 @@ class FolderWriters:
         self._open_files.close()
 
     def write(self, table: str, batch: pa.RecordBatch) -> None:
+        if table in topic_names.SOURCES:
+            self._topics.append(topic_names.names_in(table, batch))
         if table == OFFSET_COMMITS.name:
-            self._topics.append(topic_names.names_in(batch))
             is_open = pc.equal(batch["transaction"], OPEN)
             if is_open.true_count:
                 self._append(UNDECIDED, batch.filter(is_open))

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -89,16 +89,25 @@ class Logs:
                 return self.group(f"{name}-{number}", at=at)
         raise AssertionError(f"no name for log partition {log_partition}")
 
-    def append(self, log_partition: int, batch: bytes, at: int) -> int:
+    def append(self, log_partition: int, batch: bytes, at: int, *, topic: str = TOPIC) -> int:
         """Any batch, numbered by the log; its first offset."""
-        return self._directory.log(TOPIC, log_partition).append(batch, now=at).first_offset
+        return self._directory.log(topic, log_partition).append(batch, now=at).first_offset
+
+    def cut_off(self, topic: str, log_partition: int, offset: int) -> None:
+        """Delete the records before this offset, as DeleteRecords does, with the files that have no others."""
+        log = self._directory.log(topic, log_partition)
+        log.advance_log_start(offset)
+        gone = [one for one, after in pairwise(log.segments) if after.base_offset <= offset]
+        log.delete_segments(gone, self.start)
+        log.purge_deleted(self.start)
+        self._directory.checkpoint()
 
     def end_offset(self, log_partition: int) -> int:
         return self._directory.log(TOPIC, log_partition).log_end_offset
 
-    def roll(self, log_partition: int) -> None:
+    def roll(self, log_partition: int, *, topic: str = TOPIC) -> None:
         """A new segment, as after 100 MB: what lies before it may be compacted."""
-        self._directory.log(TOPIC, log_partition).roll(self.start)
+        self._directory.log(topic, log_partition).roll(self.start)
         self._directory.flush()
         self._directory.checkpoint()
 

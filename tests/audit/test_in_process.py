@@ -18,7 +18,7 @@ from kohort.audit.run.in_process import Audited, Options, audit_disk, audit_path
 from kohort.audit.run.progress import Progress
 from kohort.audit.sample.__main__ import make_sample
 from kohort.storage.disk import File
-from tests.audit.checks import damage, planted_848
+from tests.audit.checks import damage, planted_848, planted_share
 from tests.audit.checks.planted import STORIES
 from tests.audit.logs import Logs
 from tests.audit.new_groups import new_epoch
@@ -75,12 +75,14 @@ def test_every_planted_defect_is_found_as_with_spark(spark: SparkSession, tmp_pa
     logs = Logs(tmp_path / "data")
     for number, story in enumerate(STORIES):
         story.tell(logs.group_in(number, story.name), bad)
+    for number, story in enumerate(planted_share.STORIES):
+        story.tell(logs.group_in(number, story.name), bad)
     damage.fill(logs, bad)
     logs.close()
     if bad:
         damage.damage(logs)
     found = assert_both_find_the_same(spark, logs.path, tmp_path)
-    assert len({row["check"] for row in found.findings}) == (25 if bad else 0)
+    assert len({row["check"] for row in found.findings}) == (28 if bad else 0)
 
 
 def test_the_incidents_of_the_sample_are_found_as_with_spark(spark: SparkSession, tmp_path: Path) -> None:

@@ -15,8 +15,10 @@ from kohort.audit.spark.packing import pack
 from kohort.audit.store.check import check_run
 from kohort.audit.store.files import StoreBusy
 from kohort.audit.store.runs import DERIVED, Run, Store
-from kohort.audit.tables import BASE
+from kohort.audit.tables import BASE, STATE_LOGS
+from kohort.coordinator.share_state.headers import Cause
 from tests.audit.logs import Group, Logs
+from tests.audit.share_groups import STATE_TOPIC, ShareState, joined
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,6 +103,24 @@ def test_history_survives_compaction(spark: SparkSession, tmp_path: Path) -> Non
     fresh = Store(str(tmp_path / "fresh"))
     audit(spark, fresh, logs, "wednesday")
     assert [row[2] for row in rows(fresh, "offset_commits", "log_offset partition offset")] == [11, 21, 12, 22]
+
+
+def test_states_of_share_groups_survive_what_the_broker_cuts_off(spark: SparkSession, tmp_path: Path) -> None:
+    logs, store = Logs(tmp_path / "data"), Store(str(tmp_path / "out"))
+    state = ShareState(logs.group("shop"), "t-0", log_partition=7)
+    state.snapshot(0)
+    state.accept(0, 9)
+    audit(spark, store, logs, "monday")
+    logs.roll(7, topic=STATE_TOPIC)
+    at = state.snapshot(10, cause=None)
+    state.at(10).archive(10, 11, 5, Cause.RELEASE)
+    logs.cut_off(STATE_TOPIC, 7, at)
+    joined(state.its, "m1", ["t-0"])  # now the log says how the topic is called
+    audit(spark, store, logs, "tuesday")
+    assert [row[0] for row in rows(store, "share_states", "log_offset")] == [0, 1, 2, 3]
+    assert rows(store, "share_partitions", "topic accepted archived first_start start_offset") == [("t", 10, 2, 0, 10)]
+    (found,) = checked(spark, store, "poison_record")
+    assert (found["topic"], found["log_offset"], found["log_partition"]) == ("t", 3, STATE_LOGS + 7)
 
 
 def test_a_transaction_that_ends_later_is_judged_then(spark: SparkSession, tmp_path: Path) -> None:

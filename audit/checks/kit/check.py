@@ -19,6 +19,8 @@ JOIN_STARTS = "join starts"
 CLEANER_CHECKPOINT = "cleaner checkpoint"
 PARTITION_COUNTS = "partition counts"
 OWNERS = "owners"
+SHARE_HISTORY = "share history"
+CAUSES = "causes"
 
 Limits: TypeAlias = Mapping[str, float]
 Row: TypeAlias = dict[str, Any]

@@ -11,15 +11,18 @@ from typing import NamedTuple
 
 from kohort.audit.checks.kit.check import (
     BASELINE,
+    CAUSES,
     CLEANER_CHECKPOINT,
     COMMITTERS,
     HISTORY,
     JOIN_STARTS,
     OWNERS,
     PARTITION_COUNTS,
+    SHARE_HISTORY,
 )
 from kohort.audit.checks.kit.part import Part
 from kohort.audit.checks.kit.world import World
+from kohort.audit.tables import keeps_share_state
 
 NOT_EVALUABLE = "not evaluable"
 PLACES_NAMED = 5
@@ -56,6 +59,8 @@ def missing_in(part: Part) -> Iterator[Missing]:
     yield from _cut_by_compaction(part)
     yield from _no_committers(part)
     yield from _no_join_starts(part)
+    yield from _no_share_history(part)
+    yield from _no_causes(part)
     yield from (Missing(OWNERS, group_id, why) for group_id, why in part.unclear_owners.items())
 
 
@@ -91,3 +96,27 @@ def _no_join_starts(part: Part) -> Iterator[Missing]:
             " the end of the join phase on was looked at"
         )
         yield Missing(JOIN_STARTS, group_id, reason)
+
+
+def _no_share_history(part: Part) -> Iterator[Missing]:
+    """A broker keeps the last snapshot of each share partition, and what came after it."""
+    if part.cut_below and keeps_share_state(part.log_partition):
+        reason = (
+            f"the broker has removed what was before log offset {part.cut_below}, as it does all the time with states"
+            " of share groups; what is left was looked at: audit more often, into the same --out"
+        )
+        for group_id in dict.fromkeys(row["group_id"] for row in part.share_partitions):
+            yield Missing(SHARE_HISTORY, group_id, reason)
+
+
+def _no_causes(part: Part) -> Iterator[Missing]:
+    updates: dict[str, int] = {}
+    for row in part.share_partitions:
+        if row["updates"] and row["timeouts"] is None:  # no record says why
+            updates[row["group_id"]] = updates.get(row["group_id"], 0) + row["updates"]
+    for group_id, count in updates.items():
+        reason = (
+            f"the log does not say why states changed {count:,} times (Kafka writes no such header): expired locks"
+            " cannot be told from released records, and records that were given up only by the number of deliveries"
+        )
+        yield Missing(CAUSES, group_id, reason)

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from kohort.audit.checks.kit.check import Row
 from kohort.audit.checks.kit.consumer_members import ConsumerMembers
 from kohort.audit.checks.kit.intervals import Intervals
+from kohort.audit.checks.kit.share import ShareSteps
 from kohort.audit.checks.kit.steps import Steps
 from kohort.audit.checks.kit.words import between
 from kohort.audit.checks.kit.world import World
@@ -28,6 +29,9 @@ from kohort.audit.tables import (
     OWNERSHIP_INTERVALS,
     PARTITION_FACTS,
     REBALANCES,
+    SHARE_PARTITIONS,
+    SHARE_STATES,
+    SHARE_STEPS,
 )
 from kohort.protocol.log_records import CONSUMER_GROUP_METADATA, GROUP_METADATA
 
@@ -65,6 +69,18 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
         "group_id", "topic", "partition", "commits", "first_time", "last_time", "last_offset", "unregained",
         "median_step", "median_interval_ms", "owner", "owner_since",
     ),
+    SHARE_STATES.name: (
+        "log_offset", "record_time", "group_id", "topic", "topic_id", "partition", "record_type", "tombstone",
+        "start_offset", "batches", "cause", "member_id",
+    ),
+    SHARE_STEPS.name: (
+        "log_offset", "group_id", "topic", "topic_id", "partition", "time", "snapshot", "tombstone", "start_offset",
+        "step", "accepted", "archived", "returned", "cause", "member_id",
+    ),
+    SHARE_PARTITIONS.name: (
+        "group_id", "topic", "topic_id", "partition", "deleted", "last_time", "updates", "start_offset", "timeouts",
+        "finished", "waiting", "deliveries", "most_delivered", "start_deliveries",
+    ),
 }  # fmt: skip
 UNNAMED = "its log partition knows only the ids of topics that it was assigned, not their names"
 UNREADABLE = "assignments of its members cannot be read: it is no group of consumers, or they are damaged"
@@ -96,6 +112,11 @@ class Part:
             if cleaned_to > start:
                 lost_below = max(lost_below, min(cleaned_to, end))
         return lost_below
+
+    @cached_property
+    def cut_below(self) -> int:
+        """The log offset below which the broker had removed records of share groups before they were read."""
+        return max((run["first_log_offset"] or 0 for run in self._runs if _begins_late(run)), default=0)
 
     @property
     def is_cleaning_known(self) -> bool:
@@ -169,6 +190,15 @@ class Part:
         return f"{member_id} ({client})" if client and not member_id.startswith(client) else member_id
 
     @cached_property
+    def share_steps(self) -> ShareSteps:
+        return ShareSteps(self.table(SHARE_STEPS.name))
+
+    @cached_property
+    def share_partitions(self) -> list[Row]:
+        rows: list[Row] = self.table(SHARE_PARTITIONS.name).to_pylist()
+        return rows
+
+    @cached_property
     def facts(self) -> dict[Place, Row]:
         """partition_facts by place."""
         rows = self.table(PARTITION_FACTS.name).to_pylist()
@@ -200,3 +230,8 @@ class Part:
                 if group_id is not None:
                     first[group_id] = min(offset, first.get(group_id, offset))
         return first
+
+
+def _begins_late(run: Mapping[str, Any]) -> bool:
+    """Whether the log began, when this run has read it, behind the place where the run before had ended."""
+    return (run.get("first_log_offset") or 0) > (run.get("from_log_offset") or 0)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pyarrow.compute as pc
 
-from kohort.audit.checks.kit.check import COMMITTERS, HISTORY, JOIN_STARTS, OWNERS
+from kohort.audit.checks.kit.check import CAUSES, COMMITTERS, HISTORY, JOIN_STARTS, OWNERS, SHARE_HISTORY
 from kohort.audit.checks.kit.part import Part
 from kohort.audit.tables import LOG_BATCHES
 
@@ -31,4 +31,6 @@ def summarize(part: Part) -> Summary:
 def _concerned(part: Part, committing: set[str]) -> dict[str, int]:
     with_members = {row["group_id"] for row in part.rebalances}
     everybody = dict.fromkeys((HISTORY, OWNERS), len(part.first_offsets))
+    share = {row["group_id"]: row["updates"] for row in part.share_partitions}
+    everybody |= {SHARE_HISTORY: len(share), CAUSES: sum(1 for updates in share.values() if updates)}
     return everybody | {COMMITTERS: len(with_members & committing), JOIN_STARTS: len(with_members)}

@@ -177,7 +177,7 @@ def test_owners_that_nobody_can_name_are_not_missed(tmp_path: Path) -> None:
     worker = MemberMetadata("w1", None, "connect-1", "/127.0.0.1", 60_000, 10_000, b"\x00\x01{}", b"\x00\x01{}")
     value = GroupMetadataValue("connect", 1, "sessioned", "w1", connect.now, [worker])
     connect.append(Record(GROUP_METADATA, GroupMetadataKey(connect.group_id), value))
-    connect.commit({"t-0": 5}, by="w1", generation=1)
+    connect.commit({"u-0": 5}, by="w1", generation=1)  # of another topic: commits tell ids and names to all groups
     findings, results = check_tables(tables_of(logs.close()))
     assert findings == []
     told = [row for row in of_check(results, "commit_without_owner") if row["group_id"]]

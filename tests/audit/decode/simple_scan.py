@@ -125,7 +125,7 @@ def record_rows(folder: LogFolder, batches: list[Batch], table: str, wanted: Wan
             all_rows.add(record)
             if is_record_wanted(one, wanted):
                 rows.add(record)
-    found: list[tuple[Any, ...]] = getattr(rows, table)
+    found: list[tuple[Any, ...]] = getattr(rows, table, [])  # there is no share state in these logs
     if wanted.group is not None:
         place = schema(table).get_field_index("group_id")
         found = [row for row in found if row[place] == wanted.group]
