@@ -42,6 +42,8 @@ def join_group(
 
 
 class ClassicJoin(MemberUpdate[JoinGroupResponse]):
+    ERROR_IF_CONVERTED = ErrorCode.REBALANCE_IN_PROGRESS  # it is a member there, and joins again under the same id
+
     def __init__(self, shard: ShardState, group: ConsumerGroup, request: JoinGroupRequest, call: Call) -> None:
         super().__init__(shard, group, call, [])
         self._request = request

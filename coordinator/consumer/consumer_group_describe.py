@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
-from kohort.coordinator.api import GroupApi, SeveralGroups, Steps, all_steps, in_slices
+from kohort.coordinator.api import ELEMENTS_IN_STEP, GroupApi, SeveralGroups, Steps, all_steps
 from kohort.coordinator.assignors.server_side import TopicId
 from kohort.coordinator.consumer.group import ConsumerGroup, find_consumer
 from kohort.coordinator.consumer.member import ConsumerMember
@@ -87,9 +87,13 @@ def _describe(shard: ShardState, group: ConsumerGroup) -> Steps[DescribedGroup]:
         0, None, group.group_id, group.state_name, group.epoch, group.assignment_epoch, assignor, (), NOT_ASKED
     )
     members: list[Member] = []
-    for some in in_slices(list(group.members.values())):
-        members += [_member(shard, group, member) for member in some]
-        yield
+    size = 0
+    for member in list(group.members.values()):
+        members.append(told := _member(shard, group, member))
+        size += 1 + len(told.assignment.topic_partitions) + len(told.target_assignment.topic_partitions)
+        if size >= ELEMENTS_IN_STEP:
+            size = 0
+            yield
     described.members = members
     return described
 

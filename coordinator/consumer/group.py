@@ -68,6 +68,7 @@ if TYPE_CHECKING:
 FIRST_EPOCH = 1  # of a group that was just created, and of its empty target
 NO_ASSIGNMENT = -1  # assignment epoch after the tombstone of a target's epoch
 FIRST_COMMIT_VERSION = 9  # of OffsetCommit that members of such a group must speak
+SPARE_INSTANCE_IDS = 100  # that no member has any more
 CAPACITY_AT_FIRST = 2  # of the map in which Kafka keeps members
 
 
@@ -244,8 +245,6 @@ class ConsumerGroup(Group):
             self._release(old.assigned, old.epoch)
             self._release(old.pending_revocation, old.epoch)
             self._count(old, -1)
-            if old.instance_id is not None and self.static_members.get(old.instance_id) == old.member_id:
-                del self.static_members[old.instance_id]
         if new is not None:
             self._hold(new.assigned, new.epoch)
             self._hold(new.pending_revocation, new.epoch)
@@ -255,8 +254,17 @@ class ConsumerGroup(Group):
             self.members[new.member_id] = new
             if new.instance_id is not None:
                 self.static_members[new.instance_id] = new.member_id
+                if len(self.static_members) > 2 * len(self.members) + SPARE_INSTANCE_IDS:
+                    self._forget_old_instance_ids()
         elif old is not None:
             del self.members[old.member_id]
+            if old.instance_id is not None and self.static_members.get(old.instance_id) == old.member_id:
+                del self.static_members[old.instance_id]
+
+    def _forget_old_instance_ids(self) -> None:
+        """Like Kafka, a group knows a member by all instance ids that it has had. But they must not become very many."""
+        known = [member for member in self.members.values() if member.instance_id is not None]
+        self.static_members = {member.instance_id: member.member_id for member in known if member.instance_id}
 
     def _count(self, member: ConsumerMember, by: int) -> None:
         _add(self._states, member.state, by)
@@ -273,7 +281,11 @@ class ConsumerGroup(Group):
 
     def _hold(self, partitions: Partitions, epoch: int) -> None:
         for topic_id, owned in partitions.items():
-            self._holders.setdefault(topic_id, {}).update(dict.fromkeys(owned, epoch))
+            held = dict.fromkeys(owned, epoch)
+            if holders := self._holders.get(topic_id):
+                holders.update(held)
+            else:
+                self._holders[topic_id] = held
 
     def _release(self, partitions: Partitions, epoch: int) -> None:
         """Free the partitions, except those that another member has got in a later epoch."""

@@ -98,6 +98,8 @@ class MemberUpdate(ABC, Generic[Response]):
     group does not change before that.
     """
 
+    ERROR_IF_CONVERTED = ErrorCode.UNKNOWN_MEMBER_ID  # the group has become a classic one before the answer
+
     def __init__(
         self,
         shard: ShardState,
@@ -393,8 +395,9 @@ class MemberUpdate(ABC, Generic[Response]):
             return
         member = group.members.get(self._before.member_id)
         if group.is_abandoned or member is None:
+            error = self.ERROR_IF_CONVERTED if group.is_abandoned else ErrorCode.UNKNOWN_MEMBER_ID
             message = f"Member {self._before.member_id} is not a member of group {group.group_id}."
-            self._complete(response, self._refused(Refusal(ErrorCode.UNKNOWN_MEMBER_ID, message)))
+            self._complete(response, self._refused(Refusal(error, message)))
             return
         again = self._anew(member)
         reconciled = again._reconcile(member, False) or member

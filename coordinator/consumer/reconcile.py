@@ -68,7 +68,8 @@ class Reconciliation:
         if revoked and self._owns_any(revoked):
             return member.moved_on(member.epoch, member.epoch, UNREVOKED, kept, revoked)
         for topic_id, partitions in added.items():
-            kept.setdefault(topic_id, {}).update(dict.fromkeys(partitions, self._epoch))
+            got = dict.fromkeys(partitions, self._epoch)
+            kept[topic_id] = {**kept[topic_id], **got} if topic_id in kept else got
         return member.moved_on(self._epoch, member.epoch, UNRELEASED if must_wait else STABLE, kept, NOTHING)
 
     def _compare_with_target(
@@ -81,13 +82,16 @@ class Reconciliation:
         added: dict[TopicId, list[int]] = {}
         must_wait = False
         for topic_id in (*self._target, *(each for each in assigned if each not in self._target)):
-            target = frozenset(self._target.get(topic_id, ()) if topic_id in self._wants else ())
-            has = assigned.get(topic_id, {})
-            if stays := {partition: since for partition, since in has.items() if partition in target}:
-                kept[topic_id] = stays
-            if goes := {partition: since for partition, since in has.items() if partition not in target}:
-                revoked[topic_id] = goes
-            missing = [each for each in self._target.get(topic_id, ()) if each in target and each not in has]
+            missing = self._target.get(topic_id, ()) if topic_id in self._wants else ()
+            if has := assigned.get(topic_id):
+                target = frozenset(missing)
+                if stays := {partition: since for partition, since in has.items() if partition in target}:
+                    kept[topic_id] = stays
+                if goes := {partition: since for partition, since in has.items() if partition not in target}:
+                    revoked[topic_id] = goes
+                if len(stays) == len(target):
+                    continue
+                missing = [each for each in missing if each not in has]
             free = [each for each in missing if each in mine.get(topic_id, ()) or not self._is_held(topic_id, each)]
             must_wait |= len(free) < len(missing)
             if free:

@@ -547,6 +547,19 @@ def test_sessions_that_end_at_the_same_time_end_a_few_at_a_time() -> None:
     assert host.state("g") == "Empty"
 
 
+def test_sessions_of_many_groups_that_end_at_the_same_time_end_a_few_at_a_time_in_all_shards_together() -> None:
+    host = Host()
+    names = [f"g{n}" for n in range(2 * EXPIRATIONS_IN_STEP)]
+    members = [Member(host, name) for name in names]
+    complete_joins(host, members)
+    assert len({host.shard_of(name) for name in names}) > len(host.runtime.shards) // 2
+    host.steady_ms += 60_000
+    host.runtime.expire(host.steady_ms, host.now)
+    assert len([name for name in names if not host.classic(name).members]) == EXPIRATIONS_IN_STEP
+    host.advance(0)
+    assert not [name for name in names if host.classic(name).members]
+
+
 def test_an_answer_about_several_groups_is_freed_without_the_garbage_collector() -> None:
     """It may be large, and the collector comes much later."""
     host = Host()

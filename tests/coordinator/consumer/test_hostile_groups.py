@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kohort.coordinator.consumer.group import SPARE_INSTANCE_IDS
 from kohort.coordinator.shard import Status
 from kohort.protocol.error_codes import ErrorCode
 from tests.coordinator.consumer.migrants import ClassicMember, settle
@@ -70,13 +71,14 @@ def test_many_expressions_are_written_though_they_do_not_fit_into_one_batch() ->
     assert len(group.object.subscriptions.resolved) == 5
 
 
-def test_instance_ids_that_a_member_has_no_more_are_forgotten() -> None:
+def test_instance_ids_that_a_member_has_no_more_do_not_become_many() -> None:
     group = a_group()
-    for number in range(5):
-        answer = group.join("m1", instance_id=f"instance-{number}")
-        assert isinstance(answer, Answer)
-    assert group.object.static_members == {"instance-4": "m1"}
-    assert group.join("m2", instance_id="instance-0", server_assignor=None) == Answer(2, {})
+    for number in range(3 * SPARE_INSTANCE_IDS):
+        assert isinstance(group.join("m1", instance_id=f"instance-{number}"), Answer)
+    assert len(group.object.static_members) <= SPARE_INSTANCE_IDS + 2
+    last = f"instance-{3 * SPARE_INSTANCE_IDS - 1}"
+    assert group.object.static_members[last] == "m1"
+    assert group.join("m2", instance_id=last) is ErrorCode.UNRELEASED_INSTANCE_ID
 
 
 def test_a_large_target_that_does_not_fit_into_a_record_of_the_log_is_refused() -> None:

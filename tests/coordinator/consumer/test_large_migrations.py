@@ -10,10 +10,11 @@ from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.removal import FEW_MEMBERS
 from kohort.coordinator.conversion import MAX_TRIES, MEMBERS_IN_STEP
+from kohort.coordinator.planning import SMALL_GROUP
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.log_records import decode_key
 from kohort.protocol.record_batch import read_records
-from tests.coordinator.consumer.migrants import ClassicMember, a_classic_group, partitions_of, settle
+from tests.coordinator.consumer.migrants import ClassicMember, a_classic_group, a_mixed_group, partitions_of, settle
 from tests.coordinator.consumer.words import Answer, Group
 from tests.coordinator.members import NONE, Member, complete_joins, leader_of, stable
 from tests.coordinator.support import Call, FakeTopics, Host
@@ -422,3 +423,20 @@ def test_strangers_are_none_the_wiser(large: tuple[Group, list[ClassicMember]]) 
     assert group.beat("new", 1) is ErrorCode.GROUP_ID_NOT_FOUND
     finish(group)
     assert isinstance(group.read(call), Answer)
+
+
+def test_a_join_that_waits_for_the_target_of_a_group_that_becomes_a_classic_one_is_told_to_come_again() -> None:
+    """Under the same member id: an unknown member would join as a new one, and all would wait for the old one."""
+    group, (member,) = a_mixed_group("a", partitions=SMALL_GROUP + 100)
+    group.host.does_pieces_at_once = False
+    member.topics = ("orders", "payments")
+    member.say()
+    call = member.join()
+    assert not call.is_answered
+    assert group.leave("new") == Answer(-1, None)
+    group.host.does_pieces_at_once = True
+    group.host.settle()
+    assert call.error is ErrorCode.REBALANCE_IN_PROGRESS
+    assert group.host.state(group.group_id) == "PreparingRebalance"
+    assert member.join().error is NONE
+    assert set(group.host.classic(group.group_id).members) == {member.member_id}
