@@ -262,7 +262,7 @@ class ConsumerGroup(Group):
                 del self.static_members[old.instance_id]
 
     def _forget_old_instance_ids(self) -> None:
-        """Like Kafka, a group knows a member by all instance ids that it has had. But they must not become very many."""
+        """As in Kafka, a group knows a member by all instance ids that it has had, but they must not become many."""
         known = [member for member in self.members.values() if member.instance_id is not None]
         self.static_members = {member.instance_id: member.member_id for member in known if member.instance_id}
 
