@@ -16,13 +16,15 @@ import gc
 import pstats
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from time import thread_time
 from types import GeneratorType
 from typing import Any, TypeVar
 
 from kohort.broker.steps import ELEMENTS_AT_ONCE
-from kohort.coordinator.runtime import Runtime, Write
-from kohort.coordinator.shard import Shard
+from kohort.coordinator.group_runtime import GroupRuntime
+from kohort.coordinator.shard import Shard, Write
+from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -83,7 +85,7 @@ def _innermost(steps: Any) -> str:
     return f"{steps.__qualname__}:{frame.f_lineno}"
 
 
-class TimedRuntime(Runtime):
+class TimedRuntime(GroupRuntime):
     watch: Stopwatch
 
     def go_on(self, now: int, wall: int) -> bool:
@@ -91,17 +93,18 @@ class TimedRuntime(Runtime):
         kind = f"piece of {_innermost(job)}"
         return self.watch.time(kind, lambda: super(TimedRuntime, self).go_on(now, wall))
 
-    def take_writes(self, now: int, wall: int) -> list[Write]:
+    def take_writes(self, now: int, wall: int) -> list[Write[ShardState]]:
         return self.watch.time("packing", lambda: super(TimedRuntime, self).take_writes(now, wall))
 
-    def written(self, write: Write, now: int) -> None:
+    def written(self, write: Write[ShardState], now: int) -> None:
         self.watch.time("written", lambda: super(TimedRuntime, self).written(write, now))
 
     def expire(self, now: int, wall: int) -> None:
         self.watch.time("deadlines", lambda: super(TimedRuntime, self).expire(now, wall))
 
-    def topics_deleted(self, topics: list[tuple[str, bytes]]) -> None:
-        self.watch.time("topics deleted", lambda: super(TimedRuntime, self).topics_deleted(topics))
+    def topics_deleted(self, topics: list[tuple[str, bytes]], *, at_once: bool = True) -> None:
+        work = partial(super().topics_deleted, topics, at_once=at_once)
+        self.watch.time("topics deleted", work)
 
 
 class Topics(FakeTopics):
@@ -120,7 +123,7 @@ class TimedHost(Host):
         topics = Topics(**{f"topic-{number}": partitions // TOPICS for number in range(TOPICS)})
         super().__init__(topics=topics, partition_count=1, **settings)
 
-    def _new_runtime(self) -> Runtime:
+    def _new_runtime(self) -> GroupRuntime:
         runtime = TimedRuntime(self.config, self.topics, self.random, self.partition_count)
         runtime.watch = self.watch
         return runtime
@@ -139,7 +142,7 @@ class TimedHost(Host):
                     return end.value
         return response
 
-    def load_shard(self, shard: Shard) -> None:
+    def load_shard(self, shard: Shard[ShardState]) -> None:
         for batch in self.disk.batches.get(shard.partition, []):
             self._all_steps("loading", shard.load_chunk(batch, len(batch)))
         self._all_steps("loading", self.runtime.loaded(shard, self.steady_ms, self.now))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kohort.broker.api_table import Route
     from kohort.broker.connection import Connection
     from kohort.broker.steps import Steps
-    from kohort.coordinator.api import GroupApi
+    from kohort.coordinator.api import Api
 
 
 __all__ = ["NO_ANSWER", "PARKED", "Call", "NoAnswer", "Parked"]
@@ -57,7 +57,7 @@ class Call:
         self.correlation_id: int
         self.now: int  # wall time, milliseconds since 1970
         self.steady_ms: int  # the steady clock, for deadlines
-        self.api: GroupApi[Any, Any]  # of a request about groups; the coordinator's runtime sets it
+        self.api: Api[Any, Any, Any]  # of a request to a coordinator, whose runtime sets it
         self.started: float  # the event loop's clock
 
     @property

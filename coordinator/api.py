@@ -1,7 +1,8 @@
-"""How an API of groups is served: what the runtime has to know of it.
+"""How an API of a coordinator is served: what the runtime has to know of it.
 
-A handler works on one shard. An API whose requests name several groups has a `SeveralGroups` on top, with which the
-runtime asks each shard for its part and puts the answers together.
+A handler works on the state of one shard. An API whose requests name several groups, or whatever else the coordinator
+keeps by its key, has a `Several` on top, with which the runtime asks each shard for its part and puts the answers
+together. APIs of the group coordinator are a `GroupApi`, a `SeveralGroups` and an `EveryShard`.
 """
 
 from __future__ import annotations
@@ -9,13 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from kohort.coordinator.outcome import Call, InPieces, Outcome, Parked
-from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.wire import Message
 
+if TYPE_CHECKING:
+    from kohort.coordinator.shard_state import ShardState  # noqa: F401 - named in strings below
+
+State = TypeVar("State")  # of one shard
 Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
 Asked = TypeVar("Asked")
@@ -50,11 +54,11 @@ def in_slices(elements: Iterable[Element], size: int = ELEMENTS_IN_STEP) -> Iter
 
 
 @dataclass(frozen=True, slots=True)
-class GroupApi(Generic[Request, Response]):
-    handle: Callable[[ShardState, Request, Call], Answer[Response]]
+class Api(Generic[State, Request, Response]):
+    handle: Callable[[State, Request, Call], Answer[Response]]
 
     # The answer while the shard is loading, is not owned by this node, or has failed.
-    unavailable: Callable[[ShardState, Request, Call, ErrorCode], Response]
+    unavailable: Callable[[State, Request, Call, ErrorCode], Response]
 
     # The answer to send instead of this response, in this API version: its records could not be written.
     failed: Callable[[Response, int, ErrorCode], Response]
@@ -63,17 +67,17 @@ class GroupApi(Generic[Request, Response]):
     waits_for_writes: bool = True
 
     # For long requests: the same as `handle`, or as `unavailable` if an error is given. Other requests may change the
-    # group between two steps. The steps themselves change it in the last one only.
-    steps: Callable[[ShardState, Request, Call, ErrorCode | None], Steps[Answer[Response]]] | None = None
+    # state between two steps. The steps themselves change it in the last one only.
+    steps: Callable[[State, Request, Call, ErrorCode | None], Steps[Answer[Response]]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class SeveralGroups(Generic[Request, Response, Asked, Row]):
-    """An API whose request has an entry for each group, and whose answer has a row for each entry."""
+class Several(Generic[State, Request, Response, Asked, Row]):
+    """An API whose request has entries with keys of their own, and whose answer has a row for each entry."""
 
-    api: GroupApi[Request, Response]  # for a request whose entries belong to one shard
+    api: Api[State, Request, Response]  # for a request whose entries belong to one shard
     entries: Callable[[Request], Iterable[Asked]]
-    group_id: Callable[[Asked], str]
+    key: Callable[[Asked], str]  # the key of an entry decides about its shard: the group id, for the group coordinator
     part: Callable[[Request, Sequence[Asked]], Request]  # the request for some of its entries
     rows: Callable[[Response], Sequence[Row]]
     whole: Callable[[Sequence[Row]], Response]
@@ -82,14 +86,29 @@ class SeveralGroups(Generic[Request, Response, Asked, Row]):
 
     # For APIs that only read: the row of an entry, or a row with the error, if one is given; and about how many bytes a
     # row takes in the answer. None: `api` answers for all entries of a shard at once.
-    row: Callable[[ShardState, Request, Asked, Call, ErrorCode | None], Steps[Row]] | None = None
+    row: Callable[[State, Request, Asked, Call, ErrorCode | None], Steps[Row]] | None = None
     row_bytes: Callable[[Row], int] = lambda _: 0
 
 
 @dataclass(frozen=True, slots=True)
-class EveryShard(Generic[Request, Response]):
-    """An API about all groups that there are."""
+class Everywhere(Generic[State, Request, Response]):
+    """An API about all that there is in all shards."""
 
-    api: GroupApi[Request, Response]
+    api: Api[State, Request, Response]
     whole: Callable[[Sequence[Response]], Response]
     short: Callable[[Request], Steps[Request]]  # the same request, so short that each shard can look at all of it
+
+
+@dataclass(frozen=True, slots=True)
+class GroupApi(Api["ShardState", Request, Response], Generic[Request, Response]):
+    """An API about one group."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeveralGroups(Several["ShardState", Request, Response, Asked, Row], Generic[Request, Response, Asked, Row]):
+    """An API whose request has an entry for each group."""
+
+
+@dataclass(frozen=True, slots=True)
+class EveryShard(Everywhere["ShardState", Request, Response], Generic[Request, Response]):
+    """An API about all groups."""

@@ -10,7 +10,7 @@ from kohort.protocol.messages.offset_commit import OffsetCommitRequestPartition
 from kohort.protocol.wire import Message
 
 if TYPE_CHECKING:
-    from kohort.coordinator.api import GroupApi
+    from kohort.coordinator.api import Api
     from kohort.coordinator.commit_template import CommitTemplate
 
 Headers = tuple[tuple[bytes, bytes | None], ...]
@@ -23,7 +23,7 @@ class Call(Protocol):
     client_id: str
     now: int  # wall time, milliseconds since 1970
     steady_ms: int  # the host's steady clock
-    api: GroupApi[Any, Any]  # the runtime sets it
+    api: Api[Any, Any, Any]  # the runtime sets it
 
     @property
     def client_host(self) -> str: ...

@@ -1,4 +1,4 @@
-"""Packs records of the coordinator's log into Kafka's record batches, ready to append.
+"""Packs records of a coordinator's log into Kafka's record batches, ready to append.
 
 The generated codec can pack every kind of record. Nearly all records are committed offsets, and those are packed in two
 quicker ways. In a new commit (CommitRecords) the first part of the key is the same for all partitions of a topic, and
@@ -34,8 +34,9 @@ from kohort.protocol.commit_record import (
     pack_tags,
     pack_value,
 )
-from kohort.protocol.log_records import encode_key, encode_value
+from kohort.protocol.log_records import CONSUMER_OFFSETS
 from kohort.protocol.record_batch import build_encoded, encode_headers, encode_record
+from kohort.protocol.record_types import RecordTypes
 from kohort.protocol.structs import shared_struct
 from kohort.protocol.varint import SMALL_VARINTS, encode_varint
 from kohort.protocol.wire import NO_UUID
@@ -59,13 +60,19 @@ def batch_bytes(record: Record) -> int:
 
 def add_packed(packed: PackedRecords, record: Record) -> None:
     """Pack the record behind those that are packed already."""
-    row = encode_record(packed.count, *_key_and_value(record), encode_headers(record.headers))
+    row = encode_record(packed.count, *_key_and_value(record, CONSUMER_OFFSETS), encode_headers(record.headers))
     packed.packed.append(row)
     packed.count += 1
     packed.size_bytes += len(row)
 
 
-def batches(records: Sequence[LogEntry], first_offset: int, now: int, max_bytes: int = MAX_BATCH_BYTES) -> list[bytes]:
+def batches(
+    records: Sequence[LogEntry],
+    first_offset: int,
+    now: int,
+    max_bytes: int = MAX_BATCH_BYTES,
+    types: RecordTypes = CONSUMER_OFFSETS,
+) -> list[bytes]:
     """The records in one batch if possible.
 
     There are several batches if the records do not fit into one, or if a commit that recurs would not be within the
@@ -74,7 +81,7 @@ def batches(records: Sequence[LogEntry], first_offset: int, now: int, max_bytes:
     if len(records) == 1 and type(records[0]) is PlannedCommit:  # the usual write
         commit = records[0]
         return [commit.template.batch(first_offset, commit.offsets, commit.now, now)]
-    made = Batches(first_offset, now, max_bytes)
+    made = Batches(first_offset, now, max_bytes, types)
     for record in records:
         if type(record) is PlannedCommit:
             made.add_planned(record)
@@ -88,7 +95,7 @@ def batches(records: Sequence[LogEntry], first_offset: int, now: int, max_bytes:
             made.add_tombstones(record)
         else:
             assert type(record) is Record
-            made.add(*_key_and_value(record), encode_headers(record.headers))
+            made.add(*_key_and_value(record, types), encode_headers(record.headers))
     made.finish()
     return made.done
 
@@ -96,9 +103,10 @@ def batches(records: Sequence[LogEntry], first_offset: int, now: int, max_bytes:
 class Batches:
     """Collects records into batches. `done` are the finished batches; the records of the open one are in `_body`."""
 
-    __slots__ = ("_body", "_count", "_first_offset", "_max_bytes", "_now", "_size", "done")
+    __slots__ = ("_body", "_count", "_first_offset", "_max_bytes", "_now", "_size", "_types", "done")
 
-    def __init__(self, first_offset: int, now: int, max_bytes: int) -> None:
+    def __init__(self, first_offset: int, now: int, max_bytes: int, types: RecordTypes) -> None:
+        self._types = types
         self._max_bytes = max_bytes
         self._first_offset = first_offset
         self._now = now
@@ -120,7 +128,7 @@ class Batches:
         """All in one batch. One that is too large for the log is refused there, whole."""
         first = self._count
         packed = [
-            encode_record(delta, *_key_and_value(record), encode_headers(record.headers))
+            encode_record(delta, *_key_and_value(record, self._types), encode_headers(record.headers))
             for delta, record in enumerate(atomic.records, first)
         ]
         if self._size + sum(map(len, packed)) > self._max_bytes and first:
@@ -252,6 +260,6 @@ def _build(body: list[bytes], count: int, base_offset: int, now: int) -> bytes:
     return build_encoded(packed, count, now, base_offset, BASE_SEQUENCE)
 
 
-def _key_and_value(record: Record) -> tuple[bytes, bytes | None]:
+def _key_and_value(record: Record, types: RecordTypes) -> tuple[bytes, bytes | None]:
     kind, key, value, _, version = record
-    return encode_key(kind, key), None if value is None else encode_value(kind, value, version)
+    return types.encode_key(kind, key), None if value is None else types.encode_value(kind, value, version)

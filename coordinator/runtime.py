@@ -1,30 +1,26 @@
-"""All shards, seen by the host: requests in, batches to write, replies to send, deadlines to keep.
+"""All shards of a coordinator, seen by the host: requests in, batches to write, replies to send, deadlines to keep.
 
 The host calls, and then takes what has become ready:
 
-    answer = runtime.submit(group_id, HEARTBEAT, request, call)            # a response, or PARKED
+    answer = runtime.submit(key, HEARTBEAT, request, call)                 # a response, or PARKED
     for call, response in runtime.take_replies(): call.reply(response)
     for write in runtime.take_writes(now, wall): append write.batches, then runtime.written(...) or write_failed(...)
     runtime.next_deadline(now), runtime.expire(now, wall)
     runtime.go_on(now, wall)                                               # while runtime.busy
 
-`now` is the host's steady clock in milliseconds; each shard makes its own time of it (shard_clock.py).
+`now` is the host's steady clock in milliseconds; each shard makes its own time of it (shard_clock.py). The key of what
+a request is about decides which shard is asked: the id of a group, for the group coordinator (group_runtime.py).
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
-from random import Random
 from typing import Any, Generic, cast
 
-from kohort.coordinator.api import Answer, Asked, EveryShard, GroupApi, Request, Response, Row, SeveralGroups, Steps
-from kohort.coordinator.config import MAX_REMEMBERED_ID, ConsumerSettings, GroupConfig, ShareSettings
+from kohort.coordinator.api import Answer, Api, Asked, Everywhere, Request, Response, Row, Several, Steps
+from kohort.coordinator.config import MAX_REMEMBERED_ID
 from kohort.coordinator.events import Event
-from kohort.coordinator.group import Pulse
-from kohort.coordinator.offsets.expiration import expire_offsets, forget_topics
-from kohort.coordinator.offsets.plain_fetch import plain_answer
 from kohort.coordinator.outcome import (
     PARKED,
     AtomicRecords,
@@ -40,66 +36,53 @@ from kohort.coordinator.outcome import (
 from kohort.coordinator.partitioner import partition_of
 from kohort.coordinator.pieces import PIECE
 from kohort.coordinator.record_codec import MAX_BATCH_BYTES, batches
-from kohort.coordinator.shard import Shard, Status, Write
+from kohort.coordinator.shard import S, Shard, Status, Write
 from kohort.coordinator.shard_clock import NEVER
-from kohort.coordinator.shard_state import ShardState, Topics
 from kohort.protocol.error_codes import ErrorCode
-from kohort.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kohort.protocol.messages.heartbeat import HeartbeatRequest
-from kohort.protocol.messages.offset_fetch import OffsetFetchRequestGroup
-from kohort.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kohort.protocol.record_batch import BATCH_HEADER_BYTES
-from kohort.protocol.wire import Encoded, Message
+from kohort.protocol.wire import Message
 
 logger = logging.getLogger(__name__)
 
 __all__ = ["Runtime", "Write"]
 
 ACTIVE = Status.ACTIVE
-MAX_CACHED_GROUPS = 100_000
+MAX_CACHED_KEYS = 100_000
 EXPIRATIONS_IN_STEP = 100  # operations of all shards together: a few milliseconds
-MAX_ANSWER_BYTES = 16_000_000  # of an answer about several groups; the first group is in it, whatever its size
+MAX_ANSWER_BYTES = 16_000_000  # of an answer about several keys; the first of them is in it, whatever its size
 
 
-class Runtime:
-    def __init__(self, config: GroupConfig, topics: Topics, random: Random, partition_count: int) -> None:
-        self.config = config
-        self.consumer = ConsumerSettings(config.consumer)
-        self.share = ShareSettings(config.share)
-        self._topics = topics
-        self._random = random
-        self.shards = [Shard(self._new_state(partition)) for partition in range(partition_count)]
-        self._max_batch_bytes = _batch_bytes(config)
+class Runtime(Generic[S]):
+    def __init__(self, new_shard: Callable[[int], Shard[S]], partition_count: int, max_message_bytes: int) -> None:
+        """`new_shard` makes the empty shard of a partition; `max_message_bytes`: the log takes no larger batch."""
+        self._new_shard = new_shard
+        self.shards = [new_shard(partition) for partition in range(partition_count)]
+        self._max_batch_bytes = _batch_bytes(max_message_bytes)
         self.events: list[Event] = []
         self.replies: list[Reply] = []  # ready to leave
-        self.dirty: dict[int, Shard] = {}  # shards with something to write
-        self.changed: dict[int, Shard] = {}  # shards whose next deadline may have changed
-        self.busy: dict[int, Shard] = {}  # shards with something to do in pieces
+        self.dirty: dict[int, Shard[S]] = {}  # shards with something to write
+        self.changed: dict[int, Shard[S]] = {}  # shards whose next deadline may have changed
+        self.busy: dict[int, Shard[S]] = {}  # shards with something to do in pieces
         self.piece_size = 0  # records of pieces that the host has not taken yet
-        self.known_shards: dict[str, Shard] = {}  # by group: Java's hash costs more than a heartbeat
+        self.known_shards: dict[str, Shard[S]] = {}  # by key: Java's hash costs more than a heartbeat
 
-    def _new_state(self, partition: int) -> ShardState:
-        return ShardState(partition, self.config, self.consumer, self.share, self._topics, self._random)
-
-    def shard_of(self, group_id: str) -> Shard:
-        shard = self.known_shards.get(group_id)
+    def shard_of(self, key: str) -> Shard[S]:
+        shard = self.known_shards.get(key)
         if shard is None:
-            shard = self.shards[partition_of(group_id, len(self.shards))]
-            if len(group_id) <= MAX_REMEMBERED_ID:
-                if len(self.known_shards) >= MAX_CACHED_GROUPS:
+            shard = self.shards[partition_of(key, len(self.shards))]
+            if len(key) <= MAX_REMEMBERED_ID:
+                if len(self.known_shards) >= MAX_CACHED_KEYS:
                     self.known_shards.clear()
-                self.known_shards[group_id] = shard
+                self.known_shards[key] = shard
         return shard
 
     # --- requests
 
-    def submit(
-        self, group_id: str, api: GroupApi[Request, Response], request: Request, call: Call
-    ) -> Response | Parked:
-        """A request about one group."""
-        return self.ask(self.shard_of(group_id), api, request, call)
+    def submit(self, key: str, api: Api[S, Request, Response], request: Request, call: Call) -> Response | Parked:
+        """A request about one key."""
+        return self.ask(self.shard_of(key), api, request, call)
 
-    def ask(self, shard: Shard, api: GroupApi[Request, Response], request: Request, call: Call) -> Response | Parked:
+    def ask(self, shard: Shard[S], api: Api[S, Request, Response], request: Request, call: Call) -> Response | Parked:
         state = shard.state
         clock = state.clock
         clock.steady_ms = call.steady_ms  # as clock.set, without a call
@@ -118,7 +101,7 @@ class Runtime:
         return result
 
     def _finish(
-        self, shard: Shard, api: GroupApi[Request, Response], call: Call, result: Answer[Response]
+        self, shard: Shard[S], api: Api[S, Request, Response], call: Call, result: Answer[Response]
     ) -> Response | Parked:
         if isinstance(result, Outcome):
             self.apply(shard, result)
@@ -135,13 +118,13 @@ class Runtime:
     # --- long requests
 
     def submit_in_steps(
-        self, group_id: str, api: GroupApi[Request, Response], request: Request, call: Call
+        self, key: str, api: Api[S, Request, Response], request: Request, call: Call
     ) -> Steps[Response | Parked]:
-        """A long request about one group."""
-        return self._ask_in_steps(self.shard_of(group_id), api, request, call)
+        """A long request about one key."""
+        return self._ask_in_steps(self.shard_of(key), api, request, call)
 
     def _ask_in_steps(
-        self, shard: Shard, api: GroupApi[Request, Response], request: Request, call: Call
+        self, shard: Shard[S], api: Api[S, Request, Response], request: Request, call: Call
     ) -> Steps[Response | Parked]:
         if api.steps is None:
             return self.ask(shard, api, request, call)
@@ -163,9 +146,9 @@ class Runtime:
         return self._finish(shard, api, call, result)
 
     def submit_several(
-        self, several: SeveralGroups[Request, Response, Asked, Row], request: Request, call: Call
+        self, several: Several[S, Request, Response, Asked, Row], request: Request, call: Call
     ) -> Steps[Response | Parked]:
-        """A request about several groups: each of their shards answers its part, and the last one completes it."""
+        """A request about several keys: each of their shards answers its part, and the last one completes it."""
         entries: list[Asked] = []  # a list, because the entries of a long request are decoded anew by each loop
         by_partition: dict[int, list[int]] = {}
         known: set[Asked] = set()
@@ -174,9 +157,9 @@ class Runtime:
                 if entry in known:
                     continue
                 known.add(entry)
-            group_id = several.group_id(entry)
-            # `known_shards` is not filled here: one request could drive groups that are in use out of the cache.
-            shard = self.known_shards.get(group_id) or self.shards[partition_of(group_id, len(self.shards))]
+            key = several.key(entry)
+            # `known_shards` is not filled here: one request could drive keys that are in use out of the cache.
+            shard = self.known_shards.get(key) or self.shards[partition_of(key, len(self.shards))]
             by_partition.setdefault(shard.partition, []).append(len(entries))
             entries.append(entry)
             yield
@@ -192,7 +175,7 @@ class Runtime:
         room = Room(MAX_ANSWER_BYTES)
         for partition, indexes in by_partition.items():
             part, part_call = several.part(request, [entries[index] for index in indexes]), gathering.part()
-            if partition >= len(self.shards):  # the offsets topic was created anew, with fewer partitions
+            if partition >= len(self.shards):  # the topic was created anew, with fewer partitions
                 answer: Response | Parked = several.api.unavailable(
                     self.shards[0].state, part, part_call, ErrorCode.NOT_COORDINATOR
                 )
@@ -207,13 +190,13 @@ class Runtime:
 
     def _rows(
         self,
-        shard: Shard,
-        several: SeveralGroups[Request, Response, Asked, Row],
+        shard: Shard[S],
+        several: Several[S, Request, Response, Asked, Row],
         request: Request,
         call: Call,
         room: Room,
     ) -> Steps[Response | Parked]:
-        """The part of one shard. When the answer is large enough, the groups that are left are told to come again."""
+        """The part of one shard. When the answer is large enough, the keys that are left are told to come again."""
         assert several.row is not None
         call.api = several.api
         rows: list[Row] = []
@@ -229,9 +212,9 @@ class Runtime:
         return self._finish(shard, several.api, call, response)
 
     def submit_everywhere(
-        self, everywhere: EveryShard[Request, Response], request: Request, call: Call
+        self, everywhere: Everywhere[S, Request, Response], request: Request, call: Call
     ) -> Steps[Response | Parked]:
-        """A request about all groups."""
+        """A request about all shards."""
         request = yield from everywhere.short(request)
         shards = self.shards
         gathering = Gathering(call, len(shards), everywhere.whole)
@@ -243,27 +226,7 @@ class Runtime:
             yield
         return gathering.complete_now()
 
-    def pulse(
-        self, request: HeartbeatRequest | ConsumerGroupHeartbeatRequest | ShareGroupHeartbeatRequest
-    ) -> Pulse | None:
-        """The fast path of the member whose heartbeat was just answered without an error."""
-        shard = self.shard_of(request.group_id)
-        group = shard.state.groups.get(request.group_id)
-        if group is None or shard.status is not ACTIVE or shard.unwritten or shard.in_flight:
-            return None
-        if isinstance(request, HeartbeatRequest):
-            return group.pulse(shard.state, request.member_id, request.group_instance_id, request.generation_id)
-        instance_id = None if isinstance(request, ShareGroupHeartbeatRequest) else request.instance_id
-        return group.pulse(shard.state, request.member_id, instance_id, request.member_epoch)
-
-    def plain_fetch(self, group: OffsetFetchRequestGroup, require_stable: bool, version: int) -> Encoded | None:
-        """The fast path of an OffsetFetch for one group. None: the normal handler must answer."""
-        shard = self.known_shards.get(group.group_id)
-        if shard is None or shard.status is not ACTIVE or shard.unwritten or shard.in_flight:
-            return None
-        return plain_answer(shard.state, group, require_stable, version)
-
-    def apply(self, shard: Shard, out: Outcome) -> None:
+    def apply(self, shard: Shard[S], out: Outcome) -> None:
         if out.at_once:
             self.replies += out.at_once
         if out.records:
@@ -279,7 +242,7 @@ class Runtime:
 
     # --- what is done in pieces
 
-    def _begin(self, shard: Shard, job: InPieces, *, at_once: bool = True) -> None:
+    def _begin(self, shard: Shard[S], job: InPieces, *, at_once: bool = True) -> None:
         """`at_once`: do the first piece now; mostly it is the only one."""
         shard.jobs.append(job)
         self.busy[shard.partition] = shard
@@ -301,7 +264,7 @@ class Runtime:
                 return True
         return False
 
-    def _do_piece(self, shard: Shard) -> None:
+    def _do_piece(self, shard: Shard[S]) -> None:
         job = shard.jobs[0]
         out = next(job.pieces, None)
         if out is not None:
@@ -318,7 +281,7 @@ class Runtime:
             else:
                 self.replies.append((job.call, job.response))
 
-    def _answer_after_writes(self, shard: Shard, call: Call, response: Message) -> Parked:
+    def _answer_after_writes(self, shard: Shard[S], call: Call, response: Message) -> Parked:
         """The response may rest on records that are not durable yet: it waits for the newest of them."""
         waiting = shard.waiting if shard.unwritten else shard.in_flight[-1].replies
         waiting.append((call, response))
@@ -332,17 +295,14 @@ class Runtime:
 
     def limit_batches(self, max_message_bytes: int) -> None:
         """The log takes batches up to this size from now on."""
-        self.config = replace(self.config, max_message_bytes=max_message_bytes)
-        self._max_batch_bytes = _batch_bytes(self.config)
-        for shard in self.shards:
-            shard.state.config = self.config
+        self._max_batch_bytes = _batch_bytes(max_message_bytes)
 
-    def take_writes(self, now: int, wall: int) -> list[Write]:
+    def take_writes(self, now: int, wall: int) -> list[Write[S]]:
         dirty, self.dirty = self.dirty, {}
         self.piece_size = 0
         return [self._take(shard, now, wall) for shard in dirty.values()]
 
-    def _take(self, shard: Shard, now: int, wall: int) -> Write:
+    def _take(self, shard: Shard[S], now: int, wall: int) -> Write[S]:
         entries, shard.unwritten = shard.unwritten, []
         replies, shard.waiting = shard.waiting, []
         events, shard.events = shard.events, []
@@ -352,14 +312,14 @@ class Runtime:
             shard.state.clock.write_begins(now)
         shard.in_flight.append(write)
         try:
-            write.batches = batches(entries, first_offset, wall, self._max_batch_bytes)
+            write.batches = batches(entries, first_offset, wall, self._max_batch_bytes, shard.types)
         except Exception as problem:
             # Do not raise: the callers of this shard must be told, and other shards have writes in the same turn.
             logger.exception("records of shard %d cannot be packed; this is a bug", shard.partition)
             write.problem = problem
         return write
 
-    def written(self, write: Write, now: int) -> None:
+    def written(self, write: Write[S], now: int) -> None:
         """What the write held is durable: its replies may leave."""
         shard = write.shard
         if write not in shard.in_flight:
@@ -377,23 +337,23 @@ class Runtime:
         if shard.gone_topics:
             shard.forgot_topics()
 
-    def write_failed(self, write: Write, error: ErrorCode) -> None:
+    def write_failed(self, write: Write[S], error: ErrorCode) -> None:
         """The shard's memory is ahead of its log: tell all callers to come again, and load the shard from its log."""
         shard = write.shard
         if write in shard.in_flight:  # else an earlier write of the same shard has failed before
             self.start_over(shard, error)
 
-    def start_over(self, shard: Shard, error: ErrorCode = ErrorCode.NOT_COORDINATOR) -> Shard:
+    def start_over(self, shard: Shard[S], error: ErrorCode = ErrorCode.NOT_COORDINATOR) -> Shard[S]:
         """A fresh shard takes the place of this one, and has to be loaded."""
         self._abandon(shard, error)
-        fresh = self.shards[shard.partition] = Shard(self._new_state(shard.partition))
+        fresh = self.shards[shard.partition] = self._new_shard(shard.partition)
         fresh.gone_topics = shard.gone_topics
         self.known_shards.clear()
         return fresh
 
     # --- a full disk
 
-    def stall(self, write: Write, error: ErrorCode) -> None:
+    def stall(self, write: Write[S], error: ErrorCode) -> None:
         """The disk has no room for the write: its records wait, and the shard takes no requests until they are written.
 
         All callers that wait are told to come again. Nothing has to be loaded: the records are still in memory, and are
@@ -406,15 +366,15 @@ class Runtime:
             replies.clear()
         self.dirty.pop(shard.partition, None)
 
-    def _goes_on(self, shard: Shard) -> None:
+    def _goes_on(self, shard: Shard[S]) -> None:
         shard.status, shard.stalled = ACTIVE, None
         self.changed[shard.partition] = shard
         if shard.unwritten:
             self.dirty[shard.partition] = shard
         if shard.gone_topics:
-            self._begin(shard, InPieces(forget_topics(shard.state, shard.gone_topics)))
+            self._begin(shard, InPieces(shard.forget_topics(shard.gone_topics)))
 
-    def _abandon(self, shard: Shard, error: ErrorCode) -> None:
+    def _abandon(self, shard: Shard[S], error: ErrorCode) -> None:
         self.replies += shard.abandon(error)
         self.dirty.pop(shard.partition, None)
         self.busy.pop(shard.partition, None)
@@ -424,30 +384,29 @@ class Runtime:
         """The whole log was deleted: begin with empty shards, which have to be loaded."""
         for shard in self.shards:
             self._abandon(shard, ErrorCode.NOT_COORDINATOR)
-        self.shards = [Shard(self._new_state(partition)) for partition in range(partition_count)]
+        self.shards = [self._new_shard(partition) for partition in range(partition_count)]
         self.known_shards.clear()
 
-    def loaded(self, shard: Shard, now: int, wall: int) -> Iterator[None]:
-        """The shard's log is replayed. After the last step its groups are served."""
+    def loaded(self, shard: Shard[S], now: int, wall: int) -> Iterator[None]:
+        """The shard's log is replayed. After the last step it is served."""
         shard.state.clock.set(now, wall)
         out = yield from shard.begin()
         self.apply(shard, out)
         if shard.gone_topics:
-            self._begin(shard, InPieces(forget_topics(shard.state, shard.gone_topics)))
+            self._begin(shard, InPieces(shard.forget_topics(shard.gone_topics)))
 
     # --- topics
 
-    def topics_deleted(self, topics: list[tuple[str, bytes]]) -> None:
-        """Delete the offsets of deleted topics, which are given by name and id.
+    def topics_deleted(self, topics: list[tuple[str, bytes]], *, at_once: bool = True) -> None:
+        """Delete what the shards keep about deleted topics, which are given by name and id.
 
-        A shard that is being loaded, or whose tombstones the disk refuses, deletes them later. Otherwise a new topic of
-        the same name would have the old offsets.
+        A shard that is being loaded, or whose tombstones the disk refuses, deletes it later. Otherwise a new topic of
+        the same name could have what was of the old one.
         """
-        at_once = sum(len(shard.state.groups) for shard in self.shards) < PIECE
         for shard in self.shards:
             shard.gone_topics = shard.gone_topics + topics
             if shard.status is ACTIVE:
-                self._begin(shard, InPieces(forget_topics(shard.state, topics)), at_once=at_once)
+                self._begin(shard, InPieces(shard.forget_topics(topics)), at_once=at_once)
 
     # --- time
 
@@ -470,8 +429,9 @@ class Runtime:
                     left -= 1
                     self.apply(shard, out)
 
-    def expire_offsets(self, shard: Shard) -> None:
-        self._begin(shard, InPieces(expire_offsets(shard.state)), at_once=False)
+    def begin_later(self, shard: Shard[S], job: InPieces) -> None:
+        """Do something in pieces that nobody waits for."""
+        self._begin(shard, job, at_once=False)
 
 
 def _size(entry: LogEntry) -> int:
@@ -483,12 +443,12 @@ def _size(entry: LogEntry) -> int:
     return entry.count if isinstance(entry, PackedRecords) else 1
 
 
-def _batch_bytes(config: GroupConfig) -> int:
+def _batch_bytes(max_message_bytes: int) -> int:
     """How many bytes of records a batch may have."""
-    return min(MAX_BATCH_BYTES, config.max_message_bytes - BATCH_HEADER_BYTES)
+    return min(MAX_BATCH_BYTES, max_message_bytes - BATCH_HEADER_BYTES)
 
 
-def _earliest(shards: Iterable[Shard], now: int) -> int | None:
+def _earliest(shards: Iterable[Shard[Any]], now: int) -> int | None:
     earliest = None
     for shard in shards:
         purgatory = shard.state.purgatory
@@ -503,7 +463,7 @@ def _earliest(shards: Iterable[Shard], now: int) -> int | None:
     return earliest
 
 
-def _problem(shard: Shard) -> ErrorCode | None:
+def _problem(shard: Shard[Any]) -> ErrorCode | None:
     """Why the shard cannot be asked now. While a long request is handled, the shard may fail."""
     if shard.is_abandoned:
         return ErrorCode.NOT_COORDINATOR
@@ -536,7 +496,7 @@ class PartCall:
         self.client_id = whole.client_id
         self.now = whole.now
         self.steady_ms = whole.steady_ms
-        self.api: GroupApi[Any, Any]
+        self.api: Api[Any, Any, Any]
         self.response: Message | None = None  # until this shard has answered
 
     @property

@@ -1,4 +1,4 @@
-"""What one shard knows: its groups, its offsets, its waiting operations, and what the host gives it."""
+"""What one shard of the group coordinator knows: its groups, its offsets, and what the host gives it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from kohort.coordinator.config import (
 from kohort.coordinator.group import Group
 from kohort.coordinator.offset_store import ByPartition, OffsetStore
 from kohort.coordinator.outcome import Outcome
-from kohort.coordinator.purgatory import Purgatory
-from kohort.coordinator.shard_clock import ShardClock
+from kohort.coordinator.state import State
 from kohort.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -65,26 +64,23 @@ class DowngradeInPieces(Protocol):
     def __call__(self, shard: ShardState, group: ConsumerGroup, trigger: str) -> Iterator[Outcome]: ...
 
 
-class ShardState:
+class ShardState(State):
     __slots__ = (
-        "clock", "config", "consumer", "downgrade", "downgrade_in_pieces", "groups", "offsets", "partition",
-        "purgatory", "random", "share", "topics",
+        "config", "consumer", "downgrade", "downgrade_in_pieces", "groups", "offsets", "random", "share", "topics",
     )  # fmt: skip
 
     def __init__(
         self, partition: int, config: GroupConfig, consumer: ConsumerSettings, share: ShareSettings, topics: Topics,
         random: Random,
     ) -> None:  # fmt: skip
-        self.partition = partition
+        super().__init__(partition)
         self.config = config
         self.consumer = consumer
         self.share = share
         self.topics = topics
         self.random = random
-        self.clock = ShardClock()
         self.groups: dict[str, Group] = {}
         self.offsets = OffsetStore()
-        self.purgatory = Purgatory()
         self.downgrade: Downgrade  # the shard sets both
         self.downgrade_in_pieces: DowngradeInPieces
 

@@ -210,7 +210,7 @@ class Group:
 
     # --- on the broker's loop
 
-    def _shard(self) -> Shard:
+    def _shard(self) -> Shard[ShardState]:
         return self._host.broker.coordinator.runtime.shard_of(self.group_id)
 
     def _found(self) -> AnyGroup | None:

@@ -21,6 +21,7 @@ from kohort.coordinator.classic.state import COMPLETING_REBALANCE, PREPARING_REB
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.group import Group
 from kohort.coordinator.shard import Shard, Status
+from kohort.coordinator.shard_state import ShardState
 
 if TYPE_CHECKING:
     from kohort.coordinator.purgatory import Key
@@ -102,7 +103,7 @@ class Liveness:
         """Of the groups; the sessions of members that are alive do not count, because they will be moved."""
         return min((at for at, _, key in self._deadlines() if not self._is_session_of_living(key)), default=None)
 
-    def _deadlines(self) -> Iterator[tuple[int, Shard, Key]]:
+    def _deadlines(self) -> Iterator[tuple[int, Shard[ShardState], Key]]:
         """(when on the steady clock, in nanoseconds, shard, key in its purgatory) of all that is waited for."""
         steady_ms = self._host.time.steady_ms()
         for shard in self._shards():
@@ -161,7 +162,7 @@ class Liveness:
                 found |= {(key[1], each) for each in _awaited_by(group, key) if self.is_alive(each)}
         return found
 
-    def _shards(self) -> list[Shard]:
+    def _shards(self) -> list[Shard[ShardState]]:
         runtime = self._host.broker.coordinator.runtime
         return [shard for shard in runtime.shards if shard.status is Status.ACTIVE and len(shard.state.purgatory)]
 
@@ -170,7 +171,7 @@ def _member_ids(group: Group) -> list[str]:
     return list(group.members) if isinstance(group, ClassicGroup | ConsumerGroup) else []
 
 
-def _hear(shard: Shard, group: Group, member_id: str) -> None:
+def _hear(shard: Shard[ShardState], group: Group, member_id: str) -> None:
     if isinstance(group, ClassicGroup):
         member = group.members[member_id]
         if member.session.watched_until and not member.is_new:

@@ -100,7 +100,7 @@ def _nobody(key: str) -> Coordinator:
 def _can_coordinate(broker: Broker, group_id: str) -> bool:
     """Whether this broker owns the group's partition of the offsets topic. Creates that topic if it is not there."""
     try:
-        broker.catalog.ensure_consumer_offsets()
+        broker.catalog.ensure_internal(CONSUMER_OFFSETS)
     except OSError as problem:
         logger.error("%s could not be saved: %s", CONSUMER_OFFSETS, problem)
         return False

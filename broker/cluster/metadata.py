@@ -107,7 +107,7 @@ def _create_missing(broker: Broker, chosen: list[MetadataRequestTopic]) -> Waiti
             continue
         try:
             if asked.name == CONSUMER_OFFSETS:
-                broker.catalog.ensure_consumer_offsets()
+                broker.catalog.ensure_internal(CONSUMER_OFFSETS)
             else:
                 planned.append(plan_on_demand(plan, asked.name))
         except Refused as refused:

@@ -17,7 +17,7 @@ from kohort.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
-    from kohort.coordinator.api import GroupApi, Request, Response
+    from kohort.coordinator.api import Api, GroupApi, Request, Response
     from kohort.coordinator.events import InitializeStates
     from kohort.protocol.wire import Message
 
@@ -37,7 +37,7 @@ class InternalCall:
     def __init__(self, broker: Broker, version: int = 0) -> None:
         self.version = version
         self.now, self.steady_ms = broker.clock.now_ms(), broker.clock.steady_ms()
-        self.api: GroupApi[Any, Any]
+        self.api: Api[Any, Any, Any]
         self._answer: Message
         self._waits = Pause()
 

@@ -129,8 +129,8 @@ class Catalog:
         self.all_partitions = 0  # how many partitions all topics have together
         self.version = 0  # grows with each change of names, ids, partitions and settings
         self.group_configs: dict[str, dict[str, str]] = {}  # of groups that have settings of their own
-        # The coordinator's host wants to know of new settings: of topics and the broker, and of these groups.
-        self.on_new_settings: Callable[[], object] = lambda: None
+        # The hosts of coordinators want to know of new settings: of topics and the broker, and of these groups.
+        self.on_new_settings: list[Callable[[], object]] = []
         self.on_group_configs: Callable[[Iterable[str]], object] = lambda group_ids: None  # noqa: ARG005
         self.created_version = 0  # the version when a topic was last created
         # The broker sets these when it has threads: for what may take long, and for what a client waits for.
@@ -371,10 +371,16 @@ class Catalog:
         self.make(self.creation_of([topic]))
         return topic
 
-    def ensure_consumer_offsets(self) -> Topic:
-        return self._topics.get(CONSUMER_OFFSETS) or self.create(
-            CONSUMER_OFFSETS, self._config.offsets_topic_num_partitions, self._internal_configs(CONSUMER_OFFSETS)
+    def ensure_internal(self, name: str) -> Topic:
+        """The internal topic of a coordinator, which exists from its first use on."""
+        return self._topics.get(name) or self.create(
+            name, self.internal_partition_count(name), self._internal_configs(name)
         )
+
+    def internal_partition_count(self, name: str) -> int:
+        """How many partitions the topic of a coordinator has, or will have."""
+        topic = self._topics.get(name)
+        return self._config.offsets_topic_num_partitions if topic is None else len(topic.partitions)
 
     def defaults_changed(self) -> None:
         """The broker's settings changed: topics inherit some of them."""
@@ -388,7 +394,8 @@ class Catalog:
 
     def _tell_settings(self) -> None:
         self.version += 1
-        self.on_new_settings()
+        for take in self.on_new_settings:
+            take()
 
     def finish(self) -> None:
         """Put a change into force that its thread has saved, before the thread was stopped."""

@@ -208,7 +208,7 @@ def _creation(broker: Broker, topics: list[Topic]) -> Change:
 
 def _offsets_topic_created(broker: Broker) -> None:
     if broker.catalog.get(CONSUMER_OFFSETS) is not None:
-        broker.coordinator.offsets_topic_created()
+        broker.coordinator.topic_created()
 
 
 def plan_on_demand(plan: Plan, name: str) -> Topic:

@@ -85,7 +85,7 @@ def _is_durable(error_code: int) -> bool:
 DELETE_GROUPS = SeveralGroups(
     api=GroupApi(delete_groups, unavailable, failed),
     entries=lambda request: request.groups_names,
-    group_id=str,
+    key=str,
     part=lambda _, group_ids: DeleteGroupsRequest(group_ids),
     rows=lambda response: response.results,
     whole=lambda rows: DeleteGroupsResponse(0, rows),

@@ -109,7 +109,7 @@ def failed(response: DescribeGroupsResponse, version: int, error: ErrorCode) -> 
 DESCRIBE_GROUPS = SeveralGroups(
     api=GroupApi(describe_groups, unavailable, failed),
     entries=lambda request: request.groups,
-    group_id=str,
+    key=str,
     part=lambda request, group_ids: DescribeGroupsRequest(group_ids, request.include_authorized_operations),
     rows=lambda response: response.groups,
     whole=lambda rows: DescribeGroupsResponse(0, rows),

@@ -155,7 +155,7 @@ def failed(response: ConsumerGroupDescribeResponse, version: int, error: ErrorCo
 CONSUMER_GROUP_DESCRIBE = SeveralGroups(
     api=GroupApi(consumer_group_describe, unavailable, failed),
     entries=lambda request: request.group_ids,
-    group_id=str,
+    key=str,
     part=lambda request, group_ids: ConsumerGroupDescribeRequest(group_ids, request.include_authorized_operations),
     rows=lambda response: response.groups,
     whole=lambda rows: ConsumerGroupDescribeResponse(0, rows),

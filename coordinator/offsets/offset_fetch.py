@@ -251,7 +251,7 @@ def _answer(
 OFFSET_FETCH = SeveralGroups(
     api=GroupApi(offset_fetch, unavailable, failed, steps=in_steps),
     entries=lambda request: request.groups,
-    group_id=lambda group: group.group_id,
+    key=lambda group: group.group_id,
     part=lambda request, groups: OffsetFetchRequest(groups=groups, require_stable=request.require_stable),
     rows=lambda response: response.groups,
     whole=lambda groups: OffsetFetchResponse(groups=groups),

@@ -139,7 +139,7 @@ def failed(response: ShareGroupDescribeResponse, version: int, error: ErrorCode)
 SHARE_GROUP_DESCRIBE = SeveralGroups(
     api=GroupApi(share_group_describe, unavailable, failed),
     entries=lambda request: request.group_ids,
-    group_id=str,
+    key=str,
     part=lambda request, group_ids: ShareGroupDescribeRequest(group_ids, request.include_authorized_operations),
     rows=lambda response: response.groups,
     whole=lambda rows: ShareGroupDescribeResponse(0, rows),

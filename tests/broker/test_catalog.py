@@ -17,7 +17,7 @@ from kohort.broker.config import Listener
 from kohort.broker.coordinator_host import CoordinatorHost
 from kohort.broker.steps import Done, Pause, take_steps
 from kohort.broker.topics import catalog_file, create_partitions, create_topics
-from kohort.broker.topics.catalog import Topic
+from kohort.broker.topics.catalog import CONSUMER_OFFSETS, Topic
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -334,7 +334,7 @@ def test_who_cannot_wait_finishes_the_change_in_progress(tmp_path: Path) -> None
     work, done = thread.pieces.pop()
     at_work = threading.Thread(target=work)
     at_work.start()
-    box.broker.catalog.ensure_consumer_offsets()
+    box.broker.catalog.ensure_internal(CONSUMER_OFFSETS)
     at_work.join()
     assert list(shape(box)) == ["t", "__consumer_offsets"]
     assert request.answer is not None

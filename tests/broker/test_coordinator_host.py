@@ -10,15 +10,17 @@ from typing import Any
 
 import pytest
 
-from kohort.broker import coordinator_host
+from kohort.broker import shard_host
 from kohort.broker.api_table import ApiTable
 from kohort.broker.call import PARKED, Call
 from kohort.broker.connection import Connection
-from kohort.broker.coordinator_host import REPLIES_AT_ONCE, CoordinatorHost
-from kohort.broker.group_log import LocalGroupLog, Write
+from kohort.broker.coordinator_host import CoordinatorHost
+from kohort.broker.shard_host import REPLIES_AT_ONCE
+from kohort.broker.shard_log import LocalShardLog, Write
 from kohort.broker.topics.catalog import CONSUMER_OFFSETS
 from kohort.coordinator.outcome import Outcome, Record, Reply
 from kohort.coordinator.shard import Shard
+from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.codec import request_encoder, response_decoder
 from kohort.protocol.error_codes import ErrorCode
@@ -76,7 +78,7 @@ def headers_of(batches: bytes) -> list[BatchHeader]:
     return headers
 
 
-def shard_of(box: BrokerBox, group_id: str) -> Shard:
+def shard_of(box: BrokerBox, group_id: str) -> Shard[ShardState]:
     return box.broker.coordinator.runtime.shard_of(group_id)
 
 
@@ -101,7 +103,7 @@ def test_records_that_cannot_be_packed_fail_their_shard_and_no_other(box: Broker
     assert error_of(again) is ErrorCode.NONE
 
 
-class BuggyLog(LocalGroupLog):
+class BuggyLog(LocalShardLog):
     """Its first append raises what no log should raise."""
 
     has_failed = False
@@ -116,7 +118,7 @@ class BuggyLog(LocalGroupLog):
 def test_an_append_that_raises_fails_its_shard_and_no_other(tmp_path: Path) -> None:
     box = BrokerBox(tmp_path)
     box.topic("t", partitions=2)
-    log = BuggyLog(box.broker, box.clock, sync_before_reply=False)
+    log = BuggyLog(box.broker, box.clock, CONSUMER_OFFSETS, sync_before_reply=False)
     box.broker.coordinator = CoordinatorHost(box.broker, box.clock, log)
     box.broker.coordinator.start()
     bad, other = send_commit(box, "bad"), send_commit(box, "other")
@@ -137,13 +139,13 @@ def test_very_many_replies_are_sent_in_several_turns_and_all_arrive(
 ) -> None:
     """So that a group of thousands of members does not keep others waiting while all of them are answered."""
     sent: list[int] = []
-    send_all = coordinator_host._send_all
+    send_all = shard_host._send_all
 
     def watched(replies: list[Reply]) -> None:
         sent.append(len(replies))
         send_all(replies)
 
-    monkeypatch.setattr(coordinator_host, "_send_all", watched)
+    monkeypatch.setattr(shard_host, "_send_all", watched)
     clients = [send_commit(box, f"g{number}") for number in range(2 * REPLIES_AT_ONCE + 10)]
     while not all(client.answers for client in clients):
         box.pass_time()
@@ -209,7 +211,7 @@ def test_commits_that_arrive_while_the_disk_works_are_written_together_when_it_i
     for _ in range(3):
         others.append(send_commit(box, "g"))
         box.pass_time()
-    log = box.broker.catalog.ensure_consumer_offsets().partitions[shard_of(box, "g").partition].log
+    log = box.broker.catalog.ensure_internal(CONSUMER_OFFSETS).partitions[shard_of(box, "g").partition].log
     assert log.log_end_offset == 1
     assert not first.answers
     disk_catches_up(box)
@@ -284,7 +286,10 @@ def test_with_the_offsets_topic_all_groups_are_gone_and_new_ones_begin(box: Brok
     box.pass_time(10_000)
     assert error_of(again) is ErrorCode.NONE
     assert list(shard_of(box, "g").state.groups) == ["g"]
-    assert box.broker.catalog.ensure_consumer_offsets().partitions[shard_of(box, "g").partition].log.log_end_offset == 1
+    assert (
+        box.broker.catalog.ensure_internal(CONSUMER_OFFSETS).partitions[shard_of(box, "g").partition].log.log_end_offset
+        == 1
+    )
 
 
 # --- retention

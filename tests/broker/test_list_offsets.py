@@ -10,6 +10,7 @@ import pytest
 
 from kohort.broker.call import Call
 from kohort.broker.steps import all_steps
+from kohort.broker.topics.catalog import CONSUMER_OFFSETS
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kohort.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
@@ -170,7 +171,7 @@ def test_records_are_deleted_up_to_an_offset_or_all(box: BrokerBox, version: int
 
 def test_records_that_are_not_there_or_may_not_go_stay(box: BrokerBox) -> None:
     box.topic("compacted", cleanup_policy="compact")
-    box.broker.catalog.ensure_consumer_offsets()
+    box.broker.catalog.ensure_internal(CONSUMER_OFFSETS)
     assert delete(box, 6) == delete(box, -2) == "OFFSET_OUT_OF_RANGE"
     assert delete(box, 0, "nope") == delete(box, 0, partition=2) == "UNKNOWN_TOPIC_OR_PARTITION"
     assert delete(box, 0, "compacted") == "POLICY_VIOLATION"

@@ -12,6 +12,7 @@ import pytest
 from crc32c import crc32c
 
 from kohort.broker.call import NO_ANSWER, PARKED
+from kohort.broker.topics.catalog import CONSUMER_OFFSETS
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kohort.protocol.record_batch import build_batch, parse_header
@@ -253,13 +254,13 @@ def test_acks_must_be_one_of_three_and_a_bad_batch_matters_more(box: BrokerBox) 
 def test_internal_topics_take_no_records_from_clients_whatever_they_call_themselves(
     box: BrokerBox, client_id: str
 ) -> None:
-    box.broker.catalog.ensure_consumer_offsets()
+    box.broker.catalog.ensure_internal(CONSUMER_OFFSETS)
     assert told(box.produce(GOOD, "__consumer_offsets", client_id=client_id)) == ("INVALID_TOPIC_EXCEPTION", -1)
 
 
 def test_a_setting_lets_kafkas_own_tools_write_into_internal_topics(tmp_path: Path) -> None:
     box = BrokerBox(tmp_path, kohort_internal_topics_writable="true")
-    box.broker.catalog.ensure_consumer_offsets()
+    box.broker.catalog.ensure_internal(CONSUMER_OFFSETS)
     assert told(box.produce(GOOD, "__consumer_offsets")) == ("INVALID_TOPIC_EXCEPTION", -1)
     assert told(box.produce(GOOD, "__consumer_offsets", client_id="__admin_client")) == ("NONE", 0)
     box.close()

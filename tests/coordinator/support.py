@@ -20,6 +20,7 @@ from kohort.broker import groups
 from kohort.broker.api_table import HANDLERS, RECURRING, SHARE_HANDLERS, ApiTable
 from kohort.broker.recurring import MAX_BYTES, Recurring, remember
 from kohort.coordinator.api import (
+    Api,
     Asked,
     EveryShard,
     GroupApi,
@@ -33,9 +34,9 @@ from kohort.coordinator.api import (
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.config import GroupConfig
 from kohort.coordinator.group import Pulse
+from kohort.coordinator.group_runtime import GroupRuntime
 from kohort.coordinator.outcome import PARKED, Parked
-from kohort.coordinator.runtime import Runtime, Write
-from kohort.coordinator.shard import Shard, Status
+from kohort.coordinator.shard import Shard, Status, Write
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.api_keys import APIS, ApiKey
 from kohort.protocol.codec import request_decoder, request_encoder, response_decoder, response_encoder
@@ -84,7 +85,7 @@ class Call:
         self.client_host = "/10.0.0.7"
         self.now = host.now
         self.steady_ms = host.steady_ms
-        self.api: GroupApi[Any, Any]
+        self.api: Api[Any, Any, Any]
         self.is_long = False
         self.answered_at: int | None = None
         self._answer: Any = None
@@ -157,12 +158,12 @@ class Disk:
 
     def __init__(self) -> None:
         self.batches: dict[int, list[bytes]] = {}
-        self.on_the_way: list[Write] = []
+        self.on_the_way: list[Write[ShardState]] = []
         self.is_slow = False
         self.is_busy = False  # slow, and not even taking what is ready: it gathers in the runtime
         self.too_large: list[int] = []  # sizes of batches that a real log would have refused
 
-    def keep(self, write: Write) -> None:
+    def keep(self, write: Write[ShardState]) -> None:
         log = self.batches.setdefault(write.shard.partition, [])
         for batch in write.batches:
             if len(batch) > write.shard.state.config.max_message_bytes:
@@ -215,8 +216,8 @@ class Host:
     def now(self, wall_ms: int) -> None:
         self._wall_offset_ms = wall_ms - self.steady_ms
 
-    def _new_runtime(self) -> Runtime:
-        return Runtime(self.config, self.topics, self.random, self.partition_count)
+    def _new_runtime(self) -> GroupRuntime:
+        return GroupRuntime(self.config, self.topics, self.random, self.partition_count)
 
     # --- requests
 
@@ -308,7 +309,7 @@ class Host:
         self.events += events
         self.open_calls = [call for call in self.open_calls if not call.is_answered]
 
-    def take_writes(self) -> list[Write]:
+    def take_writes(self) -> list[Write[ShardState]]:
         return self.runtime.take_writes(self.steady_ms, self.now)
 
     def _write_all(self) -> None:
@@ -343,7 +344,7 @@ class Host:
                 self.load_shard(shard)
         self.settle()
 
-    def load_shard(self, shard: Shard) -> None:
+    def load_shard(self, shard: Shard[ShardState]) -> None:
         for batch in self.disk.batches.get(shard.partition, []):
             list(shard.load_chunk(batch, len(batch)))
         list(self.runtime.loaded(shard, self.steady_ms, self.now))
@@ -383,7 +384,7 @@ class Host:
 
     # --- looking
 
-    def shard_of(self, group_id: str) -> Shard:
+    def shard_of(self, group_id: str) -> Shard[ShardState]:
         return self.runtime.shard_of(group_id)
 
     def state_of(self, group_id: str) -> ShardState:

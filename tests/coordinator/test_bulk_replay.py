@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from kohort.coordinator.group_shard import GroupShard
 from kohort.coordinator.shard import Shard
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.log_records import (
@@ -87,7 +88,8 @@ def a_log(random: Random) -> Iterator[bytes]:
         yield batch
 
 
-def read_in_full(shard: Shard, batch: bytes) -> None:
+def read_in_full(shard: Shard[ShardState], batch: bytes) -> None:
+    assert isinstance(shard, GroupShard)
     header = parse_header(batch)
     for record in read_records(batch):
         assert record.key is not None
@@ -99,7 +101,7 @@ def read_in_full(shard: Shard, batch: bytes) -> None:
             continue
         kind, key = decode_key(record.key)
         value = None if record.value is None else decode_value(kind, record.value)
-        shard._replay(kind, key, value, record.offset, header.producer_id if header.is_transactional else -1)
+        shard.replay(kind, key, value, record.offset, header.producer_id if header.is_transactional else -1)
 
 
 def seen(state: ShardState) -> object:

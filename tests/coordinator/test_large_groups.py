@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kohort.coordinator.classic.delayed_join import FEW_MEMBERS
-from kohort.coordinator.shard import LARGE_RECORD_BYTES
+from kohort.coordinator.group_shard import LARGE_RECORD_BYTES
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from tests.coordinator.consumer.words import Answer, Group

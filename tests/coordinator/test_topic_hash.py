@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kohort.coordinator.consumer.group import find_consumer
+from kohort.coordinator.group_shard import GroupShard
 from kohort.coordinator.topic_hash import group_hash, hash_in_steps
 from kohort.protocol.log_records import CONSUMER_GROUP_METADATA, decode_key
 from kohort.protocol.record_batch import CONTROL, parse_header, read_records
@@ -21,6 +22,7 @@ def test_each_epoch_of_a_real_log_has_the_hash_that_we_compute(archive: str, cou
     compared, others = 0, set()
     for partition, batch in batches(archive, tmp_path):
         shard = host.runtime.shards[partition]
+        assert isinstance(shard, GroupShard)
         for record in read_records(batch):
             if record.key is None or parse_header(batch).attributes & CONTROL:
                 continue

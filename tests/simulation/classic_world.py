@@ -20,6 +20,7 @@ from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
 from kohort.coordinator.outcome import Record
 from kohort.coordinator.shard import Shard
+from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.log_records import GROUP_METADATA, decode_key
 from kohort.protocol.messages.log_group_metadata import GroupMetadataKey
@@ -204,7 +205,7 @@ def deleted_groups(batch: bytes) -> Iterator[str]:
             yield key.group
 
 
-def check_group(shard: Shard, group: ClassicGroup) -> None:
+def check_group(shard: Shard[ShardState], group: ClassicGroup) -> None:
     """Members, waiting calls and deadlines agree with the state."""
     members, purgatory = group.members, shard.state.purgatory
     assert set(group.pending_syncs) <= set(members)

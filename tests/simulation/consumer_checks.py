@@ -16,6 +16,7 @@ from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.member import STABLE, STATIC_LEAVE_EPOCH, UNREVOKED, ConsumerMember
 from kohort.coordinator.group import Group
 from kohort.coordinator.shard import Shard, Status
+from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from tests.coordinator.support import Call
@@ -52,7 +53,7 @@ class Watch:
         self._left: set[Key] = set()  # members that have sent a last heartbeat
         self.removals: Counter[Key] = Counter()
         self._gone: set[Key] = set()  # members that the coordinator has removed with good reason
-        self._shards: dict[str, Shard] = {}  # of a group; another object: it was loaded again
+        self._shards: dict[str, Shard[ShardState]] = {}  # of a group; another object: it was loaded again
         self._groups: dict[str, tuple[ConsumerGroup, int, int]] = {}  # with its epochs
         self._seen: dict[Key, Seen] = {}
         self._echoes: list[tuple[Call, bool]] = []  # old heartbeats, and whether they have changed anything
@@ -130,7 +131,7 @@ class Watch:
             assert group.assignment_epoch >= last[2], f"the assignment epoch of {group.group_id} falls"
         self._groups[group.group_id] = group, group.epoch, group.assignment_epoch
 
-    def _check_members(self, shard: Shard, group_id: str) -> None:
+    def _check_members(self, shard: Shard[ShardState], group_id: str) -> None:
         """Epochs rise, and nobody is removed without a reason."""
         group = shard.state.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
@@ -205,7 +206,7 @@ class Watch:
         is_unrevoked = seen.member.state == UNREVOKED and seen.member.epoch == epoch_of(seen.first)
         return seen.is_loaded and is_unrevoked and seen.since <= latest
 
-    def _check_holders(self, shard: Shard, group_id: str) -> None:
+    def _check_holders(self, shard: Shard[ShardState], group_id: str) -> None:
         group = shard.state.groups.get(group_id)
         members = members_of(group)
         holders: dict[Place, str] = {}
@@ -280,7 +281,7 @@ def told(places: Any) -> list[str]:
 # --- one group
 
 
-def check_group(shard: Shard, group: ConsumerGroup, *, is_unfinished: bool) -> None:
+def check_group(shard: Shard[ShardState], group: ConsumerGroup, *, is_unfinished: bool) -> None:
     """`is_unfinished`: there may be partitions without an owner, see migrating_world.py."""
     check_derived(group)
     check_deadlines(shard, group)
@@ -310,7 +311,7 @@ def check_derived(group: ConsumerGroup) -> None:
     assert set(group.targets) <= set(group.members), "a target of nobody"
 
 
-def check_deadlines(shard: Shard, group: ConsumerGroup) -> None:
+def check_deadlines(shard: Shard[ShardState], group: ConsumerGroup) -> None:
     """Each member has a session, and a time until which it must have given up partitions, if it has to."""
     purgatory = shard.state.purgatory
     assert set(group.sessions) <= set(group.members), group.sessions
@@ -324,7 +325,7 @@ def check_deadlines(shard: Shard, group: ConsumerGroup) -> None:
             assert purgatory.is_watched(("revocation", group.group_id, member_id)), f"{member_id} may take for ever"
 
 
-def check_targets(shard: Shard, group: ConsumerGroup, is_unfinished: bool) -> None:
+def check_targets(shard: Shard[ShardState], group: ConsumerGroup, is_unfinished: bool) -> None:
     """The targets of an epoch in force share out all partitions among those that want them, each once."""
     topics, subscriptions = shard.state.topics, group.subscriptions
     if group.epoch != group.assignment_epoch or not group.members:

@@ -31,7 +31,7 @@ from kohort.coordinator.config import ConsumerGroupSettings
 from kohort.coordinator.consumer import classic_join, member_update, removal, resolve, target
 from kohort.coordinator.consumer.group import find_consumer
 from kohort.coordinator.group import Group
-from kohort.coordinator.runtime import Runtime
+from kohort.coordinator.group_runtime import GroupRuntime
 from kohort.coordinator.shard import Shard, Status
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode
@@ -100,8 +100,8 @@ class ConsumerWorld(World):
     def _client(self, n: int) -> Consumer:
         return Consumer(self, f"c{n}", GROUPS[n % len(GROUPS)], f"desk{n}" if self.random.random() < 0.4 else None)
 
-    def _new_shadows(self) -> list[Shard]:
-        return Runtime(self.host.config, self.host.topics, Random(0), self.host.partition_count).shards
+    def _new_shadows(self) -> list[Shard[ShardState]]:
+        return GroupRuntime(self.host.config, self.host.topics, Random(0), self.host.partition_count).shards
 
     def chances(self) -> Chances:
         return [
@@ -227,7 +227,7 @@ class ConsumerWorld(World):
         """Whether the group may have partitions without an owner until something begins a rebalance."""
         return False
 
-    def _compare(self, shard: Shard) -> None:
+    def _compare(self, shard: Shard[ShardState]) -> None:
         """All of the log is in memory, and nothing else."""
         replayed = self._shadows[shard.partition]
         assert self.durable(replayed.state) == self.durable(shard.state), "the log does not say what is in memory"
@@ -236,7 +236,7 @@ class ConsumerWorld(World):
         """What the log says at any time."""
         return hard_state(state)
 
-    def load(self, shard: Shard) -> None:
+    def load(self, shard: Shard[ShardState]) -> None:
         log = self.log(shard.partition)
         cleaned = compacted(log, self.random.randint(0, len(log)), self.random.random() < 0.5)
         assert hard_state(self.replayed(cleaned)) == hard_state(self.replayed(log)), "a compacted log"

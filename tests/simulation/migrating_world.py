@@ -42,7 +42,7 @@ class MigratingWorld(ConsumerWorld):
         self.conversions = 0
         self._generations: dict[str, int] = {}  # of classic groups, after the last event
         self._kinds: dict[str, type[Any]] = {}
-        self._last: dict[str, tuple[Shard, Group | None]] = {}  # of each group, after the last event
+        self._last: dict[str, tuple[Shard[ShardState], Group | None]] = {}  # of each group, after the last event
         self._unfinished: dict[str, tuple[type[Any], int]] = {}  # kind and epoch
         self._grows_at = NEVER  # when topics grow once nothing goes wrong any more
         return Host(

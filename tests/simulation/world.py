@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.member import ConsumerMember, Partitions
-from kohort.coordinator.runtime import Runtime
+from kohort.coordinator.group_runtime import GroupRuntime
 from kohort.coordinator.shard import Shard, Status
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode
@@ -127,7 +127,7 @@ class World(ABC):
                 self.load(shard)
         self.host.settle()
 
-    def load(self, shard: Shard) -> None:
+    def load(self, shard: Shard[ShardState]) -> None:
         once = hard_state(self.replayed(self.log(shard.partition)))
         assert hard_state(self.replayed(self.log(shard.partition) * 2)) == once, "a log replayed upon itself"
         self.host.load_shard(shard)
@@ -138,7 +138,7 @@ class World(ABC):
 
     def replayed(self, log: list[bytes]) -> ShardState:
         """The state that a log gives, whatever shard it is of."""
-        shard = Runtime(self.host.config, self.host.topics, Random(0), 1).shards[0]
+        shard = GroupRuntime(self.host.config, self.host.topics, Random(0), 1).shards[0]
         for batch in log:
             list(shard.load_chunk(batch, len(batch)))
         return shard.state

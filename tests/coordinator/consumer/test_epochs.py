@@ -79,7 +79,7 @@ def test_an_empty_consumer_group_becomes_a_classic_group() -> None:
 def test_a_group_of_another_type_is_no_consumer_group() -> None:
     group = a_group()
     shard = group.host.shard_of("billing")
-    shard._replay(SHARE_GROUP_METADATA, ShareGroupMetadataKey("billing"), ShareGroupMetadataValue(1, 0), 0, -1)
+    shard.replay(SHARE_GROUP_METADATA, ShareGroupMetadataKey("billing"), ShareGroupMetadataValue(1, 0), 0)
     assert group.join("m1") == NOT_FOUND
     assert group.beat("m1", 3) == NOT_FOUND
     assert group.leave("m1") == NOT_FOUND

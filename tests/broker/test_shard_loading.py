@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from kohort.broker.coordinator_host import CoordinatorHost
-from kohort.broker.group_loading import MAX_DELAY_S
-from kohort.broker.group_log import LocalGroupLog
+from kohort.broker.shard_loading import MAX_DELAY_S
+from kohort.broker.shard_log import LocalShardLog
 from kohort.broker.topics.catalog import CONSUMER_OFFSETS
 from kohort.coordinator.shard import Status
 from kohort.protocol.api_keys import ApiKey
@@ -97,7 +97,7 @@ def test_while_the_disk_is_full_a_shard_is_not_loaded_again_and_again(tmp_path: 
     again = send_commit(box, GROUP)
     box.pass_time()
     assert error_of(again) is ErrorCode.NONE
-    log = box.broker.catalog.ensure_consumer_offsets().partitions[before.partition].log
+    log = box.broker.catalog.ensure_internal(CONSUMER_OFFSETS).partitions[before.partition].log
     assert log.log_end_offset == 3, "no record is missing, and none is there twice"
     box.close()
     box = a_box(tmp_path)
@@ -137,7 +137,7 @@ def test_batches_of_a_write_that_found_room_are_not_written_again(tmp_path: Path
     disk.appends_left = 1
     box.pass_time()
     assert {error_of(client) for client in clients} == {ErrorCode.NOT_COORDINATOR}
-    log = box.broker.catalog.ensure_consumer_offsets().partitions[shard_of(box, GROUP).partition].log
+    log = box.broker.catalog.ensure_internal(CONSUMER_OFFSETS).partitions[shard_of(box, GROUP).partition].log
     assert 1 < log.log_end_offset < 31, "some of it is there"
     disk.is_full = False
     box.pass_time(1_000)
@@ -151,7 +151,7 @@ def test_batches_of_a_write_that_found_room_are_not_written_again(tmp_path: Path
 # --- problems that pass
 
 
-class FailingLog(LocalGroupLog):
+class FailingLog(LocalShardLog):
     """Its first reads fail half-way."""
 
     problems: list[Exception]
@@ -169,7 +169,7 @@ def a_loading_box(tmp_path: Path, *problems: Exception) -> BrokerBox:
     box.pass_time()
     box.close()
     box = BrokerBox(tmp_path, kohort_offsets_sync_before_reply="false", offsets_topic_num_partitions="2")
-    log = FailingLog(box.broker, box.clock, sync_before_reply=False)
+    log = FailingLog(box.broker, box.clock, CONSUMER_OFFSETS, sync_before_reply=False)
     log.problems = list(problems)
     box.broker.coordinator = CoordinatorHost(box.broker, box.clock, log)
     box.broker.coordinator.start()

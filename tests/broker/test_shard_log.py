@@ -11,7 +11,7 @@ import pytest
 from kohort.broker.clock import CLOCK
 from kohort.broker.config import Listener
 from kohort.broker.coordinator_host import CoordinatorHost
-from kohort.broker.group_log import GroupLog, LocalGroupLog, NotOwned
+from kohort.broker.shard_log import LocalShardLog, NotOwned, ShardLog
 from kohort.broker.topics.catalog import CONSUMER_OFFSETS
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.error_codes import ErrorCode
@@ -30,11 +30,11 @@ def box(tmp_path: Path) -> Iterator[BrokerBox]:
 
 
 @pytest.fixture
-def log(box: BrokerBox) -> GroupLog:
-    return LocalGroupLog(box.broker, CLOCK, sync_before_reply=False)
+def log(box: BrokerBox) -> ShardLog:
+    return LocalShardLog(box.broker, CLOCK, CONSUMER_OFFSETS, sync_before_reply=False)
 
 
-class OneOfTwoNodes(LocalGroupLog):
+class OneOfTwoNodes(LocalShardLog):
     """This node owns the even partitions; nobody owns the others."""
 
     def owner(self, partition: int) -> int | None:
@@ -48,7 +48,7 @@ class AWrite:
     batches: list[bytes]
 
 
-def append(log: GroupLog, epoch: int, base_offset: int, partition: int = 7) -> Exception | None:
+def append(log: ShardLog, epoch: int, base_offset: int, partition: int = 7) -> Exception | None:
     told: list[tuple[Sequence[AWrite], Exception | None]] = []
     write = AWrite(partition, epoch, [build_batch([(b"key", b"value")], timestamp=1, base_offset=base_offset)])
     log.append([write], 1, lambda writes, problem: told.append((writes, problem)))
@@ -57,7 +57,7 @@ def append(log: GroupLog, epoch: int, base_offset: int, partition: int = 7) -> E
     return problem
 
 
-def read(log: GroupLog, partition: int = 7) -> bytes:
+def read(log: ShardLog, partition: int = 7) -> bytes:
     chunks: list[bytes] = []
 
     def take(chunk: bytes, size: int) -> Iterator[None]:
@@ -69,7 +69,7 @@ def read(log: GroupLog, partition: int = 7) -> bytes:
     return b"".join(chunks)
 
 
-def test_a_log_that_does_not_exist_yet_is_empty_and_comes_with_the_first_append(box: BrokerBox, log: GroupLog) -> None:
+def test_a_log_that_does_not_exist_yet_is_empty_and_comes_with_the_first_append(box: BrokerBox, log: ShardLog) -> None:
     owned = log.own(7)
     assert (owned.end_offset, owned.size_bytes, read(log)) == (0, 0, b"")
     assert box.broker.catalog.get(CONSUMER_OFFSETS) is None
@@ -77,7 +77,7 @@ def test_a_log_that_does_not_exist_yet_is_empty_and_comes_with_the_first_append(
     assert len(read(log)) > 0
 
 
-def test_an_append_of_an_earlier_epoch_is_refused_and_leaves_nothing(log: GroupLog) -> None:
+def test_an_append_of_an_earlier_epoch_is_refused_and_leaves_nothing(log: ShardLog) -> None:
     first = log.own(7)
     assert append(log, first.epoch, 0) is None
     log.release(7)
@@ -90,14 +90,14 @@ def test_an_append_of_an_earlier_epoch_is_refused_and_leaves_nothing(log: GroupL
     assert log.own(7).end_offset == 2
 
 
-def test_an_append_that_does_not_continue_the_log_is_refused(log: GroupLog) -> None:
+def test_an_append_that_does_not_continue_the_log_is_refused(log: ShardLog) -> None:
     owned = log.own(7)
     assert isinstance(append(log, owned.epoch, 3), InvalidAppend)
     assert append(log, owned.epoch, 0) is None
 
 
 def test_with_a_sync_before_the_reply_an_append_is_done_when_the_disk_has_it(box: BrokerBox) -> None:
-    log = LocalGroupLog(box.broker, CLOCK, sync_before_reply=True)
+    log = LocalShardLog(box.broker, CLOCK, CONSUMER_OFFSETS, sync_before_reply=True)
     batch = build_batch([(b"key", b"value")], timestamp=1)
     writes = [AWrite(partition, log.own(partition).epoch, [batch]) for partition in (7, 8, 9)]
     told: list[tuple[Sequence[AWrite], Exception | None]] = []
@@ -112,7 +112,7 @@ def test_with_a_sync_before_the_reply_an_append_is_done_when_the_disk_has_it(box
 
 
 def test_each_write_of_a_turn_is_told_how_it_went(box: BrokerBox) -> None:
-    log = LocalGroupLog(box.broker, CLOCK, sync_before_reply=False)
+    log = LocalShardLog(box.broker, CLOCK, CONSUMER_OFFSETS, sync_before_reply=False)
     batch = build_batch([(b"key", b"value")], timestamp=1)
     good, stale, misplaced = (
         AWrite(1, log.own(1).epoch, [batch]),
@@ -127,7 +127,7 @@ def test_each_write_of_a_turn_is_told_how_it_went(box: BrokerBox) -> None:
 
 
 def test_groups_of_a_partition_that_is_not_ours_are_sent_elsewhere(box: BrokerBox) -> None:
-    log = OneOfTwoNodes(box.broker, box.clock, sync_before_reply=False)
+    log = OneOfTwoNodes(box.broker, box.clock, CONSUMER_OFFSETS, sync_before_reply=False)
     coordinator = box.broker.coordinator = CoordinatorHost(box.broker, box.clock, log)
     coordinator.start()
     box.broker.advertised = [Listener("PLAINTEXT", "here", 9092)]
@@ -144,7 +144,7 @@ def test_groups_of_a_partition_that_is_not_ours_are_sent_elsewhere(box: BrokerBo
 
 @pytest.mark.parametrize("version", [4, 5, 6])
 def test_a_group_that_is_asked_for_alone_is_found_as_one_among_others(box: BrokerBox, version: int) -> None:
-    log = OneOfTwoNodes(box.broker, box.clock, sync_before_reply=False)
+    log = OneOfTwoNodes(box.broker, box.clock, CONSUMER_OFFSETS, sync_before_reply=False)
     coordinator = box.broker.coordinator = CoordinatorHost(box.broker, box.clock, log)
     box.broker.advertised = [Listener("PLAINTEXT", "here", 9092)]
 
@@ -157,5 +157,5 @@ def test_a_group_that_is_asked_for_alone_is_found_as_one_among_others(box: Broke
     for _ in range(2):  # the second time the answer may be remembered
         assert [found(group) for group in groups] == [[row] for row in found(*groups)]
         box.broker.advertised = [Listener("PLAINTEXT", "there", 9093)]
-    coordinator.log = LocalGroupLog(box.broker, box.clock, sync_before_reply=False)
+    coordinator.log = LocalShardLog(box.broker, box.clock, CONSUMER_OFFSETS, sync_before_reply=False)
     assert [found(group) for group in groups] == [[row] for row in found(*groups)], "groups have moved to this broker"

@@ -12,11 +12,10 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic
 
-from kohort.broker.group_log import GroupLog, NotUsableNow, Owned
-from kohort.broker.topics.catalog import CONSUMER_OFFSETS
-from kohort.coordinator.shard import Shard, Status
+from kohort.broker.shard_log import NotUsableNow, Owned, ShardLog
+from kohort.coordinator.shard import S, Shard, Status
 from kohort.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -50,32 +49,32 @@ class Delays:
         return bool(self._delays)
 
 
-class Loading:
+class Loading(Generic[S]):
     """A shard that is being loaded."""
 
     __slots__ = ("shard", "size_bytes", "steps")
 
-    def __init__(self, shard: Shard, steps: Iterator[None], size_bytes: int) -> None:
+    def __init__(self, shard: Shard[S], steps: Iterator[None], size_bytes: int) -> None:
         self.shard = shard
         self.steps = steps
         self.size_bytes = size_bytes
 
 
-class GroupLoader:
+class ShardLoader(Generic[S]):
     def __init__(
-        self, broker: Broker, clock: Clock, log: GroupLog, runtime: Runtime, after: Callable[[], None]
+        self, broker: Broker, clock: Clock, log: ShardLog, runtime: Runtime[S], after: Callable[[], None]
     ) -> None:
-        """`after` is called when the groups of a shard have begun to be served."""
+        """`after` is called when a shard has begun to be served."""
         self._broker = broker
         self._clock = clock
         self._log = log
         self._runtime = runtime
         self._after = after
-        self._queue: deque[Loading] = deque()  # the first one is in progress
+        self._queue: deque[Loading[S]] = deque()  # the first one is in progress
         self._is_due = False  # the event loop is going to call `_slice`
         self.delays = Delays()
 
-    def load(self, shards: Iterable[Shard], *, may_wait: bool = False) -> None:
+    def load(self, shards: Iterable[Shard[S]], *, may_wait: bool = False) -> None:
         """Begin now, and go on later if it takes long. `may_wait`: no client is served yet, so loading may block."""
         found = [loading for shard in shards if (loading := self._begin(shard)) is not None]
         found.sort(key=lambda loading: loading.size_bytes)
@@ -84,18 +83,18 @@ class GroupLoader:
             at_once = may_wait and sum(loading.size_bytes for loading in found) <= LOAD_AT_ONCE_BYTES
             self._slice(None if at_once else monotonic() + LOAD_STEP_S)
 
-    def load_later(self, shard: Shard) -> None:
+    def load_later(self, shard: Shard[S]) -> None:
         def load() -> None:
             if not shard.is_abandoned:
                 self.load([shard])
 
         self._broker.call_later(self.delays.next(shard.partition), load)
 
-    def _begin(self, shard: Shard) -> Loading | None:
+    def _begin(self, shard: Shard[S]) -> Loading[S] | None:
         """Take over the shard's log. None: another node owns it, or it cannot be read at the moment.
 
-        A shard whose log is unreadable must not be served as an empty one: its members would be told that nothing was
-        ever committed, and would start over.
+        A shard whose log is unreadable must not be served as an empty one: members of its groups would be told that
+        nothing was ever committed, and would start over.
         """
         if self._log.owner(shard.partition) != self._broker.config.node_id:
             shard.status = Status.NOT_OWNED
@@ -108,7 +107,7 @@ class GroupLoader:
         shard.epoch = owned.epoch
         return Loading(shard, self._steps(shard, owned), owned.size_bytes)
 
-    def _steps(self, shard: Shard, owned: Owned) -> Iterator[None]:
+    def _steps(self, shard: Shard[S], owned: Owned) -> Iterator[None]:
         yield from self._log.read(shard.partition, shard.load_chunk)
         shard.next_offset = owned.end_offset
         yield from self._runtime.loaded(shard, self._clock.steady_ms(), self._clock.now_ms())
@@ -133,10 +132,10 @@ class GroupLoader:
                 self._failed(loading.shard, problem)
             self._after()
 
-    def _failed(self, shard: Shard, problem: Exception) -> None:
+    def _failed(self, shard: Shard[S], problem: Exception) -> None:
         if not isinstance(problem, OSError | NotUsableNow):
             shard.fail(problem)
             return
         again = "%s-%d cannot be loaded at the moment, it is tried again: %s"
-        logger.error(again, CONSUMER_OFFSETS, shard.partition, problem)
+        logger.error(again, self._log.topic, shard.partition, problem)
         self.load_later(self._runtime.start_over(shard))

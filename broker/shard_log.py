@@ -1,7 +1,7 @@
-"""Where the records of groups are kept: the seam between the coordinator and a log, and the log on this machine's disk.
+"""Where a coordinator keeps its records: the seam between the coordinator and a log, and the log on this disk.
 
-The coordinator's host knows `GroupLog` alone. Partitions of `__consumer_offsets` are the unit: whoever owns a partition
-may append to it, and coordinates the groups in it.
+The coordinator's host knows `ShardLog` alone. Partitions of an internal topic are the unit, for instance of
+`__consumer_offsets`: whoever owns a partition may append to it, and coordinates the groups in it.
 
     epoch, end_offset, size_bytes = log.own(partition)    take the partition over
     for _ in log.read(partition, take): ...               replay it: take(chunk, size), giving way after each step
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
-from kohort.broker.topics.catalog import CONSUMER_OFFSETS, Partition
+from kohort.broker.topics.catalog import Partition
 from kohort.broker.topics.delayed_fetch import appended
 from kohort.protocol.record_batch import unpack_offset_and_length
 from kohort.storage.errors import LogFailed, OutOfSpace, StorageError
@@ -63,7 +63,10 @@ class NotUsableNow(Exception):
     """The log was usable before, and may be so again."""
 
 
-class GroupLog(Protocol):
+class ShardLog(Protocol):
+    @property
+    def topic(self) -> str: ...
+
     @property
     def partition_count(self) -> int: ...
 
@@ -73,7 +76,7 @@ class GroupLog(Protocol):
         ...
 
     def owner(self, partition: int) -> int | None:
-        """The node that coordinates the groups of this partition; None: nobody does at the moment."""
+        """The node that coordinates what is in this partition; None: nobody does at the moment."""
         ...
 
     def own(self, partition: int) -> Owned:
@@ -94,14 +97,15 @@ class GroupLog(Protocol):
     def release(self, partition: int) -> None: ...
 
 
-class LocalGroupLog:
-    """The log in this broker's own data folder.
+class LocalShardLog:
+    """An internal topic in this broker's own data folder.
 
     With `sync_before_reply` an append is done when the disk has it, many appends sharing one sync; otherwise when the
     page cache has it, as with Kafka. A partition that is owned again after `release` is opened anew from the disk.
     """
 
-    def __init__(self, broker: Broker, clock: Clock, *, sync_before_reply: bool) -> None:
+    def __init__(self, broker: Broker, clock: Clock, topic: str, *, sync_before_reply: bool) -> None:
+        self.topic = topic
         self._broker = broker
         self._clock = clock
         self._sync_before_reply = sync_before_reply
@@ -112,12 +116,11 @@ class LocalGroupLog:
 
     @property
     def partition_count(self) -> int:
-        topic = self._broker.catalog.get(CONSUMER_OFFSETS)
-        return len(topic.partitions) if topic is not None else self._broker.config.offsets_topic_num_partitions
+        return self._broker.catalog.internal_partition_count(self.topic)
 
     @property
     def max_batch_bytes(self) -> int:
-        topic = self._broker.catalog.get(CONSUMER_OFFSETS)
+        topic = self._broker.catalog.get(self.topic)
         return topic.config.log.max_message_bytes if topic is not None else self._broker.config.message_max_bytes
 
     def owner(self, partition: int) -> int | None:  # noqa: ARG002 - the only node owns every partition
@@ -131,18 +134,18 @@ class LocalGroupLog:
         return Owned(self._last_epoch, log.log_end_offset, log.size_bytes) if log else Owned(self._last_epoch, 0, 0)
 
     def _open(self, partition: int) -> PartitionLog | None:
-        topic = self._broker.catalog.get(CONSUMER_OFFSETS)
+        topic = self._broker.catalog.get(self.topic)
         if topic is None:
             return None  # the first append creates the topic
         if partition in self._to_reopen:
             try:
-                return self._broker.logs.reopen(CONSUMER_OFFSETS, partition, self._clock.now_ms())
+                return self._broker.logs.reopen(self.topic, partition, self._clock.now_ms())
             except (StorageError, OSError) as problem:
                 raise NotUsableNow(str(problem)) from problem
         return topic.partitions[partition].log
 
     def read(self, partition: int, take: Callable[[bytes, int], Iterator[None]]) -> Iterator[None]:
-        topic = self._broker.catalog.get(CONSUMER_OFFSETS)
+        topic = self._broker.catalog.get(self.topic)
         if topic is not None:
             for chunk, size in topic.partitions[partition].log.chunks():
                 yield from take(chunk, size)
@@ -156,7 +159,7 @@ class LocalGroupLog:
                 appended_to.append(self._append(write, now))
             except Exception as problem:  # the other writes go on, and the caller of this one must be told
                 if not isinstance(problem, NotOwned | StorageError | OSError):
-                    logger.exception("an append to %s-%d failed; this is a bug", CONSUMER_OFFSETS, write.partition)
+                    logger.exception("an append to %s-%d failed; this is a bug", self.topic, write.partition)
                 done((write,), problem)
             else:
                 appended_writes.append(write)
@@ -170,7 +173,7 @@ class LocalGroupLog:
     def _append(self, write: Write, now: int) -> PartitionLog:
         partition = write.partition
         if self._epochs.get(partition) != write.epoch:
-            raise NotOwned(f"{CONSUMER_OFFSETS}-{partition} is not ours in epoch {write.epoch}")
+            raise NotOwned(f"{self.topic}-{partition} is not ours in epoch {write.epoch}")
         place = (self._places or self._look_up_places())[partition]
         log = place.log
         try:
@@ -184,7 +187,7 @@ class LocalGroupLog:
         return log
 
     def _look_up_places(self) -> list[Partition]:
-        self._places = self._broker.catalog.ensure_consumer_offsets().partitions
+        self._places = self._broker.catalog.ensure_internal(self.topic).partitions
         return self._places
 
     def release(self, partition: int) -> None:
