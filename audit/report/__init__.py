@@ -5,6 +5,7 @@ source.py   scans of the tables
 gather.py   which scans are done, in which order
 shrink.py   rows of the scans -> the few rows that are shown
 ranking.py  which groups come first, and which part of a long history is drawn
+share.py    members and progress of share groups
 rows.py     the rows that were gathered
 payload.py  these rows -> the data of the page
 details.py  these rows -> the data of the drawings of one group

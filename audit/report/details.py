@@ -59,6 +59,7 @@ class Details:
         self._to_the_end = gathered.to_the_end
         self._findings = by_group(gathered.group_findings)
         self._counts = by_group(row for row in gathered.finding_counts if row["group_id"] is not None)
+        self._share = gathered.share
         self._open = by_group(row for row in gathered.check_results if row["group_id"] is not None)
 
     def of(self, group_id: str) -> dict[str, Any]:
@@ -82,6 +83,7 @@ class Details:
             "findings_left_out": found - len(findings),
             "not_evaluable": [[row["check"], row["reason"]] for row in self._open.get(group_id, [])],
             "what_if": _what_if(self._totals.get(group_id, []), self._what_if.get(group_id, []), drawn),
+            "share": self._share.get(group_id),
             **_offsets(facts, self._lines.get(group_id, [])),
         }
 

@@ -21,6 +21,7 @@ from kohort.audit.report.limits import (
     STEPS,
 )
 from kohort.audit.report.rows import Gathered, Row
+from kohort.audit.report.share import share_details, share_groups
 from kohort.audit.report.source import Source
 
 FINDING = (
@@ -75,13 +76,16 @@ def _overview(source: Source, gathered: Gathered, pool: ThreadPoolExecutor) -> p
         "runs": lambda: source.table("audit_runs", RUN),
         "problems": lambda: source.problems(PROBLEM, LOG_PROBLEMS),
     })  # fmt: skip
+    share = share_groups(source)
     findings = shrink.worst_first(shrink.ms(read["findings"], "time", "until"))
     facts = shrink.ms(read["facts"], "first_time", "last_time")
     gathered.finding_counts = shrink.finding_counts(findings)
     gathered.findings = shrink.rows(shrink.first_of_each(findings, "check", FINDINGS_PER_RULE))
     gathered.histogram, gathered.histogram_span = shrink.histogram(findings)
     gathered.check_results = shrink.rows(read["check_results"])
-    gathered.groups = shrink.groups(facts, read["rebalances"])
+    of_share = {row["group_id"] for row in share}
+    others = [row for row in shrink.groups(facts, read["rebalances"]) if row["group_id"] not in of_share]
+    gathered.groups = [*others, *share]
     gathered.group_count = len(gathered.groups)
     gathered.log_partitions = shrink.log_partitions(read["segments"])
     gathered.log_problems = sorted(shrink.rows(read["problems"]), key=_place_in_log)
@@ -114,6 +118,8 @@ def _histories(source: Source, gathered: Gathered, facts: pa.Table, pool: Thread
         _draw_windows(gathered, read["rebalances"], read["what_if"])
         intervals = source.intervals(INTERVAL, gathered.windows)
         gathered.intervals = shrink.latest_intervals(shrink.ms(intervals, "start_time", "end_time", "revoking_since"))
+    if mine := [row["group_id"] for row in gathered.groups if row["group_type"] == "share"]:
+        gathered.share = share_details(source, [group_id for group_id in gathered.detailed if group_id in set(mine)])
     if steps is not None:
         points = max(FEWEST_POINTS_OF_LINE, min(POINTS_OF_LINE, POINTS // len(lines)))
         gathered.lines = shrink.offset_points(shrink.ms(steps.result(), "time"), lines, points)

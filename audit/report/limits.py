@@ -13,6 +13,7 @@ GENERATIONS = 300  # in the drawings of a group
 PARTITIONS = 48  # rows in the drawing of a group's owners
 INTERVALS = 3_000  # bars in that drawing
 
+SHARE_PARTITIONS = 200  # rows in the table of a share group's partitions
 OFFSET_LINES = 12  # partitions whose offsets are drawn
 STEPS = 300_000  # about as many commits are gathered for these lines; a sample if there are more
 POINTS = 40_000  # points of all lines of all groups

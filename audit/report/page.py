@@ -11,7 +11,7 @@ from typing import Any
 from kohort.audit.report.details import compact
 from kohort.audit.report.rows import SEVERITIES
 
-SCRIPTS = ("dom.js", "colours.js", "charts.js", "group.js", "page.js", "health.js")
+SCRIPTS = ("dom.js", "colours.js", "charts.js", "group.js", "share.js", "page.js", "health.js")
 ASSETS = files("kohort.audit.report") / "assets"
 
 

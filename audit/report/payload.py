@@ -12,7 +12,7 @@ from kohort.audit.report.limits import BINS, EXAMPLES, LISTED_GROUPS, LOG_PROBLE
 from kohort.audit.report.ranking import found_by_group, ranked
 from kohort.audit.report.rows import SEVERITIES, Gathered, Row, severity_rank
 
-GROUP = ("group_type", "rebalances", "members", "partitions", "commits", "rewinds", "last", "longest")
+GROUP = ("group_type", "rebalances", "members", "partitions", "commits", "rewinds", "last", "longest", "updates")
 TITLE = "Kohort audit"
 _NUMBER = re.compile(r"\b\d[\d,]*\b")
 

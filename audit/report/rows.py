@@ -22,7 +22,7 @@ class Gathered:
     check_results: list[Row] = field(default_factory=list)
     about_checks: dict[str, str] = field(default_factory=dict)  # check: what it looks for
     groups: list[Row] = field(default_factory=list)  # group_id, group_type, rebalances, members, partitions, commits,
-    # rewinds, last, longest
+    # rewinds, last, longest, updates
     group_count: int = 0
     detailed: list[str] = field(default_factory=list)  # groups with drawings, worst first
     windows: dict[str, tuple[int, int]] = field(default_factory=dict)  # group: first and last log offset that is drawn
@@ -35,6 +35,7 @@ class Gathered:
     )  # group_id, assignor, moved, interrupted, gap, own, rebalances
     facts: list[Row] = field(default_factory=list)  # of the detailed groups
     lines: list[Row] = field(default_factory=list)  # facts with points: [time, offset], and back: [time, from, to]
+    share: dict[str, Row] = field(default_factory=dict)  # share group: the data of its drawings, see share.py
     log_partitions: list[Row] = field(default_factory=list)
     log_problems: list[Row] = field(default_factory=list)
     runs: list[Row] = field(default_factory=list)

@@ -75,7 +75,7 @@ def groups(facts: pa.Table, rebalances: pa.Table) -> list[Row]:
 
     def of(group_id: str) -> Row:
         empty = {"group_type": None, "rebalances": 0, "members": None, "partitions": 0, "commits": 0, "rewinds": 0}
-        return known.setdefault(group_id, {"group_id": group_id, **empty, "last": None, "longest": None})
+        return known.setdefault(group_id, {"group_id": group_id, **empty, "last": None, "longest": None, "updates": 0})
 
     committed = [("partition", "count"), ("commits", "sum"), ("rewinds", "sum"), ("last_time", "max")]
     for row in rows(facts.group_by("group_id").aggregate(committed)):

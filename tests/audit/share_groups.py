@@ -86,7 +86,10 @@ def joined(its: Group, who: str, partitions: Sequence[str], *, named: bool = Tru
 def assigned(its: Group, who: str, partitions: Sequence[str]) -> int:
     """A member that is there gets other partitions."""
     its.number += 1
-    return its.append(_assigned(its, who, partitions))
+    epoch = Record(
+        SHARE_GROUP_METADATA, group.ShareGroupMetadataKey(its.group_id), group.ShareGroupMetadataValue(its.number, 1)
+    )  # fmt: skip
+    return its.append(epoch, _assigned(its, who, partitions))
 
 
 def _assigned(its: Group, who: str, partitions: Sequence[str]) -> Record:

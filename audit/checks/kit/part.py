@@ -33,7 +33,7 @@ from kohort.audit.tables import (
     SHARE_STATES,
     SHARE_STEPS,
 )
-from kohort.protocol.log_records import CONSUMER_GROUP_METADATA, GROUP_METADATA
+from kohort.protocol.log_records import CONSUMER_GROUP_METADATA, GROUP_METADATA, SHARE_GROUP_RECORDS
 
 # The columns that the checks use. offset_commits is not among the tables: commit_steps has all of it and more.
 COLUMNS: Mapping[str, tuple[str, ...]] = {
@@ -212,6 +212,8 @@ class Part:
     def unclear_owners(self) -> dict[str, str]:
         """Groups whose owners are not known -> the reason."""
         members = self.table(MEMBER_ASSIGNMENTS.name)
+        of_share = pa.array(sorted(SHARE_GROUP_RECORDS), pa.int32())  # they have no owners, so nothing is unclear
+        members = members.filter(pc.invert(pc.is_in(members["record_type"], of_share)))
         if not len(members):
             return {}
         assigned = members["assigned"].combine_chunks()

@@ -119,8 +119,22 @@ function makeDrawings(detail, causes) {
   return draw;
 }
 
+// Draws now, and again when the width changes.
+function drawAndFollow(holder, draw) {
+  draw();
+  let width = holder.clientWidth;
+  new ResizeObserver(() => { if (holder.clientWidth && Math.abs(holder.clientWidth - width) > 4) { width = holder.clientWidth; draw(); } }).observe(holder);
+}
+
+function openShareGroup(holder, detail) {
+  const { parts, draw } = sharePart(detail.share, holder);
+  holder.replaceChildren(...findingsPart(detail), ...parts);
+  drawAndFollow(holder, draw);
+}
+
 async function openGroup(holder, packed) {
   const detail = await unpack(packed);
+  if (detail.share) { openShareGroup(holder, detail); return; }
   const causes = [...new Set(detail.generations.map((row) => row.cause).filter((cause) => cause))];
   const draw = makeDrawings(detail, causes);
   const modes = ["generation", "time"].map((mode) => el("button", { type: "button", class: "chip", "aria-pressed": String(draw.mode === mode), onclick: () => {
@@ -130,7 +144,5 @@ async function openGroup(holder, packed) {
   }, "data-mode": mode }, "By " + (mode === "time" ? mode : numberName(detail).toLowerCase())));
   holder.replaceChildren(...findingsPart(detail), detail.generations.length ? el("div", { class: "tools" }, modes) : "", ...ownershipPart(detail, draw),
     ...[...durationPart(detail, draw, causes), ...movesPart(detail, draw), ...offsetsPart(detail), ...rebalanceTable(detail)].filter((part) => part));
-  draw.all();
-  let width = holder.clientWidth;
-  new ResizeObserver(() => { if (holder.clientWidth && Math.abs(holder.clientWidth - width) > 4) { width = holder.clientWidth; draw.all(); } }).observe(holder);
+  drawAndFollow(holder, draw.all);
 }

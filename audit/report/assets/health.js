@@ -11,17 +11,17 @@ function logHealth() {
   home.append(el("p", { class: "about" }, `${bytes(payload.totals.bytes)} in ${plural(payload.totals.batches, "batch", "batches")}. ${compacted ? `Compaction has run in ${number(compacted)} of them: what it removed before the first audit is lost.` : unknown === log.partitions.length ? "Nothing says whether compaction has run (there is no cleaner checkpoint beside the folders)." : "Compaction has not run."} ${bad ? `Damage or unreadable records in ${number(bad)}.` : "Every batch could be read and its checksum is right."}`));
   const most = Math.max(1, ...log.partitions.map((part) => part.bytes));
   home.append(el("div", { class: "heat", role: "img", "aria-label": "Size of each log partition" }, [...log.partitions].sort((a, b) => a.log_partition - b.log_partition).map((part) =>
-    el("div", { class: part.problems ? "bad" : "", style: `background: color-mix(in oklab, var(--accent) ${(part.bytes / most * 55).toFixed(0)}%, var(--card))`, "data-tip": `__consumer_offsets-${part.log_partition}\n${bytes(part.bytes)}, ${plural(part.batches, "batch", "batches")}, ${plural(part.records, "record")}${part.problems ? "\n" + plural(part.problems, "problem") : ""}` }, part.log_partition))));
+    el("div", { class: part.problems ? "bad" : "", style: `background: color-mix(in oklab, var(--accent) ${(part.bytes / most * 55).toFixed(0)}%, var(--card))`, "data-tip": `${logName(part.log_partition)}\n${bytes(part.bytes)}, ${plural(part.batches, "batch", "batches")}, ${plural(part.records, "record")}${part.problems ? "\n" + plural(part.problems, "problem") : ""}` }, logNumber(part.log_partition)))))
   if (log.problems.length) {
     home.append(el("h3", {}, "Problems in the files"), table([{ name: "Log partition", class: "n" }, { name: "Segment", class: "n" }, { name: "At byte", class: "n" }, { name: "Offset", class: "n" }, { name: "Size", class: "n" }, { name: "Problem" }, { name: "In words", class: "wide" }],
-      log.problems.map((row) => [row[0], el("span", { class: "mono" }, row[1] === null ? "–" : String(row[1]).padStart(20, "0")), number(row[2]), number(row[3]), bytes(row[4]), row[5], row[6] || ""])));
+      log.problems.map((row) => [logNumber(row[0]), el("span", { class: "mono" }, row[1] === null ? "–" : String(row[1]).padStart(20, "0")), number(row[2]), number(row[3]), bytes(row[4]), row[5], row[6] || ""])));
     if (log.problems_left_out) home.append(el("p", { class: "note" }, `${number(log.problems_left_out)} further problems are in the table "log_batches".`));
   }
   const n = (name) => ({ name, class: "n" });
   const holder = el("details", {}, el("summary", { class: "legend" }, "Log partitions as a table, largest first"));
   holder.addEventListener("toggle", () => {
     if (!holder.open || holder.children.length > 1) return;
-    const rows = log.partitions.map((part) => [part.log_partition, bytes(part.bytes), number(part.segments), number(part.batches), number(part.records), part.codecs || "–", number(part.first), number(part.end), part.cleaned_to === null ? "unknown" : part.cleaned_to ? number(part.cleaned_to) : "never", number(part.problems)]);
+    const rows = log.partitions.map((part) => [logNumber(part.log_partition), bytes(part.bytes), number(part.segments), number(part.batches), number(part.records), part.codecs || "–", number(part.first), number(part.end), part.cleaned_to === null ? "unknown" : part.cleaned_to ? number(part.cleaned_to) : "never", number(part.problems)]);
     holder.append(table([n("Log partition"), n("Size"), n("Segments"), n("Batches"), n("Records"), { name: "Compression" }, n("From offset"), n("To offset"), n("Cleaned to"), n("Problems")], rows));
   });
   home.append(holder);
@@ -42,7 +42,7 @@ function whatWasRead() {
   const n = (name) => ({ name, class: "n" });
   if (payload.runs.rows.length) {
     home.append(el("p", { class: "about" }, `${plural(payload.runs.runs, "run")} of the audit made these tables. The last one read:`));
-    const rows = payload.runs.rows.map((row) => [el("span", { class: "mono" }, row[0]), number(row[1]), number(row[2]), number(row[3]), number(row[4]), row[5] === null ? "unknown" : row[5] ? number(row[5]) : "never", number(row[6]), row[7] ? el("span", { class: "badge error" }, row[7]) : ""]);
+    const rows = payload.runs.rows.map((row) => [el("span", { class: "mono" }, row[0]), logNumber(row[1]), number(row[2]), number(row[3]), number(row[4]), row[5] === null ? "unknown" : row[5] ? number(row[5]) : "never", number(row[6]), row[7] ? el("span", { class: "badge error" }, row[7]) : ""]);
     const heads = [{ name: "Folder" }, n("Log partition"), n("First offset"), n("New from"), n("To"), n("Cleaned to"), n("New records"), { name: "Problem" }];
     const problems = payload.runs.rows.filter((row) => row[7]).length;
     if (problems) home.append(el("h3", {}, "Could not be read"), table(heads, rows.slice(0, problems)));

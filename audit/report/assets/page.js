@@ -1,7 +1,7 @@
 // The page from top to bottom.
 
 const payload = JSON.parse(document.getElementById("payload").textContent);
-const GROUP = ["id", "type", "critical", "error", "warning", "info", "rebalances", "members", "partitions", "commits", "rewinds", "last", "longest"];
+const GROUP = ["id", "type", "critical", "error", "warning", "info", "rebalances", "members", "partitions", "commits", "rewinds", "last", "longest", "updates"];
 const FINDING = ["check", "severity", "group", "topic", "partition", "member", "generation", "log_partition", "log_offset", "time", "until", "message"];
 const details = new Map(Object.entries(payload.details));  // a plain object also has what it inherits: "constructor"
 const section = (name) => document.getElementById(name);
@@ -32,6 +32,9 @@ function summary() {
   if (payload.findings.histogram) timeline.append(findingsOverTime(payload.findings.histogram, timeline.clientWidth - 36 || 1080));
 }
 
+const STATE_LOGS = 100000;  // log partitions from here on are those of __share_group_state
+const logNumber = (partition) => partition === null ? "–" : partition >= STATE_LOGS ? `share ${partition - STATE_LOGS}` : String(partition);
+const logName = (partition) => partition >= STATE_LOGS ? `__share_group_state-${partition - STATE_LOGS}` : `__consumer_offsets-${partition}`;
 const place = (row) => row.topic === null ? "" : row.partition === null ? row.topic : `${row.topic}-${row.partition}`;
 const named = (id) => id.trim() === "" ? `“${id}”` : id;
 const quoted = (id) => `'${id.replaceAll("'", "'\\''")}'`;  // for a shell: somebody will copy it
@@ -43,7 +46,7 @@ function findingsTable(findings, withGroup) {
     withGroup ? (row.group === null ? "–" : link(row.group)) : badge(row.severity, words(row.check)),
     el("span", { title: row.message }, brief(row.message)),
     el("span", { class: "mono", title: row.member || false }, [place(row), row.generation === null ? "" : "generation " + row.generation, brief(row.member || "")].filter((part) => part).join(" · ") || "–"),
-    row.log_partition === null ? "–" : `${row.log_partition}${row.log_offset === null ? "" : " @ " + number(row.log_offset)}`]);
+    row.log_partition === null ? "–" : `${logNumber(row.log_partition)}${row.log_offset === null ? "" : " @ " + number(row.log_offset)}`]);
   return table(heads, rows);
 }
 
@@ -80,14 +83,14 @@ let listed;
 function groupCard(group) {
   const holder = el("div", { class: "inside" });
   const badges = SEVERITIES.filter((name) => group[name]).map((name) => badge(name, number(group[name])));
-  const figures = [plural(group.rebalances, "rebalance"), plural(group.partitions, "partition"), short(group.commits) + (group.commits === 1 ? " commit" : " commits"), group.rewinds ? plural(group.rewinds, "rewind") : ""];
+  const figures = group.type === "share" ? [plural(group.members ?? 0, "member"), plural(group.partitions, "partition"), short(group.updates) + (group.updates === 1 ? " update" : " updates"), ""] : [plural(group.rebalances, "rebalance"), plural(group.partitions, "partition"), short(group.commits) + (group.commits === 1 ? " commit" : " commits"), group.rewinds ? plural(group.rewinds, "rewind") : ""];
   const card = el("details", { class: "card group " + worst(group), "data-group": group.id }, el("summary", {}, el("span", { class: "rank" }, number(group.rank)), el("span", { class: "id", title: group.id }, named(group.id)),
     el("span", { class: "badges" }, badges.length ? badges : badge("none", "clean")), el("span", { class: "figures" }, figures.map((text) => el("span", {}, text)))), holder);
   card.addEventListener("toggle", () => {
     if (!card.open || holder.children.length) return;
     const packed = details.get(group.id);
-    const facts = el("p", { class: "note" }, [group.type ? group.type + " group" : "commits only, no generations", group.members === null ? "" : plural(group.members, "member") + " in the last rebalance",
-      group.longest === null ? "" : "longest rebalance " + duration(group.longest), group.last === null ? "" : "last commit " + moment(group.last)].filter((text) => text).join(" · "));
+    const facts = el("p", { class: "note" }, [group.type ? group.type + " group" : "commits only, no generations", group.members === null ? "" : plural(group.members, "member") + (group.type === "share" ? " at the end of the log" : " in the last rebalance"),
+      group.longest === null ? "" : "longest rebalance " + duration(group.longest), group.last === null ? "" : (group.type === "share" ? "last update " : "last commit ") + moment(group.last)].filter((text) => text).join(" · "));
     const body = el("div", {}, el("p", { class: "note" }, packed ? "Unpacking…" : ""));
     holder.append(facts, body);
     if (packed) openGroup(body, packed).catch((error) => { body.replaceChildren(el("p", { class: "empty" }, "This browser could not unpack the details: " + error)); });
@@ -101,7 +104,7 @@ function groupList() {
   const withDetails = details.size;
   home.append(el("h2", {}, "Groups", el("small", {}, number(payload.totals.groups))));
   if (!groups.length) { home.append(el("p", { class: "empty" }, "There are no groups in what was read.")); return; }
-  home.append(el("p", { class: "about" }, `Worst first; open one for its owners, rebalances and offsets.${withDetails < payload.totals.groups ? ` Drawings are here for the ${number(withDetails)} worst and busiest.` : ""}${payload.groups.left_out ? ` ${number(payload.groups.left_out)} quiet groups are not listed.` : ""}`));
+  home.append(el("p", { class: "about" }, `Worst first; open one for its owners, rebalances and offsets, a share group for its members and progress.${withDetails < payload.totals.groups ? ` Drawings are here for the ${number(withDetails)} worst and busiest.` : ""}${payload.groups.left_out ? ` ${number(payload.groups.left_out)} quiet groups are not listed.` : ""}`));
   const search = el("input", { type: "search", placeholder: "Search groups  ( / )", "aria-label": "Search groups", oninput: () => list() });
   const order = el("select", { "aria-label": "Order", onchange: () => list() }, Object.keys(ORDERS).map((name) => el("option", {}, name)));
   const chips = SEVERITIES.filter((name) => groups.some((group) => group[name])).map((name) => el("button", { type: "button", class: "chip", "aria-pressed": "false", "data-name": name, onclick: (event) => {

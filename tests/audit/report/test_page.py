@@ -32,7 +32,7 @@ def detail_of(data: dict[str, Any], group_id: str) -> dict[str, Any]:
 
 def a_group(group_id: str, **values: Any) -> dict[str, Any]:
     empty = {"group_type": None, "rebalances": 0, "members": None, "partitions": 1, "commits": 3, "rewinds": 0}
-    return {"group_id": group_id, **empty, "last": 5, "longest": None, **values}
+    return {"group_id": group_id, **empty, "last": 5, "longest": None, "updates": 0, **values}
 
 
 def a_finding(**values: Any) -> dict[str, Any]:
