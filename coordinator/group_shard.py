@@ -17,6 +17,7 @@ from kohort.coordinator.outcome import (
     Outcome,
     PackedRecords,
     PlannedCommit,
+    StepRecords,
 )
 from kohort.coordinator.shard import RECORDS_IN_STEP, Shard
 from kohort.coordinator.shard_state import ShardState
@@ -67,6 +68,9 @@ class GroupShard(Shard[ShardState]):
                     self._group_of_offsets(entry.group)
             elif isinstance(entry, CommitRecords):
                 self._apply_commit(entry)
+            elif isinstance(entry, StepRecords):
+                entry.replay()
+                self.next_offset += len(entry.fields)
             elif isinstance(entry, PackedRecords):
                 self.next_offset += entry.count
             elif isinstance(entry, OffsetTombstones):

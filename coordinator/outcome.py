@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from kohort.coordinator.events import Event
@@ -66,6 +66,20 @@ class PackedRecords:
         self.size_bytes = 0
 
 
+class StepRecords:
+    """What one heartbeat changes in a consumer group, as one object. It is packed at once, and replayed in one call.
+
+    The records stand in one batch, as AtomicRecords do, and have the same bytes. `fields` are the records without their
+    lengths and offset deltas: see encode_fields in protocol/record_batch.py.
+    """
+
+    __slots__ = ("fields", "replay")
+
+    def __init__(self, fields: list[bytes], replay: Callable[[], None]) -> None:
+        self.fields = fields
+        self.replay = replay
+
+
 class CommitRecords:
     """The OffsetCommit records of one commit to one topic, as one object: nearly all records are of this kind."""
 
@@ -126,7 +140,7 @@ class PlannedCommit:
         self.now = now
 
 
-LogEntry = Record | CommitRecords | PlannedCommit | AtomicRecords | PackedRecords | OffsetTombstones
+LogEntry = Record | CommitRecords | PlannedCommit | AtomicRecords | StepRecords | PackedRecords | OffsetTombstones
 
 
 Reply: TypeAlias = tuple[Call, Message]  # a plain tuple: every answer that waits is one

@@ -21,6 +21,7 @@ from kohort.coordinator.outcome import (
     PackedRecords,
     PlannedCommit,
     Record,
+    StepRecords,
 )
 from kohort.protocol.commit_record import (
     EMPTY_METADATA,
@@ -35,7 +36,7 @@ from kohort.protocol.commit_record import (
     pack_value,
 )
 from kohort.protocol.log_records import CONSUMER_OFFSETS
-from kohort.protocol.record_batch import build_encoded, encode_headers, encode_record
+from kohort.protocol.record_batch import build_encoded, encode_headers, encode_record, place_record
 from kohort.protocol.record_types import RecordTypes
 from kohort.protocol.structs import shared_struct
 from kohort.protocol.varint import SMALL_VARINTS, encode_varint
@@ -87,6 +88,8 @@ def batches(
             made.add_planned(record)
         elif type(record) is CommitRecords:
             made.add_commit(record)
+        elif type(record) is StepRecords:
+            made.add_step(record)
         elif type(record) is AtomicRecords:
             made.add_atomic(record)
         elif type(record) is PackedRecords:
@@ -138,6 +141,19 @@ class Batches:
         self._body += packed
         self._count += len(packed)
         self._size += sum(map(len, packed))
+
+    def add_step(self, step: StepRecords) -> None:
+        """As add_atomic."""
+        first = self._count
+        packed = [place_record(delta, fields) for delta, fields in enumerate(step.fields, first)]
+        size = sum(map(len, packed))
+        if self._size + size > self._max_bytes and first:
+            self.finish()
+            self.add_step(step)
+            return
+        self._body += packed
+        self._count += len(packed)
+        self._size += size
 
     def add_packed(self, records: PackedRecords) -> None:
         self.finish()

@@ -32,6 +32,7 @@ from kohort.coordinator.outcome import (
     PackedRecords,
     Parked,
     Reply,
+    StepRecords,
 )
 from kohort.coordinator.partitioner import partition_of
 from kohort.coordinator.pieces import PIECE
@@ -440,6 +441,8 @@ def _size(entry: LogEntry) -> int:
         return len(entry.indexes)
     if isinstance(entry, AtomicRecords):
         return len(entry.records)
+    if isinstance(entry, StepRecords):
+        return len(entry.fields)
     return entry.count if isinstance(entry, PackedRecords) else 1
 
 

@@ -544,6 +544,25 @@ def encode_record(offset_delta: int, key: bytes, value: bytes | None, headers: b
     return (SMALL_VARINTS[size] if size < 1024 else encode_varint(size)) + record
 
 
+def encode_fields(key: bytes, value: bytes, headers: bytes) -> bytes:
+    """The part of a record behind its offset delta. For writers who do not know yet where in a batch it will stand."""
+    key_size, value_size = len(key), len(value)
+    return (
+        (SMALL_VARINTS[key_size] if key_size < 1024 else encode_varint(key_size))
+        + key
+        + (SMALL_VARINTS[value_size] if value_size < 1024 else encode_varint(value_size))
+        + value
+        + headers
+    )
+
+
+def place_record(offset_delta: int, fields: bytes) -> bytes:
+    """The whole record around what `encode_fields` made."""
+    start = b"\0\0" + (SMALL_VARINTS[offset_delta] if offset_delta < 1024 else encode_varint(offset_delta))
+    size = len(start) + len(fields)
+    return (SMALL_VARINTS[size] if size < 1024 else encode_varint(size)) + start + fields
+
+
 def build_encoded(body: bytes, count: int, timestamp: int, base_offset: int, base_sequence: int) -> bytes:
     """A batch of `count` records that `encode_record` has packed."""
     return with_crc(_CRC_COVERED_HEADER.pack(*covered_fields(count, timestamp, base_sequence)) + body, base_offset)

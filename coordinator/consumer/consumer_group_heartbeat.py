@@ -247,10 +247,11 @@ class Heartbeat(MemberUpdate[ConsumerGroupHeartbeatResponse]):
         if self._before.classic is not None:  # the member has changed its protocol, and kept its id
             group.joined(member.member_id)
             group.synced(member.member_id)
-        if self._has_moved_on and member.state == UNREVOKED:
-            group.expect_revocation(self._shard, member)
-        elif self._has_moved_on:
-            group.expect_no_revocation(member.member_id)
+        if self._changes.moved is not None:
+            if member.state == UNREVOKED:
+                group.expect_revocation(self._shard, member)
+            else:
+                group.expect_no_revocation(member.member_id)
 
     def _response(self, member: ConsumerMember, assigned_before: Partitions) -> ConsumerGroupHeartbeatResponse:
         """Name the assignment if it has changed, if the member joins, or if the member sends every field."""

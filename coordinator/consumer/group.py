@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 from kohort.coordinator.assignors.java_order import timeline_capacity
-from kohort.coordinator.assignors.server_side import NO_PARTITIONS, Target, TopicId
+from kohort.coordinator.assignors.server_side import NO_PARTITIONS, Target, Targets, TopicId
 from kohort.coordinator.consumer.member import (
     STABLE,
     STATE_NAMES,
@@ -35,6 +35,7 @@ from kohort.coordinator.consumer.timers import (
 from kohort.coordinator.group import CONSUMER, Group
 from kohort.coordinator.member_session import Session
 from kohort.coordinator.outcome import Outcome, Record
+from kohort.protocol.consumer_group_record import pack_name
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.log_consumer_group_current_member_assignment import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -92,6 +93,7 @@ class ConsumerGroup(Group):
         "is_resolving",
         "members",
         "metadata_hash",
+        "packed_name",
         "rebalance",
         "rebalance_timeouts",
         "regexes_version",
@@ -108,6 +110,7 @@ class ConsumerGroup(Group):
 
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id)
+        self.packed_name = pack_name(group_id)  # as it stands in the keys of its records
         self.epoch = FIRST_EPOCH
         self.metadata_hash = 0
         self.assignment_epoch = FIRST_EPOCH
@@ -238,16 +241,40 @@ class ConsumerGroup(Group):
         resolved = None if value is None else ResolvedRegex(tuple(value.topics), value.version, value.timestamp)
         self.subscriptions.resolve(regex, resolved)
 
+    def take_member(self, described: ConsumerMember | None, moved: ConsumerMember | None) -> None:
+        """As the replay of a member's records: `described` is what the first makes of it, and `moved` the last."""
+        if described is not None:
+            before = self.members.get(described.member_id)
+            if moved is None or before is not None or described.server_assignor is not None:
+                self._install(before, described)
+            else:  # the usual member that joins: install it once, and let the map grow as if it was installed twice
+                self._install(None, moved)
+                self.capacity = timeline_capacity(self.capacity, len(self.members) + 1)
+                return
+        if moved is not None:
+            self._install(self.members.get(moved.member_id), moved)
+
+    def take_targets(self, targets: Targets, epoch: int, wall_ms: int) -> None:
+        """As the replay of their records."""
+        for member_id, target in targets.items():
+            self.targets[member_id] = {topic_id: tuple(partitions) for topic_id, partitions in target.items()}
+        self.assignment_epoch, self.assignment_timestamp = epoch, wall_ms
+
     def _install(self, old: ConsumerMember | None, new: ConsumerMember | None) -> None:
         """Put `new` where `old` was, and keep everything that is derived from members."""
-        self.subscriptions.change(old, new)
+        if old is None or new is None or old.topic_names is not new.topic_names or old.topic_regex != new.topic_regex:
+            self.subscriptions.change(old, new)
         if old is not None:
-            self._release(old.assigned, old.epoch)
-            self._release(old.pending_revocation, old.epoch)
+            if old.assigned:
+                self._release(old.assigned, old.epoch)
+            if old.pending_revocation:
+                self._release(old.pending_revocation, old.epoch)
             self._count(old, -1)
         if new is not None:
-            self._hold(new.assigned, new.epoch)
-            self._hold(new.pending_revocation, new.epoch)
+            if new.assigned:
+                self._hold(new.assigned, new.epoch)
+            if new.pending_revocation:
+                self._hold(new.pending_revocation, new.epoch)
             self._count(new, 1)
             # Kafka's map makes room for one more key even if it has the member already.
             self.capacity = timeline_capacity(self.capacity, len(self.members) + 1)
@@ -473,9 +500,11 @@ Value = TypeVar("Value", bound=Message)
 
 def _add(counts: Counter[Key], key: Key, by: int) -> None:
     """A key whose count is 0 is not kept: epochs come and go."""
-    counts[key] += by
-    if not counts[key]:
-        del counts[key]
+    count = counts.get(key, 0) + by
+    if count:
+        counts[key] = count
+    else:
+        counts.pop(key, None)
 
 
 def _value(kind: type[Value], value: Message | None) -> Value | None:

@@ -55,6 +55,16 @@ class ConsumerMember:
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
         return self.state == STABLE and self.epoch == assignment_epoch
 
+    def is_where(self, other: ConsumerMember) -> bool:
+        """Whether it has the same assignment. `other` is the same member, described in the same way."""
+        return self is other or (
+            self.epoch == other.epoch
+            and self.previous_epoch == other.previous_epoch
+            and self.state == other.state
+            and self.assigned == other.assigned
+            and self.pending_revocation == other.pending_revocation
+        )
+
     def owned_since(self, topic_id: TopicId, partition: int) -> int | None:
         """The epoch in which the member got the partition; None if it is not the member's."""
         since = self.assigned.get(topic_id, {}).get(partition)

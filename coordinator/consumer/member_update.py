@@ -12,24 +12,22 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any, Generic, NamedTuple, Self
+from typing import Generic, NamedTuple, Self
 
 from kohort.coordinator.api import Response, all_steps
 from kohort.coordinator.assignors.server_side import Target
+from kohort.coordinator.consumer.changes import Changes
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.member import (
     ConsumerMember,
     Partitions,
 )
-from kohort.coordinator.consumer.rebalance import Rebalance, client_of, end_rebalance, headers_of
+from kohort.coordinator.consumer.rebalance import Rebalance, client_of, end_rebalance
 from kohort.coordinator.consumer.reconcile import Owned, Reconciliation
 from kohort.coordinator.consumer.records import (
     current_assignment_record,
-    group_epoch_record,
     member_record,
     member_tombstones,
-    partition_metadata_tombstone,
-    regex_tombstone,
     target_record,
 )
 from kohort.coordinator.consumer.regex import InvalidRegularExpression, compile_pattern
@@ -40,11 +38,9 @@ from kohort.coordinator.consumer.target import (
     assign_in_pieces,
     moved_partitions,
     preferred_assignor_with,
-    target_records,
 )
-from kohort.coordinator.outcome import AtomicRecords, Call, InPieces, LogEntry, Outcome, PackedRecords, Record
+from kohort.coordinator.outcome import Call, InPieces, LogEntry, Outcome, PackedRecords, Record
 from kohort.coordinator.planning import SMALL_GROUP, changed_targets
-from kohort.coordinator.record_codec import batch_bytes
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.consumer_group_heartbeat import (
@@ -52,8 +48,6 @@ from kohort.protocol.messages.consumer_group_heartbeat import (
 )
 
 MAX_TOPIC_NAMES = 10_000  # in a subscription: more would keep the event loop for too long
-FEW_RECORDS = 20  # of usual members: so many fit into one batch in any case
-MOST_BYTES_OF_THE_REST = 100_000  # of these records, without names, ids and partitions of the member
 
 Install = Callable[[Outcome], None]
 
@@ -99,6 +93,15 @@ class MemberUpdate(ABC, Generic[Response]):
     """
 
     ERROR_IF_CONVERTED = ErrorCode.UNKNOWN_MEMBER_ID  # the group has become a classic one before the answer
+    # Set where a request needs them: most need few of them, and many members may join at once.
+    _owned: Owned = None  # what the member says that it has
+    _names: Sequence[str] | None = None  # topics, as the member lists them in this request
+    _before: ConsumerMember  # the member as it was; one that nobody knows has epoch 0
+    _replaced: ConsumerMember | None = None  # the static member whose place this one takes
+    _subscriptions: Subscriptions | None = None  # as they will be, once they had to be looked at
+    _moved = 0  # partitions that this request's target gives to another member
+    must_rebalance = False  # the group was converted before it had a generation
+    _later: Plan | None = None  # the target of a large group is computed later, in pieces
 
     def __init__(
         self,
@@ -112,27 +115,17 @@ class MemberUpdate(ABC, Generic[Response]):
         self._shard = shard
         self._group = group
         self._call = call
-        self._records = records
+        self._changes = Changes(group, records)
         self._replacing = len(records)  # how many of the records end the empty group
         self._converted = converted
         self._install = install
-        self._owned: Owned = None  # what the member says that it has
-        self._names: Sequence[str] | None = None  # topics, as the member lists them in this request
-        self._before: ConsumerMember  # the member as it was; one that nobody knows has epoch 0
-        self._replaced: ConsumerMember | None = None  # the static member whose place this one takes
-        self._subscriptions: Subscriptions | None = None  # as they will be, if they change
         self._epoch = group.epoch
         self._assignment_epoch = group.assignment_epoch
-        self._target: Target = {}
+        self._target: Target
         self._rebalance = group.rebalance  # the one in progress
-        self._moved = 0  # partitions that this request's target gives to another member
         self._topics_version = group.topics_version  # of the topics for which the hash was last looked at
-        self._has_moved_on = False  # the member has another state, epoch or assignment than before
-        self.must_rebalance = False  # the group was converted before it had a generation
-        self._later: Plan | None = None  # the target of a large group is computed later, in pieces
 
     def answer(self) -> Response | Outcome:
-        group = self._group
         if refusal := self._find_member():
             return self._refused(refusal)
         member = self._as_it_says()
@@ -143,10 +136,10 @@ class MemberUpdate(ABC, Generic[Response]):
         else:
             names_changed = member.topic_names != self._before.topic_names
             regex_changed = member.topic_regex != self._before.topic_regex
-            if member == self._before:
+            if member.rebalance_timeout_ms == self._before.rebalance_timeout_ms and member == self._before:
                 member = self._before
             else:
-                self._records.append(member_record(group.group_id, member))
+                self._changes.described = member
             self._forget_regex(member)
         self._bump_epoch(member, names_changed, regex_changed)
         return self._assign(member, names_changed or regex_changed)
@@ -157,7 +150,7 @@ class MemberUpdate(ABC, Generic[Response]):
         if reconciled is None:
             message = "The member must abandon all its partitions and rejoin."
             return self._refused(Refusal(ErrorCode.FENCED_MEMBER_EPOCH, message))
-        entries = self._entries(reconciled)
+        entries = self._entries()
         if entries is None:
             return self._refused(TOO_LARGE)
         return self._finish(reconciled, entries)
@@ -199,10 +192,12 @@ class MemberUpdate(ABC, Generic[Response]):
         self._before = new = replace(old, member_id=member_id, epoch=0, previous_epoch=0)
         self._replaced = old
         group_id = self._group.group_id
-        self._records += member_tombstones(group_id, old.member_id)
-        self._records.append(member_record(group_id, new))
-        self._records.append(target_record(group_id, new.member_id, self._group.target_of(old.member_id)))
-        self._records.append(current_assignment_record(group_id, new))
+        self._changes.first += (
+            *member_tombstones(group_id, old.member_id),
+            member_record(group_id, new),
+            target_record(group_id, new.member_id, self._group.target_of(old.member_id)),
+            current_assignment_record(group_id, new),
+        )
 
     # --- 2. what it says
 
@@ -222,7 +217,7 @@ class MemberUpdate(ABC, Generic[Response]):
         """The member was the last one to use its regular expression, and uses another one now."""
         old = self._before.topic_regex
         if old and old != member.topic_regex and self._group.subscriptions.regexes.get(old) == 1:
-            self._records.append(regex_tombstone(self._group.group_id, old))
+            self._changes.unused_regex = old
 
     def _bump_epoch(self, member: ConsumerMember, names_changed: bool, regex_changed: bool) -> None:
         """Bump the group epoch if the group wants other topics than before, or the topics have changed."""
@@ -230,20 +225,36 @@ class MemberUpdate(ABC, Generic[Response]):
         must_bump = names_changed or (regex_changed and self._is_resolved(member.topic_regex)) or self.must_rebalance
         if not must_bump and group.topics_version == shard.topics.version:
             return
-        self._subscriptions = after = self._subscriptions_with(member)
-        if not must_bump and len(after.resolved) < len(after.regexes):
-            return  # the hash lacks what a new regular expression matches; its resolution looks at the topics anyway
-        is_known = group.topics_version == shard.topics.version and after.has_topics_of(group.subscriptions)
-        metadata_hash = group.metadata_hash if is_known else after.metadata_hash(shard)
+        if group.topics_version == shard.topics.version and self._wants_nothing_new(member):
+            metadata_hash = group.metadata_hash
+        else:
+            self._subscriptions = after = self._subscriptions_with(member)
+            if not must_bump and len(after.resolved) < len(after.regexes):
+                return  # the hash lacks what a new expression matches; its resolution looks at the topics anyway
+            is_known = group.topics_version == shard.topics.version and after.has_topics_of(group.subscriptions)
+            metadata_hash = group.metadata_hash if is_known else after.metadata_hash(shard)
         self._topics_version = shard.topics.version
         if must_bump or metadata_hash != group.metadata_hash:
-            self._epoch += 1
-            cause, trigger = self._cause(must_bump), member.member_id
-            self._rebalance = self._rebalance or Rebalance(shard.clock, cause, trigger, client_of(member))
-            headers = headers_of(shard, self._rebalance, cause, trigger)
-            self._records.append(group_epoch_record(group.group_id, self._epoch, metadata_hash, headers))
-        if group.has_old_metadata_record:
-            self._records.append(partition_metadata_tombstone(group.group_id))
+            self._bump(member, metadata_hash, self._cause(must_bump))
+        self._changes.ends_old_metadata = group.has_old_metadata_record
+
+    def _bump(self, member: ConsumerMember, metadata_hash: int, cause: str) -> None:
+        shard, changes, trigger = self._shard, self._changes, member.member_id
+        self._epoch += 1
+        self._rebalance = self._rebalance or Rebalance(shard.clock, cause, trigger, client_of(member))
+        changes.epoch, changes.metadata_hash = self._epoch, metadata_hash
+        if shard.config.audit_headers:
+            changes.why = self._rebalance, cause, trigger
+
+    def _wants_nothing_new(self, member: ConsumerMember) -> bool:
+        """Whether a member that nobody knows joins, and all its topics are wanted by others as well."""
+        known = self._group.subscriptions
+        return (
+            self._replaced is None
+            and not (member.topic_regex or known.resolved)
+            and member.member_id not in self._group.members
+            and all(name in known.names for name in member.topic_names)
+        )
 
     def _is_resolved(self, regex: str | None) -> bool:
         """Whether the topics of this subscription are known: it has no regular expression, or one that is resolved."""
@@ -276,7 +287,8 @@ class MemberUpdate(ABC, Generic[Response]):
         targets = all_steps(plan.compute())
         changed = all_steps(changed_targets(group.targets, targets))
         self._moved = all_steps(moved_partitions(group.targets, changed, self._rebalance))
-        self._records += target_records(group.group_id, changed, self._epoch, shard.clock.wall)
+        changes = self._changes
+        changes.targets, changes.target_epoch, changes.wall_ms = changed, self._epoch, shard.clock.wall
         self._target = targets[member.member_id]
         self._assignment_epoch = self._epoch
 
@@ -320,38 +332,14 @@ class MemberUpdate(ABC, Generic[Response]):
         wants = {found for name in subscriptions.topics_of(member) if (found := topics.topic_id(name)) is not None}
         reconciliation = Reconciliation(member, self._assignment_epoch, self._target, wants, group.is_held, self._owned)
         reconciled = reconciliation.next(subscription_changed=subscription_changed)
-        if reconciled is not None and reconciled != member:
-            self._has_moved_on = True
-            self._records.append(current_assignment_record(group.group_id, reconciled))
+        if reconciled is not None and not reconciled.is_where(member):
+            self._changes.moved = reconciled
         return reconciled
 
     # --- the end
 
-    def _entries(self, member: ConsumerMember) -> list[LogEntry] | None:
-        """The records as one batch if they fit into one. None: a single record is too large for any."""
-        records, limit = self._records, self._shard.config.max_message_bytes
-        converted: list[LogEntry] = [] if self._converted is None else [self._converted]
-        if not self._replacing and len(records) <= FEW_RECORDS and self._most_bytes(member) <= limit:
-            return [*converted, AtomicRecords(records)] if records else converted
-        sizes = [batch_bytes(record) for record in records] or [0]
-        if max(sizes) > limit:
-            return None
-        if sum(sizes) <= limit:
-            return [*converted, AtomicRecords(records)] if records else converted
-        first = self._replacing
-        if sum(sizes[:first]) > limit:
-            return None  # a group is replaced as a whole or not at all
-        return [*converted, *([AtomicRecords(records[:first])] if first else []), *records[first:]]
-
-    def _most_bytes(self, member: ConsumerMember) -> int:
-        """An upper bound for the bytes of the records, which is quick to compute. A name can have a megabyte."""
-        texts = [member.topic_regex or "", member.client_id, member.instance_id or "", member.rack_id or ""]
-        texts += member.topic_names
-        for record in self._records:
-            key: Any = record.key
-            texts += (key.group_id, getattr(key, "member_id", ""))
-        partitions = sum(map(len, self._target.values()))
-        return 4 * (sum(map(len, texts)) + 10 * partitions) + MOST_BYTES_OF_THE_REST
+    def _entries(self) -> list[LogEntry] | None:
+        return self._changes.entries(self._converted, self._replacing, self._shard.config.max_message_bytes)
 
     def _finish(self, member: ConsumerMember, entries: list[LogEntry]) -> Response | Outcome:
         shard, group = self._shard, self._group
@@ -401,7 +389,7 @@ class MemberUpdate(ABC, Generic[Response]):
             return
         again = self._anew(member)
         reconciled = again._reconcile(member, False) or member
-        entries = again._entries(reconciled)
+        entries = again._entries()
         if entries is None:
             self._complete(response, self._refused(TOO_LARGE))
             return
@@ -414,11 +402,10 @@ class MemberUpdate(ABC, Generic[Response]):
     def _anew(self, member: ConsumerMember) -> Self:
         """A copy of this request, to be answered now that the group has its new target."""
         again, group = copy(self), self._group
-        again._records, again._replacing, again._converted = [], 0, None
+        again._changes, again._replacing, again._converted = Changes(group, []), 0, None
         again._before, again._target = member, group.target_of(member.member_id)
         again._epoch, again._assignment_epoch = group.epoch, group.assignment_epoch
         again._replaced = again._subscriptions = again._later = None
-        again._has_moved_on = False
         again._owned = None  # a later heartbeat may have given the member more partitions than it named here
         return again
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kohort.coordinator.events import Reconciled
+from kohort.protocol.record_batch import encode_headers
+from kohort.protocol.varint import encode_varint
 
 if TYPE_CHECKING:
     from kohort.coordinator.assignors.server_side import TopicId
@@ -14,13 +16,14 @@ if TYPE_CHECKING:
     from kohort.coordinator.shard_clock import ShardClock
     from kohort.coordinator.shard_state import ShardState
 
+EMPTY = encode_varint(0)  # the length of an empty header
 MAX_TOLD = 1_000  # characters of a cause or a name, which clients choose
 
 
 class Rebalance:
     """A rebalance in progress. If several causes come before all members are reconciled, the event names the first."""
 
-    __slots__ = ("cause", "freed", "moved", "started", "started_wall", "trigger", "trigger_client")
+    __slots__ = ("_packed", "cause", "freed", "moved", "started", "started_wall", "trigger", "trigger_client")
 
     def __init__(self, clock: ShardClock, cause: str, trigger: str, trigger_client: str) -> None:
         self.cause = cause[:MAX_TOLD]
@@ -30,6 +33,23 @@ class Rebalance:
         self.started_wall = clock.wall
         self.moved = 0  # partitions that have another member in the target than before
         self.freed: set[tuple[TopicId, int]] = set()  # partitions in the targets of members that are gone
+        self._packed: dict[str, bytes] = {}  # by cause, of which there are few: its headers up to the trigger
+
+    def headers(self, cause: str, trigger: str) -> Headers:
+        """For the record of a group epoch. They say why it was bumped: Kafka's records do not."""
+        return (
+            (b"kohort.join.start.ms", b"%d" % self.started_wall),
+            (b"kohort.cause", cause[:MAX_TOLD].encode()),
+            (b"kohort.trigger", trigger[:MAX_TOLD].encode()),
+        )
+
+    def packed_headers(self, cause: str, trigger: str) -> bytes:
+        """The same as they stand in the record. When many members join at once, only the trigger differs."""
+        start = self._packed.get(cause)
+        if start is None:
+            start = self._packed[cause] = encode_headers(self.headers(cause, ""))[: -len(EMPTY)]
+        raw = trigger[:MAX_TOLD].encode()
+        return start + encode_varint(len(raw)) + raw
 
 
 def client_of(member: ConsumerMember | None) -> str:
@@ -45,14 +65,8 @@ def begin_rebalance(shard: ShardState, group: ConsumerGroup, cause: str, trigger
 
 
 def headers_of(shard: ShardState, rebalance: Rebalance, cause: str, trigger: str) -> Headers:
-    """Headers for the record of a group epoch. They say why it was bumped: Kafka's records do not."""
-    if not shard.config.audit_headers:
-        return ()
-    return (
-        (b"kohort.join.start.ms", b"%d" % rebalance.started_wall),
-        (b"kohort.cause", cause[:MAX_TOLD].encode()),
-        (b"kohort.trigger", trigger[:MAX_TOLD].encode()),
-    )
+    """Headers for the record of a group epoch, unless they are switched off."""
+    return rebalance.headers(cause, trigger) if shard.config.audit_headers else ()
 
 
 def end_rebalance(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kohort.coordinator.assignors.server_side import Target
+from kohort.coordinator.assignors.server_side import Target, Targets
 from kohort.coordinator.consumer.member import ConsumerMember, Partitions
 from kohort.coordinator.consumer.subscriptions import ResolvedRegex
 from kohort.coordinator.outcome import Headers, Record
@@ -90,6 +90,11 @@ def target_record(group_id: str, member_id: str, target: Target) -> Record:
     topics = [TopicPartition(topic_id, partitions) for topic_id, partitions in target.items()]
     key = ConsumerGroupTargetAssignmentMemberKey(group_id, member_id)
     return Record(CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER, key, ConsumerGroupTargetAssignmentMemberValue(topics))
+
+
+def target_records(group_id: str, changed: Targets, epoch: int, wall_ms: int) -> list[Record]:
+    records = [target_record(group_id, member_id, target) for member_id, target in changed.items()]
+    return [*records, target_epoch_record(group_id, epoch, wall_ms)]
 
 
 def target_epoch_record(group_id: str, epoch: int, timestamp: int) -> Record:

@@ -35,7 +35,7 @@ from kohort.coordinator.assignors.server_side import (
 from kohort.coordinator.assignors.uniform import assign_uniformly
 from kohort.coordinator.consumer.records import target_epoch_record, target_record
 from kohort.coordinator.consumer.subscriptions import Subscriptions
-from kohort.coordinator.outcome import Outcome, Record
+from kohort.coordinator.outcome import Outcome
 from kohort.coordinator.pieces import in_pieces
 from kohort.coordinator.planning import (
     MEMBERS_IN_STEP,
@@ -210,11 +210,6 @@ def _difference(one: Target, other: Target) -> Iterator[tuple[TopicId, int]]:
     for topic, partitions in one.items():
         for partition in set(partitions).difference(other.get(topic, ())):
             yield topic, partition
-
-
-def target_records(group_id: str, changed: Targets, epoch: int, wall_ms: int) -> list[Record]:
-    records = [target_record(group_id, member_id, target) for member_id, target in changed.items()]
-    return [*records, target_epoch_record(group_id, epoch, wall_ms)]
 
 
 def assign_in_pieces(shard: ShardState, group: ConsumerGroup, plan: Plan) -> Generator[Outcome, None, bool]:

@@ -8,15 +8,16 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from kohort.coordinator import conversion, member_session
+from kohort.coordinator.consumer import changes, member_update, records, removal, resolve, target, timers
 from kohort.coordinator.consumer import consumer_group_heartbeat as heartbeats
 from kohort.coordinator.consumer import group as consumer_groups
-from kohort.coordinator.consumer import member_update, records, removal, resolve, target, timers
 from kohort.coordinator.consumer.classic_join import ClassicJoin
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.member import NOTHING, STABLE, UNRELEASED, ConsumerMember
 from kohort.coordinator.consumer.reconcile import Reconciliation
 from kohort.coordinator.consumer.subscriptions import Subscriptions
 from kohort.coordinator.outcome import AtomicRecords, Outcome, Record
+from kohort.protocol.consumer_group_record import assignment_value
 from kohort.protocol.log_records import (
     CONSUMER_GROUP_METADATA,
     CONSUMER_GROUP_REGULAR_EXPRESSION,
@@ -144,7 +145,7 @@ def the_epoch_stays_when_topics_change() -> AbstractContextManager[None]:
 
 @planted()
 def the_target_epoch_is_written_before_the_targets() -> AbstractContextManager[None]:
-    in_pieces, at_once = target.assign_in_pieces, target.target_records
+    in_pieces = target.assign_in_pieces
 
     def pieces(*how: Any) -> Iterator[Outcome]:
         first: list[Outcome] = []
@@ -155,10 +156,7 @@ def the_target_epoch_is_written_before_the_targets() -> AbstractContextManager[N
                 first.append(piece)
         yield from reversed(first)
 
-    return replaced(
-        (member_update, "assign_in_pieces", pieces),
-        (member_update, "target_records", lambda *how: at_once(*how)[::-1]),
-    )
+    return replaced((member_update, "assign_in_pieces", pieces))
 
 
 @planted()
@@ -285,13 +283,19 @@ def _is_of_regex(record: Record) -> bool:
 @planted()
 def the_state_of_a_member_is_not_written() -> AbstractContextManager[None]:
     """Only its partitions are: after a load it seems to have given up what it must."""
-    whole = records.current_assignment_record
+    whole, packed = records.current_assignment_record, assignment_value
 
     def record(group_id: str, member: ConsumerMember) -> Record:
         return whole(group_id, replace(member, state=STABLE))
 
+    def value(epoch: int, previous_epoch: int, _: int, *partitions: Any) -> bytes:
+        return packed(epoch, previous_epoch, STABLE, *partitions)
+
     return replaced(
-        (heartbeats, "current_assignment_record", record), (member_update, "current_assignment_record", record)
+        (heartbeats, "current_assignment_record", record),
+        (member_update, "current_assignment_record", record),
+        (changes, "current_assignment_record", record),
+        (changes, "assignment_value", value),
     )
 
 
