@@ -7,6 +7,7 @@ compare.py         two transcripts -> differences, one line each
 differences.py     the differences that are allowed, each with its reason; docs/protocol-support.md shows them
 run.py             starts both brokers, runs all, prints
 assignments.py     random groups of KIP-848, whose partitions both brokers must share out alike
+share_assignments.py   the same for share groups
 random_stories/    random requests of members of both protocols, whose answers must be the same in all fields
 chosen_ids.py      Kohort with the ids that Kafka has made, for these stories
 coordinator_probe.py   whether a coordinator knows a topic already

@@ -51,7 +51,7 @@ Answer = tuple[Any, ...]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = _options(arguments)
+    options = options_of(arguments, __doc__)
     started = time.monotonic()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kohort-assignments-")))
@@ -76,22 +76,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if differences else 0
 
 
-def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.parity.assignments", description=__doc__)
+def options_of(arguments: Sequence[str] | None, description: str | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.parity.(share_)assignments", description=description)
     parser.add_argument("--groups", type=int, default=300, metavar="COUNT")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--twice", action="store_true", help="Kafka in Kohort's place, too: do the groups repeat?")
     return parser.parse_args(arguments)
 
 
-def start_kohort(stack: ExitStack, folder: Path, world: World) -> str:
+def start_kohort(stack: ExitStack, folder: Path, world: World, pair: str = CONSUMERS) -> str:
     """Kohort with the topics of the world, under their ids."""
     data = folder / "data"
     data.mkdir(parents=True)
     catalog = CatalogFile(RealDisk(), str(data))
     catalog.begin([Saved(name, world.ids[name], count, {}) for name, count in world.partitions.items()])
     catalog.close()
-    overrides = {name.replace(".", "_"): value for name, value in PAIRS[CONSUMERS].items()}
+    overrides = {name.replace(".", "_"): value for name, value in PAIRS[pair].items()}
     return stack.enter_context(KohortProcess(folder, node_id="1", **overrides)).address
 
 
