@@ -14,26 +14,39 @@ from kohort.audit.derive.records import CURRENT
 from kohort.audit.derive.steps import IN_FORCE
 from kohort.audit.owners.time_machine import TimeMachine
 from kohort.audit.result import AuditError
+from kohort.audit.store import topic_names
 from kohort.audit.store.files import StoreFiles
-from kohort.audit.tables import COMMIT_STEPS, GROUP_GENERATIONS, MEMBER_ASSIGNMENTS, OWNERSHIP_INTERVALS
+from kohort.audit.tables import (
+    COMMIT_STEPS,
+    GROUP_GENERATIONS,
+    MEMBER_ASSIGNMENTS,
+    OWNERSHIP_INTERVALS,
+    SHARE_MEMBERS,
+    SHARE_STEPS,
+)
+from kohort.protocol.log_records import SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT
 
 ROWS = ["record_time", "log_offset", "generation"]
+DERIVED = (OWNERSHIP_INTERVALS.name, COMMIT_STEPS.name, SHARE_MEMBERS.name, SHARE_STEPS.name)
+MEMBERS_EPOCHS = pa.array([CURRENT, SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT], pa.int32())
 
 
 def from_folders(paths: Sequence[str], group: str) -> tuple[TimeMachine, list[str]]:
     """The history in the log as it is now, and a line for each path that cannot be read."""
     folders, problems = find_folders(paths, group)
-    tables: dict[str, list[pa.Table]] = {}
+    bases: dict[int, Mapping[str, pa.Table]] = {}
     for folder in folders:
         try:
-            base = pipeline.decode(folder, Wanted(group=group), pipeline.NEEDED)
+            bases[folder.log_partition] = pipeline.decode(folder, Wanted(group=group), pipeline.NEEDED)
         except OSError as problem:
             problems.append(f"{files.shown(folder.path)}: {problem.strerror or problem}")
-            continue
-        for name, table in pipeline.derive(folder.log_partition, base).items():
-            tables.setdefault(name, []).append(table)
-    if not tables:
+    if not bases:
         raise AuditError("\n".join(problems))
+    topic_names.name_topics(bases)
+    tables: dict[str, list[pa.Table]] = {}
+    for log_partition, base in bases.items():
+        for name, table in pipeline.derive(log_partition, base).items():
+            tables.setdefault(name, []).append(table)
     return _machine({name: pa.concat_tables(parts) for name, parts in tables.items()}), problems
 
 
@@ -56,14 +69,18 @@ def _from_files(stored: StoreFiles, group: str) -> TimeMachine:
         return pa.concat_tables([schema(table).empty_table(), *parts])
 
     base = {name: rows(name, runs) for name in (GROUP_GENERATIONS.name, MEMBER_ASSIGNMENTS.name)}
-    return _machine(base | {name: rows(name, runs[-1:]) for name in (OWNERSHIP_INTERVALS.name, COMMIT_STEPS.name)})
+    return _machine(base | {name: rows(name, runs[-1:]) for name in DERIVED})
 
 
 def _machine(tables: Mapping[str, pa.Table]) -> TimeMachine:
     members, generations = tables[MEMBER_ASSIGNMENTS.name], tables[GROUP_GENERATIONS.name]
-    epochs = members.filter(pc.equal(members["record_type"], CURRENT)).select(["member_id", *ROWS])
+    epochs = members.filter(pc.is_in(members["record_type"], MEMBERS_EPOCHS)).select(["member_id", *ROWS])
     numbered = pc.is_in(generations["record_type"], pa.array(IN_FORCE, pa.int32()))
     in_force = generations.filter(numbered).select(["tombstone", "record_type", *ROWS])
     commits = tables[COMMIT_STEPS.name].select(["topic", "partition", "time", "log_offset", "offset"])
-    intervals = tables[OWNERSHIP_INTERVALS.name]
-    return TimeMachine(intervals.to_pylist(), in_force.to_pylist(), epochs.to_pylist(), commits.to_pylist())
+    intervals, share_members = tables[OWNERSHIP_INTERVALS.name], tables[SHARE_MEMBERS.name]
+    steps = ["topic", "topic_id", "partition", "time", "log_offset", "start_offset", "tombstone"]
+    return TimeMachine(
+        intervals.to_pylist(), in_force.to_pylist(), epochs.to_pylist(), commits.to_pylist(), share_members.to_pylist(),
+        tables[SHARE_STEPS.name].select(steps).to_pylist(),
+    )  # fmt: skip

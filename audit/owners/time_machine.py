@@ -5,6 +5,9 @@ from the time when the coordinator received it. Between two records nothing chan
 
 Partitions that had an owner before but have none at the moment are included, without an owner, unless the group was
 deleted.
+
+Members of a share group read a partition together. So there is an "owner" for each of them, and the start offset of the
+group is in the place of a committed offset.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from kohort.audit.derive.records import CLASSIC_GENERATION
+from kohort.audit.owners.share_members import assigned_at, progress_of
 
 Row = Mapping[str, Any]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -30,8 +34,8 @@ class Owner(NamedTuple):
     client_host: str | None
     since: datetime  # when this owner got it, or when the last owner lost it
     since_generation: int | None  # the generation in which the owner got it
-    generation: int | None  # in force at the moment; in consumer groups the epoch of the owner
-    offset: int | None  # the last one committed by then; None: none, or deleted
+    generation: int | None  # in force at the moment; in consumer and share groups the epoch of the owner
+    offset: int | None  # the last one committed by then, or the start offset; None: none, or deleted
     committed: datetime | None  # when the offset was committed
 
 
@@ -39,13 +43,17 @@ class TimeMachine:
     """Answers for any moment of one group's history."""
 
     def __init__(
-        self, intervals: Iterable[Row], generations: Iterable[Row], epochs: Iterable[Row], commits: Iterable[Row]
-    ) -> None:
-        """Rows of one group: of ownership_intervals, generations or epochs, members' epochs, commit_steps."""
+        self, intervals: Iterable[Row], generations: Iterable[Row], epochs: Iterable[Row], commits: Iterable[Row],
+        share_members: Iterable[Row] = (), share_steps: Iterable[Row] = (),
+    ) -> None:  # fmt: skip
+        """Rows of one group: of ownership_intervals, generations or epochs, members' epochs, commit_steps, and of the
+        tables about share groups."""
         self._intervals = list(intervals)
         self._generations = _by_key(generations, ())
         self._epochs = _by_key(epochs, ("member_id",))
         self._commits = _by_key(commits, ("topic", "partition"))
+        self._share_members = list(share_members)
+        self._progress = _by_key(progress_of(share_steps), ("topic", "partition"))
 
     def at(self, at_ms: int) -> list[Owner]:
         at = EPOCH + timedelta(milliseconds=at_ms)
@@ -59,7 +67,33 @@ class TimeMachine:
                 lost[row["topic"], row["partition"]] = row
         if not self._is_deleted(at):
             owners += [self._nobody(row, at) for row in lost.values()]
+            owners += self._of_share_group(at)
         return sorted(owners, key=lambda owner: (owner.topic, owner.partition, owner.member_id or ""))
+
+    def _of_share_group(self, at: datetime) -> Iterable[Owner]:
+        """A row for each member of each partition; and for partitions with a start offset that no member has."""
+        assigned = list(assigned_at(self._share_members, at))
+        for topic, partition, row in assigned:
+            who = (row["member_id"], None, row["client_id"], row["client_host"])
+            epoch = _number(_last(self._epochs.get((row["member_id"],), []), "record_time", at))
+            yield Owner(
+                topic, partition, *who, row["start_time"], row["first_epoch"], epoch,
+                *self._started(topic, partition, at),
+            )  # fmt: skip
+        have = {(topic, partition) for topic, partition, _ in assigned}
+        for topic, partition in sorted(self._progress.keys() - have):
+            last = _last(self._progress[topic, partition], "time", at)
+            if last is not None and not last["tombstone"]:
+                yield Owner(
+                    topic, partition, None, None, None, None, last["time"], None, self._group_generation(at),
+                    *self._started(topic, partition, at),
+                )  # fmt: skip
+
+    def _started(self, topic: str, partition: int, at: datetime) -> tuple[int | None, datetime | None]:
+        found = _last(self._progress.get((topic, partition), []), "time", at)
+        return (
+            (None, None) if found is None or found["start_offset"] is None else (found["start_offset"], found["time"])
+        )
 
     def _owner(self, row: Row, at: datetime) -> Owner:
         who = (row["member_id"], row["instance_id"], row["client_id"], row["client_host"])

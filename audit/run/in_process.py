@@ -21,7 +21,7 @@ from kohort.audit.decode import files, topics
 from kohort.audit.decode.folders import LogFolder, find_logs
 from kohort.audit.decode.partition_count import guess_partition_count
 from kohort.audit.store import topic_names
-from kohort.audit.tables import BASE, OFFSET_COMMITS, OTHER_RECORDS, keeps_share_state
+from kohort.audit.tables import keeps_share_state
 from kohort.storage.disk import Disk
 
 GROUPS_SAMPLED = 20  # as in store/check.py
@@ -68,7 +68,7 @@ def audit_paths(paths: Sequence[str], options: Options = DEFAULTS) -> Audited:
         runs.append(_run_row(folder, None))
         if base is not None:
             parts[folder.log_partition] = base
-    name_topics(parts)
+    topic_names.name_topics(parts)
     world = _world(folders, parts, runs, options)
     seen = [
         pipeline.check(
@@ -98,22 +98,6 @@ def _run_row(folder: LogFolder, problem: str | None) -> dict[str, Any]:
         "log_partition": folder.log_partition, "first_log_offset": folder.first_offset, "from_log_offset": 0,
         "end_log_offset": folder.end_offset, "cleaned_to": folder.cleaned_to, "problem": problem,
     }  # fmt: skip
-
-
-def name_topics(parts: Parts) -> None:
-    """Give names to topics that a log partition knows by their ids only, if another log partition has their names."""
-    nameless = [number for number in parts if topic_names.has_nameless(parts[number])]
-    if not nameless:
-        return
-    names: dict[str, str] = {}
-    for base in parts.values():
-        for table in (OFFSET_COMMITS.name, OTHER_RECORDS.name):
-            for batch in base[table].to_batches():
-                found = topic_names.names_in(table, batch)
-                names.update(zip(*(found[name].to_pylist() for name in topic_names.SCHEMA.names), strict=True))
-    for number in nameless:
-        base = parts[number]
-        parts[number] = {name: topic_names.named(name, base[name], names) for name in BASE}
 
 
 def _world(folders: Sequence[LogFolder], parts: Parts, runs: Sequence[Mapping[str, Any]], options: Options) -> World:

@@ -6,7 +6,7 @@ Commits have both, and so has the partition metadata of consumer and share group
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -87,3 +87,21 @@ def _named_lists(lists: pa.ListArray, names: Mapping[str, str]) -> pa.ListArray:
     offsets = pa.array([0, *counts.cumsum().tolist()], pa.int32())
     struct = pa.StructArray.from_arrays(filled, fields=list(lists.type.value_type))
     return pa.ListArray.from_arrays(offsets, struct, type=lists.type, mask=lists.is_null())
+
+
+def name_topics(parts: MutableMapping[int, Mapping[str, pa.Table]]) -> None:
+    """Give names to topics that a log partition knows by their ids only, if another log partition has their names.
+
+    `parts`: log partition -> its base tables, or some of them.
+    """
+    nameless = [number for number in parts if has_nameless(parts[number])]
+    if not nameless:
+        return
+    names: dict[str, str] = {}
+    for base in parts.values():
+        for table in SOURCES:
+            for batch in base[table].to_batches():
+                found = names_in(table, batch)
+                names.update(zip(*(found[name].to_pylist() for name in SCHEMA.names), strict=True))
+    for number in nameless:
+        parts[number] = {name: named(name, rows, names) for name, rows in parts[number].items()}

@@ -13,6 +13,7 @@ from kohort.audit.result import AuditError
 from tests.audit.decode.test_folders import as_nobody
 from tests.audit.logs import START, Logs
 from tests.audit.new_groups import current_assignment, new_epoch, new_group_deleted, new_member_left
+from tests.audit.share_groups import ShareState, assigned, joined, left
 
 
 def told(machine: TimeMachine, seconds: float) -> list[str]:
@@ -66,6 +67,31 @@ def test_owners_of_both_kinds_of_groups(tmp_path: Path) -> None:
     assert told(machine, 3)[1] == "orders-1 n2 since 3, 2 of 2, at None"
     assert told(machine, 4)[1] == "orders-1 None since 4, None of 2, at None"
     assert told(machine, 6) == []
+
+
+def test_the_members_of_a_share_group_and_how_far_it_had_come(tmp_path: Path) -> None:
+    logs = Logs(tmp_path / "data")
+    shop = logs.group("shop")
+    joined(shop, "m1", ["orders-0", "orders-1"])  # second 0
+    state = ShareState(shop, "orders-0")
+    state.snapshot(100)  # 1
+    joined(shop, "m2", ["orders-0"])  # 2
+    state.accept(100, 109)  # 3
+    state.at(110).accept(110, 110)  # 4
+    assigned(shop, "m1", ["orders-1"])  # 5
+    left(shop, "m2")  # 6
+    state.delete()  # 7
+    machine, problems = from_folders([str(logs.close())], "shop")
+    assert problems == []
+    assert told(machine, 0) == ["orders-0 m1 since 0, 1 of 1, at None", "orders-1 m1 since 0, 1 of 1, at None"]
+    assert told(machine, 3) == [
+        "orders-0 m1 since 0, 1 of 1, at 100", "orders-0 m2 since 2, 2 of 2, at 100",
+        "orders-1 m1 since 0, 1 of 1, at None",
+    ]  # fmt: skip
+    assert told(machine, 4)[1] == "orders-0 m2 since 2, 2 of 2, at 110"
+    assert told(machine, 5) == ["orders-0 m2 since 2, 2 of 2, at 110", "orders-1 m1 since 5, 3 of 3, at None"]
+    assert told(machine, 6)[0] == "orders-0 None since 4, None of 4, at 110"
+    assert told(machine, 7) == ["orders-1 m1 since 5, 3 of 3, at None"]
 
 
 def test_a_file_that_may_not_be_read_is_said_in_a_line(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from kohort.audit.checks.kit.baseline import Answers
 from kohort.audit.checks.kit.part import COLUMNS
 from kohort.audit.decode import schema
 from kohort.audit.decode.folders import find_logs
-from kohort.audit.run.in_process import Parts, name_topics
+from kohort.audit.store.topic_names import name_topics
 from kohort.audit.tables import AUDIT_RUNS
 
 Row = dict[str, Any]
@@ -26,7 +26,7 @@ def tables_of(*paths: Path) -> dict[str, pa.Table]:
     """Base and derived tables and audit_runs of all log folders in `paths`, as a first audit would have them."""
     folders, problems = find_logs([str(path) for path in paths])
     assert not problems
-    bases: Parts = {folder.log_partition: pipeline.decode(folder) for folder in folders}
+    bases: dict[int, Mapping[str, pa.Table]] = {folder.log_partition: pipeline.decode(folder) for folder in folders}
     name_topics(bases)
     parts: dict[str, list[pa.Table]] = {}
     runs = []
