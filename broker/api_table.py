@@ -76,6 +76,8 @@ HANDLERS: dict[ApiKey, str] = {
 SHARE_HANDLERS: dict[ApiKey, str] = {
     ApiKey.SHARE_GROUP_HEARTBEAT: "kohort.broker.groups:share_group_heartbeat",
     ApiKey.SHARE_GROUP_DESCRIBE: "kohort.broker.groups:share_group_describe",
+    ApiKey.SHARE_FETCH: "kohort.broker.share.share_fetch",
+    ApiKey.SHARE_ACKNOWLEDGE: "kohort.broker.share.share_acknowledge",
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: "kohort.broker.share.describe_share_group_offsets",
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: "kohort.broker.share.alter_share_group_offsets",
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: "kohort.broker.share.delete_share_group_offsets",

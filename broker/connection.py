@@ -53,7 +53,7 @@ MAX_GATHERED_BYTES = 65_536
 SLOW_STEP_NS = 100_000_000
 # Requests of these APIs are parked until other clients do something. Fetches and members have limits of their own. All
 # other parked requests wait for the disk.
-WAIT_FOR_CLIENTS = (ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
+WAIT_FOR_CLIENTS = (ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
 MAX_RECURRING_KINDS = 4  # of an API in one version; a real client has three: Heartbeat, OffsetCommit, OffsetFetch
 
 LENGTH_BYTES = 4  # the length of a frame, which stands before its header

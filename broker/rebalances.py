@@ -49,10 +49,10 @@ class Rebalances:
         is_consumer = isinstance(event, Reconciled)
         self.by_type[CONSUMER if is_consumer else CLASSIC].count(event)
         line = CONSUMER_LINE if is_consumer else CLASSIC_LINE
-        logger.info(line, _word(event.group), *event[1:], extra={"fields": event._asdict()})
+        logger.info(line, word(event.group), *event[1:], extra={"fields": event._asdict()})
 
 
-def _word(name: str) -> str:
+def word(name: str) -> str:
     """The name, if it is one word; otherwise the name in quotes, with line breaks and the like as escapes."""
     is_word = name.isprintable() and not any(char in " '\"=" for char in name)
     return name if name and is_word else repr(name)

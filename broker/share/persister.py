@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
+from kohort.coordinator.delivery.states import StateBatch
 from kohort.coordinator.outcome import Headers
 from kohort.protocol.error_codes import ErrorCode
 
@@ -19,15 +20,6 @@ class SharePartitionKey(NamedTuple):
     group_id: str
     topic_id: bytes
     partition: int
-
-
-class StateBatch(NamedTuple):
-    """Offsets that share a state, as they are persisted."""
-
-    first_offset: int
-    last_offset: int
-    delivery_state: int  # 0 available, 2 acknowledged, 4 archived; acquired is not persisted
-    delivery_count: int
 
 
 class SharePartitionState(NamedTuple):

@@ -14,9 +14,9 @@ not wait.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic_ns
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker, Cancellable
@@ -31,6 +31,12 @@ LARGE: Final = 1_000  # partitions; few consumers fetch more from one broker
 MAX_PARTITIONS_IN_LARGE: Final = 100_000  # of all large fetches that wait, together; about 40 MB
 FORGOTTEN_PER_TURN: Final = 5_000  # partitions
 TURN_NS: Final = 5_000_000
+
+
+class Watched(Protocol):
+    """What a fetch waits for: a partition, or a share partition."""
+
+    extra: dict[str, Any]
 
 
 class DelayedFetch:
@@ -54,15 +60,15 @@ class DelayedFetch:
         self.is_waiting = self.is_done = False
         self.taken = 0  # of the allowance for large fetches
         self._broker = broker
-        self._partitions: list[Partition] = []
+        self._partitions: list[Watched] = []
         self._try_answer = try_answer
         self._timer: Cancellable | None = None
 
-    def start(self, partitions: list[Partition], wait_ms: int) -> None:
+    def start(self, partitions: Sequence[Watched], wait_ms: int) -> None:
         self.watch(partitions)
         self.wait(wait_ms)
 
-    def watch(self, partitions: list[Partition]) -> None:
+    def watch(self, partitions: Sequence[Watched]) -> None:
         """Notice appends to these partitions from now on."""
         for partition in partitions:
             partition.extra.setdefault(WATCHERS, {})[self] = None
@@ -199,8 +205,8 @@ def appended(broker: Broker, partition: Partition, size_bytes: int) -> None:
                 purgatory.wake(fetch)
 
 
-def changed(broker: Broker, partition: Partition) -> None:
-    """The partition was deleted, or its start moved: wake the fetches that wait for it."""
+def changed(broker: Broker, partition: Watched) -> None:
+    """The partition was deleted, or its start moved, or records became available: wake the fetches that wait for it."""
     if (watchers := partition.extra.get(WATCHERS)) is not None:
         purgatory = purgatory_of(broker)
         for fetch in watchers:

@@ -25,6 +25,7 @@ from kohort.protocol.wire import NO_UUID
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call
+    from kohort.broker.share.share_partitions import SharePartitions
     from kohort.broker.steps import Steps, WaitingSteps
 
 FIRST_VERSION_BY_ID = 6
@@ -102,7 +103,10 @@ def _deleted(broker: Broker, topics: list[Topic]) -> None:
     gone = [topic for topic in topics if broker.catalog.by_id(topic.id) is None]
     if gone:
         broker.coordinator.topics_deleted(gone)
+    led: SharePartitions | None = broker.extra.get("share_partitions")
     for topic in gone:
+        if led is not None:
+            led.forget(topic)
         for partition in topic.partitions:
             if partition.extra:
                 changed(broker, partition)  # fetches that wait for its records

@@ -1,0 +1,83 @@
+"""The answer to a ShareFetch: which partitions it names, and what it says about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from kohort.broker.share.acknowledging import Result
+from kohort.broker.share.answers import CurrentLeader
+from kohort.broker.share.fetch_reading import Target
+from kohort.broker.share.sessions import INITIAL_EPOCH, Key, ShareSession, Wanted
+from kohort.broker.share.settings import settings_of
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.share_fetch import (
+    AcquiredRecords,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+    ShareFetchableTopicResponse,
+    ShareFetchResponse,
+)
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+    from kohort.broker.call import Call
+
+
+class FetchAnswer:
+    __slots__ = ("_broker", "_is_first", "_leader", "_refused", "_session")
+
+    def __init__(self, broker: Broker, call: Call, session: ShareSession, epoch: int) -> None:
+        self._broker = broker
+        self._session = session
+        self._is_first = epoch == INITIAL_EPOCH  # of its session: it names all partitions that were read
+        self._leader = CurrentLeader(broker, call)
+        self._refused: list[tuple[Wanted, ErrorCode]] = []
+
+    def refuse(self, wanted: Wanted, error: ErrorCode) -> None:
+        self._refused.append((wanted, error))
+
+    def response(self, targets: Sequence[Target], acknowledged: Mapping[Key, Result]) -> ShareFetchResponse:
+        partitions: dict[Key, PartitionData] = {}
+        for target in targets:
+            error = target.error or target.led.error
+            if target.is_answered or error:
+                self._tell(partitions, target.wanted, self._data(target, error))
+        for wanted, error in self._refused:
+            self._tell(partitions, wanted, PartitionData(wanted.key[1], error))
+        for key, (error, message) in acknowledged.items():
+            data = partitions.get(key)
+            if data is None:
+                data = partitions[key] = PartitionData(key[1])
+            data.acknowledge_error_code, data.acknowledge_error_message = error, message
+        topics: dict[bytes, list[PartitionData]] = {}
+        for (topic_id, _), data in partitions.items():
+            topics.setdefault(topic_id, []).append(data)
+        return ShareFetchResponse(
+            0,
+            ErrorCode.NONE,
+            None,
+            settings_of(self._broker, self._session.group_id).record_lock_duration_ms,
+            [ShareFetchableTopicResponse(topic_id, data) for topic_id, data in topics.items()],
+            [NodeEndpoint(*self._leader.endpoint)] if self._leader.is_told else (),
+        )
+
+    def _data(self, target: Target, error: ErrorCode) -> PartitionData:
+        data = PartitionData(target.wanted.key[1], error)
+        if self._leader.is_told_with(error):
+            data.current_leader = LeaderIdAndEpoch(*self._leader.id_and_epoch)
+        if target.found is not None:
+            data.records = cast(Any, target.found)
+            data.acquired_records = [AcquiredRecords(*each) for each in target.acquired]
+        return data
+
+    def _tell(self, partitions: dict[Key, PartitionData], wanted: Wanted, data: PartitionData) -> None:
+        """Name the partition, unless nothing is new: the rules are those of fetch sessions (KIP-227)."""
+        is_told = self._is_first or wanted.must_tell or bool(data.records) or data.error_code != ErrorCode.NONE
+        if not self._is_first:
+            wanted.must_tell = data.error_code != ErrorCode.NONE
+            if data.records:
+                self._session.move_to_end(wanted)
+        if is_told:
+            partitions[wanted.key] = data

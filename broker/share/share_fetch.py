@@ -1,0 +1,266 @@
+"""ShareFetch (78): a member acknowledges what it has, and acquires records (KIP-932).
+
+v1 is the first version; v2 has the mode record_limit (KIP-1206), and can renew acquisition locks (KIP-1222).
+
+Records leave as they are on disk, like those of Fetch, and may be more than what was acquired: a client goes by the
+acquired ranges. The fetch waits (`delayed_fetch.py`) until it can acquire records and the log has min.bytes of them:
+appends wake it, and so does everything that makes records available. Between reading a partition and acquiring its
+records nothing else happens, so no two fetches get in each other's way at one share partition.
+
+What the members of a group may read is decided by its share.isolation.level. There are no transactions yet, so both
+levels read up to the end of the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from kohort.broker.call import PARKED, Parked
+from kohort.broker.share.acknowledging import Acknowledging
+from kohort.broker.share.answers import request_problem
+from kohort.broker.share.fetch_answer import FetchAnswer
+from kohort.broker.share.fetch_reading import Reading, Target, release
+from kohort.broker.share.persister import SharePartitionKey
+from kohort.broker.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession, Wanted, sessions_of
+from kohort.broker.share.share_partitions import share_partitions_of
+from kohort.broker.topics.delayed_fetch import DelayedFetch, Watched, may_wait
+from kohort.coordinator.delivery.states import Wish
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
+
+if TYPE_CHECKING:
+    from kohort.broker.broker import Broker
+    from kohort.broker.call import Call
+    from kohort.broker.steps import Steps
+
+AT_ONCE = 500  # partitions; more are read in steps
+PER_STEP = 50
+RECORD_LIMIT = 1  # ShareAcquireMode
+FIRST_VERSION_WITH_MODES = 2
+KEPT = "share fetch"
+Item = TypeVar("Item")
+
+
+def share_fetch(broker: Broker, request: ShareFetchRequest, call: Call) -> Steps[ShareFetchResponse | Parked]:
+    if problem := _problem(request):
+        return ShareFetchResponse(0, problem)
+    has_acknowledgements = yield from _has_acknowledgements(request)
+    session = yield from _session(broker, request, call, has_acknowledgements=has_acknowledgements)
+    if isinstance(session, ErrorCode):
+        if session is ErrorCode.SHARE_SESSION_LIMIT_REACHED and request.max_wait_ms > 0:
+            return _answer_later(broker, call, request.max_wait_ms, session)
+        return ShareFetchResponse(0, session)
+    acknowledging = None
+    if has_acknowledgements:
+        acknowledging = Acknowledging(broker, session.group_id, session.member_id)
+        yield from acknowledging.begin(request.topics, call.version, is_renewal=request.is_renew_ack)
+    return (yield from ShareFetching(broker, request, call, session, acknowledging).begin())
+
+
+def _problem(request: ShareFetchRequest) -> ErrorCode | None:
+    if problem := request_problem(request.group_id, request.member_id):
+        return problem
+    wants_records = request.max_bytes or request.min_bytes or request.max_records or request.max_wait_ms
+    if request.is_renew_ack and wants_records:
+        return ErrorCode.INVALID_REQUEST
+    return None
+
+
+def _has_acknowledgements(request: ShareFetchRequest) -> Steps[bool]:
+    for topic in request.topics:
+        for partition in topic.partitions:
+            if partition.acknowledgement_batches:
+                return True
+        yield
+    return False
+
+
+def _session(
+    broker: Broker, request: ShareFetchRequest, call: Call, *, has_acknowledgements: bool
+) -> Steps[ShareSession | ErrorCode]:
+    sessions = sessions_of(broker)
+    group_id, member_id, epoch = request.group_id or "", request.member_id or "", request.share_session_epoch
+    if epoch == INITIAL_EPOCH:
+        if has_acknowledgements:
+            return ErrorCode.INVALID_REQUEST
+        return (yield from sessions.begin(group_id, member_id, request, call))
+    session = sessions.check(group_id, member_id, epoch)
+    if not isinstance(session, ErrorCode) and epoch != FINAL_EPOCH:
+        sessions.pass_on(session)
+        if not (yield from sessions.change(session, request)):
+            sessions.forget(session, call)
+            return ErrorCode.SHARE_SESSION_NOT_FOUND
+    return session
+
+
+def _answer_later(broker: Broker, call: Call, wait_ms: int, error: ErrorCode) -> Parked:
+    """So that a client without a session does not ask all the time."""
+
+    def answer() -> None:
+        call.forget(KEPT)
+        call.reply(ShareFetchResponse(0, error))
+
+    timer = broker.call_later(wait_ms / 1000, answer)
+    call.keep(KEPT, timer.cancel)
+    return PARKED
+
+
+class ShareFetching:
+    """One ShareFetch, from its session to its answer."""
+
+    __slots__ = (
+        "_acknowledging", "_answer", "_broker", "_call", "_epoch", "_max_wait_ms", "_reading", "_reads", "_session",
+        "_targets",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        broker: Broker,
+        request: ShareFetchRequest,
+        call: Call,
+        session: ShareSession,
+        acknowledging: Acknowledging | None,
+    ) -> None:
+        """The request is not kept: it may be long, and the fetch may wait."""
+        self._broker = broker
+        self._call = call
+        self._session = session
+        self._epoch = request.share_session_epoch
+        self._acknowledging = acknowledging
+        self._max_wait_ms = request.max_wait_ms
+        is_record_limit = call.version >= FIRST_VERSION_WITH_MODES and request.share_acquire_mode == RECORD_LIMIT
+        wish = Wish(session.member_id, request.max_records, request.batch_size, is_record_limit)
+        max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
+        self._reading = Reading(broker, wish, max_bytes, min(request.min_bytes, max_bytes))
+        self._reads = not request.is_renew_ack and self._epoch != FINAL_EPOCH
+        self._targets: list[Target] = []
+        self._answer = FetchAnswer(broker, call, session, self._epoch)
+
+    def begin(self) -> Steps[ShareFetchResponse | Parked]:
+        if self._reads:
+            yield from self._find()
+        if not self._targets or not self._reading.wants_records or self._all_failed:
+            return self._finish_or_wait()
+        if len(self._targets) > AT_ONCE:
+            return (yield from self._begin_in_steps())
+        if self._reading.read(self._targets, is_final=self._max_wait_ms <= 0):
+            return self._finish_or_wait()
+        delayed = DelayedFetch(self._broker, self._call, self._reading.missing_bytes, self._try_answer)
+        delayed.start(self._watched(self._targets), self._max_wait_ms)
+        return PARKED
+
+    def _begin_in_steps(self) -> Steps[ShareFetchResponse | Parked]:
+        """A fetch of many partitions waits once, and is then answered with whatever there is."""
+        try:
+            yield from self._read_in_steps()
+        except BaseException:  # GeneratorExit, for instance: the client hung up
+            release(self._targets)
+            raise
+        has_found = any(target.is_answered for target in self._targets)
+        if not has_found and self._max_wait_ms > 0 and may_wait(self._broker, len(self._targets)):
+            delayed = DelayedFetch(self._broker, self._call, 1, self._answer_in_steps)
+            try:
+                for some in _parts(self._targets):
+                    delayed.watch(self._watched(some))
+                    yield
+            except BaseException:
+                delayed.drop()
+                raise
+            delayed.wait(self._max_wait_ms, len(self._targets))
+            return PARKED
+        return self._finish_or_wait()
+
+    # --- the partitions
+
+    def _find(self) -> Steps[None]:
+        """The share partitions that the session fetches: the first one is another with each request."""
+        wanted = list(self._session.partitions.values())
+        if self._epoch > 0 and wanted:
+            at = self._epoch % len(wanted)
+            wanted = wanted[at:] + wanted[:at]
+        for some in _parts(wanted):
+            for each in some:
+                self._find_one(each)
+            yield
+
+    def _find_one(self, wanted: Wanted) -> None:
+        topic_id, index = wanted.key
+        topic = self._broker.catalog.by_id(topic_id)
+        if topic is None:
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if wanted.was_known else ErrorCode.UNKNOWN_TOPIC_ID
+            self._answer.refuse(wanted, unknown)
+        elif not 0 <= index < len(topic.partitions):
+            self._answer.refuse(wanted, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        else:
+            if not self._reading.wants_records:
+                return
+            key = SharePartitionKey(self._session.group_id, topic_id, index)
+            led = share_partitions_of(self._broker).find_or_load(key, topic.partitions[index])
+            self._targets.append(Target(wanted, led))
+
+    @property
+    def _all_failed(self) -> bool:
+        return all(target.led.error for target in self._targets)
+
+    def _watched(self, targets: Sequence[Target]) -> list[Watched]:
+        return [watched for target in targets for watched in (target.led, target.led.partition)]
+
+    # --- reading again
+
+    def _try_answer(self, final: bool) -> int:
+        """Called when something was appended or became available, or the time is up."""
+        if not self._reading.read(self._targets, is_final=final):
+            return self._reading.missing_bytes
+        response = self._finish_or_wait()
+        if isinstance(response, ShareFetchResponse):
+            self._call.reply(response)
+        return 0
+
+    def _answer_in_steps(self, final: bool) -> int:  # noqa: ARG002
+        self._call.reply_in_steps(self._read_and_finish())
+        return 0
+
+    def _read_and_finish(self) -> Steps[ShareFetchResponse]:
+        try:
+            yield from self._read_in_steps()
+            while self._acknowledging is not None and not self._acknowledging.is_done:
+                yield
+        except BaseException:
+            release(self._targets)
+            raise
+        return self._finish()
+
+    def _read_in_steps(self) -> Steps[None]:
+        self._reading.begin(len(self._targets))
+        for target in self._targets:
+            self._reading.read_one(target)
+            yield
+
+    # --- the answer
+
+    def _finish_or_wait(self) -> ShareFetchResponse | Parked:
+        """The answer, if the acknowledgements are written; otherwise it is sent when they are."""
+        acknowledging = self._acknowledging
+        if acknowledging is None or acknowledging.is_done:
+            return self._finish()
+        acknowledging.then(self._reply)
+        return PARKED
+
+    def _reply(self) -> None:
+        response = self._finish()
+        if self._call.is_gone:
+            release(self._targets)
+        else:
+            self._call.reply(response)
+
+    def _finish(self) -> ShareFetchResponse:
+        results = {} if self._acknowledging is None else self._acknowledging.results
+        response = self._answer.response(self._targets, results)
+        if self._epoch == FINAL_EPOCH:
+            sessions_of(self._broker).forget(self._session, self._call)
+        return response
+
+
+def _parts(everything: Sequence[Item]) -> list[Sequence[Item]]:
+    return [everything[start : start + PER_STEP] for start in range(0, len(everything), PER_STEP)]
