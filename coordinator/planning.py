@@ -6,7 +6,7 @@ pieces between other requests.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from kohort.coordinator.api import Steps, in_slices
 from kohort.coordinator.assignors.java_order import (
@@ -23,6 +23,9 @@ from kohort.coordinator.partitioner import java_hash
 
 SMALL_GROUP = 500  # members and partitions together: the target of a smaller group takes a few milliseconds
 STEPS_IN_PIECE = 200  # of an assignor, between two requests
+RECORDS_IN_PIECE = 500
+BYTES_OF_RECORD, BYTES_OF_TOPIC = 200, 25  # of a target's record, without ids and partitions
+MAX_PARTITIONS_IN_PIECE = 2_000  # of targets that are written together, where a topic counts as one more
 MEMBERS_IN_STEP = 5  # of the work before the assignor: five members take about as long as one step of an assignor
 
 
@@ -80,3 +83,23 @@ def _same(one: Target, other: Target) -> Steps[bool]:
         if len(some) == TOPICS_IN_STEP:
             yield
     return True
+
+
+def most_bytes(changed: tuple[str, Target]) -> int:
+    """A batch with the record of this target has at most so many bytes."""
+    member_id, target = changed
+    return 4 * len(member_id) + BYTES_OF_RECORD + sum(BYTES_OF_TOPIC + 4 * len(each) for each in target.values())
+
+
+def together(changed: Targets) -> Iterator[list[tuple[str, Target]]]:
+    """The targets, as many at a time as one piece of work can write."""
+    some: list[tuple[str, Target]] = []
+    size = 0
+    for member_id, target in changed.items():
+        some.append((member_id, target))
+        size += len(target) + sum(map(len, target.values()))
+        if len(some) >= RECORDS_IN_PIECE or size >= MAX_PARTITIONS_IN_PIECE:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some

@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Mapping, 
 from dataclasses import dataclass
 from math import ceil
 
+from kohort.coordinator.api import Steps, in_slices
 from kohort.coordinator.assignors.java_order import (
     USUAL_CAPACITY,
     JavaMap,
@@ -27,16 +28,19 @@ from kohort.coordinator.assignors.java_order import (
     hash_of_uuid,
 )
 from kohort.coordinator.assignors.server_side import (
+    TOPICS_IN_STEP,
     Assigning,
     Draft,
     Subscriber,
     Targets,
     TopicId,
-    in_java_order,
+    as_many_steps,
+    in_java_order_in_steps,
 )
 
 Place = tuple[TopicId, int]  # a topic and one of its partitions
 
+PLACES_IN_STEP = 20
 _UINT32 = 0xFFFFFFFF
 
 
@@ -51,32 +55,39 @@ def assign_simply(group: SharingGroup) -> Assigning:
     if not group.members:
         return {}
     drafts = _Drafts(group)
+    yield from drafts.look()
     if group.has_equal_subscriptions:
         topics = next(iter(group.members.values())).topics
         if not topics:
             return {}
-        drafts.keep_only(frozenset(topics))
+        yield from drafts.keep_only(frozenset(topics))
         places = [(topic, partition) for topic in topics for partition in group.assignable[topic]]
+        yield from as_many_steps(len(topics) + len(places))
         yield from _Round(drafts, topics, range(len(group.members)), places, _hash_of_place).share_out()
         return (yield from drafts.targets())
-    wanted_by = _subscribers(group)
+    wanted_by = yield from _subscribers(group)
     if not wanted_by:
         return {}
     for topic, subscribers in wanted_by.items():
         places = [(topic, partition) for partition in group.assignable[topic]]
+        yield from as_many_steps(len(subscribers) + len(places))
         yield from _Round(drafts, (topic,), subscribers, places, _hash_of_partition).share_out()
     return (yield from drafts.targets())
 
 
-def _subscribers(group: SharingGroup) -> dict[TopicId, list[int]]:
+def _subscribers(group: SharingGroup) -> Steps[dict[TopicId, list[int]]]:
     """The members that want each topic, by their ranks. The topics come in the order of a HashSet."""
     found: JavaMap[TopicId, list[int]] = JavaMap(hash_of_uuid)
     for rank, member in enumerate(group.members.values()):
-        for topic in member.topics:
-            if topic not in found.entries:
-                found.put(topic, [])
-            found.entries[topic].append(rank)
-    return dict(found.items())
+        for some in in_slices(member.topics, TOPICS_IN_STEP):
+            for topic in some:
+                if topic not in found.entries:
+                    found.put(topic, [])
+                found.entries[topic].append(rank)
+            yield
+    in_order = yield from found.keys_in_steps()
+    yield from as_many_steps(len(in_order))
+    return {topic: found.entries[topic] for topic in in_order}
 
 
 def _hash_of_place(place: Place) -> int:
@@ -92,27 +103,40 @@ class _Drafts:
 
     def __init__(self, group: SharingGroup) -> None:
         self._members = group.members
-        self.before = [dict(in_java_order(member.target)) for member in group.members.values()]
+        self.before: list[dict[TopicId, list[int]]] = []
+        self.had: dict[TopicId, list[int]] = {}  # the ranks of the members that had partitions of a topic
         self._targets = [member.target for member in group.members.values()]
         self._drafts: dict[int, Draft] = {}
 
-    def of(self, rank: int) -> Draft:
+    def look(self) -> Steps[None]:
+        """What the members had before."""
+        for rank, target in enumerate(self._targets):
+            before = yield from in_java_order_in_steps(target)
+            self.before.append(dict(before))
+            for topic, _ in before:
+                self.had.setdefault(topic, []).append(rank)
+            yield from as_many_steps(len(before))
+            yield
+
+    def of(self, rank: int) -> Steps[Draft]:
         draft = self._drafts.get(rank)
         if draft is None:
-            draft = self._drafts[rank] = Draft(self._targets[rank])
+            draft = self._drafts[rank] = yield from Draft.in_steps(self._targets[rank])
         return draft
 
-    def keep_only(self, topics: Collection[TopicId]) -> None:
+    def keep_only(self, topics: Collection[TopicId]) -> Steps[None]:
         for rank, target in enumerate(self.before):
-            for topic in target:
-                if topic not in topics:
-                    self.of(rank).remove_topic(topic)
+            for some in in_slices(target, TOPICS_IN_STEP):
+                for topic in some:
+                    if topic not in topics:
+                        (yield from self.of(rank)).remove_topic(topic)
+                yield
 
     def targets(self) -> Assigning:
         targets: Targets = {}
         for rank, member_id in enumerate(self._members):
             draft = self._drafts.get(rank)
-            targets[member_id] = self._targets[rank] if draft is None else draft.target()
+            targets[member_id] = self._targets[rank] if draft is None else (yield from draft.target_in_steps())
             yield
         return targets
 
@@ -145,34 +169,50 @@ class _Round:
         return {rank: limits[at + 1] - limits[at] for at, rank in enumerate(self._subscribers)}
 
     def share_out(self) -> Generator[None]:
+        yield from as_many_steps(10 * len(self._subscribers))  # for their quotas
         yield from self._look()
         yield from self._take_from_members()
         yield from self._take_from_places()
-        for place in self._places:
-            self._members.compute_if_absent(place, _nobody)
-        yield
+        for some in in_slices(self._places, PLACES_IN_STEP):
+            for place in some:
+                self._members.compute_if_absent(place, _nobody)
+            yield
         yield from self._give()
 
     def _look(self) -> Generator[None]:
         """Who has what."""
-        for rank, target in enumerate(self._drafts.before):
-            for topic, partitions in target.items():
-                if topic in self._topics:
-                    for partition in partitions:
-                        self._members.compute_if_absent((topic, partition), _nobody).add(rank)
-                        self._got(rank, (topic, partition))
-            yield
+        before = self._drafts.before
+        had = self._drafts.had
+        # Usually a round is about all topics; if it is about one, only those are looked at that had partitions of it.
+        ranks: Iterable[int] = range(len(before)) if len(self._topics) > 1 else had.get(next(iter(self._topics)), ())
+        for rank in ranks:
+            for some in in_slices(before[rank].items(), TOPICS_IN_STEP):
+                for topic, partitions in some:
+                    if topic in self._topics:
+                        yield from self._saw(rank, topic, partitions)
+                yield
+
+    def _saw(self, rank: int, topic: TopicId, partitions: Sequence[int]) -> Generator[None]:
+        for some in in_slices(partitions, PLACES_IN_STEP):
+            for partition in some:
+                self._members.compute_if_absent((topic, partition), _nobody).add(rank)
+                self._got(rank, (topic, partition))
+            if len(some) == PLACES_IN_STEP:
+                yield
 
     def _take_from_members(self) -> Generator[None]:
         for rank, has in self._has.items():
-            for place in has.keys()[: max(len(has.entries) - self._quota.get(rank, 0), 0)]:
-                self._take(rank, place)
+            in_order = yield from has.keys_in_steps()
+            for place in in_order[: max(len(has.entries) - self._quota.get(rank, 0), 0)]:
+                yield from self._take(rank, place)
+                yield
             yield
 
     def _take_from_places(self) -> Generator[None]:
-        for place, members in self._members.items():
+        for place in (yield from self._members.keys_in_steps()):
+            members = self._members.entries[place]
             for rank in members.ordered()[: max(len(members) - self._sharing, 0)]:
-                self._take(rank, place)
+                yield from self._take(rank, place)
             yield
 
     def _give(self) -> Generator[None]:
@@ -180,7 +220,8 @@ class _Round:
         waiting = [rank for rank in self._subscribers if self._count(rank) < self._quota[rank]]
         waiting.sort()
         at, was_given = 0, False  # the member whose turn it is; whether anybody got anything in this turn
-        for place, members in self._members.items():
+        for place in (yield from self._members.keys_in_steps()):
+            members = self._members.entries[place]
             missing = self._sharing - len(members)
             while missing > 0 and waiting:
                 if at == len(waiting):
@@ -192,7 +233,7 @@ class _Round:
                 if rank in members:
                     continue
                 # As in Kafka `members` stays as it was: a member whose turn comes again gets the place again.
-                self._drafts.of(rank).add(*place, USUAL_CAPACITY)
+                (yield from self._drafts.of(rank)).add(*place, USUAL_CAPACITY)
                 self._got(rank, place)
                 missing, was_given = missing - 1, True
                 if self._count(rank) >= self._quota[rank]:
@@ -212,8 +253,8 @@ class _Round:
             has = self._has[rank] = JavaMap(self._hash_of)
         has.put(place, None)
 
-    def _take(self, rank: int, place: Place) -> None:
-        self._drafts.of(rank).take(*place)
+    def _take(self, rank: int, place: Place) -> Steps[None]:
+        (yield from self._drafts.of(rank)).take(*place)
         self._members.entries[place].remove(rank)
         self._has[rank].remove(place)
 

@@ -42,6 +42,8 @@ from kohort.coordinator.planning import (
     STEPS_IN_PIECE,
     changed_targets,
     members_in_order,
+    most_bytes,
+    together,
 )
 
 if TYPE_CHECKING:
@@ -51,9 +53,6 @@ if TYPE_CHECKING:
     from kohort.coordinator.shard_state import ShardState, Topics
 
 PLACES_IN_STEP = 50  # partitions of targets that are compared
-RECORDS_IN_PIECE = 500
-BYTES_OF_RECORD, BYTES_OF_TOPIC = 200, 25  # of a target's record, without ids and partitions
-MAX_PARTITIONS_IN_PIECE = 2_000  # of targets that are written together, where a topic counts as one more
 
 ASSIGNORS: dict[str, Callable[[ServerGroup], Assigning]] = {"uniform": assign_uniformly, "range": assign_ranges}
 
@@ -225,11 +224,11 @@ def assign_in_pieces(shard: ShardState, group: ConsumerGroup, plan: Plan) -> Gen
         moved = yield from in_pieces(moved_partitions(group.targets, changed, group.rebalance), STEPS_IN_PIECE)
         if group.is_abandoned or group.assignment_epoch >= plan.epoch:
             return True
-        if max(map(_most_bytes, changed.items()), default=0) + 4 * len(group.group_id) > shard.config.max_message_bytes:
+        if max(map(most_bytes, changed.items()), default=0) + 4 * len(group.group_id) > shard.config.max_message_bytes:
             return False
         if group.rebalance is not None:
             group.rebalance.moved += moved
-        for some in _together(changed):
+        for some in together(changed):
             present = ((_present(group, plan, member_id), target) for member_id, target in some)
             yield Outcome([target_record(group.group_id, each, target) for each, target in present if each is not None])
             if group.is_abandoned or group.member_count == 0:
@@ -238,26 +237,6 @@ def assign_in_pieces(shard: ShardState, group: ConsumerGroup, plan: Plan) -> Gen
         return True
     finally:
         group.is_assigning = False
-
-
-def _most_bytes(changed: tuple[str, Target]) -> int:
-    """A batch with the record of this target has at most so many bytes."""
-    member_id, target = changed
-    return 4 * len(member_id) + BYTES_OF_RECORD + sum(BYTES_OF_TOPIC + 4 * len(each) for each in target.values())
-
-
-def _together(changed: Targets) -> Iterator[list[tuple[str, Target]]]:
-    """The targets, as many at a time as one piece of work can write."""
-    some: list[tuple[str, Target]] = []
-    size = 0
-    for member_id, target in changed.items():
-        some.append((member_id, target))
-        size += len(target) + sum(map(len, target.values()))
-        if len(some) >= RECORDS_IN_PIECE or size >= MAX_PARTITIONS_IN_PIECE:
-            yield some
-            some, size = [], 0
-    if some:
-        yield some
 
 
 def _present(group: ConsumerGroup, plan: Plan, member_id: str) -> str | None:

@@ -18,7 +18,8 @@ def remove_member(shard: ShardState, group: ShareGroup, member_id: str, cause: s
     """The next heartbeat of another member shares out the partitions anew."""
     counts = group.counts_with(group.members[member_id], None)
     group.forget(member_id)
-    metadata_hash = group_hash(shard.topics, sorted(counts), shard.config.rack)
+    is_known = group.topics_version == shard.topics.version and counts.keys() == group.topic_counts.keys()
+    metadata_hash = group.metadata_hash if is_known else group_hash(shard.topics, sorted(counts), shard.config.rack)
     records: list[Record] = member_tombstones(group.group_id, member_id)
     records.append(group_epoch_record(group.group_id, group.epoch + 1, metadata_hash))
     out.records.append(AtomicRecords(records))

@@ -65,6 +65,11 @@ class Refusal(NamedTuple):
         return ShareGroupHeartbeatResponse(0, self.error, self.message)
 
 
+TOO_LARGE = Refusal(
+    ErrorCode.UNKNOWN_SERVER_ERROR, "The records of this request are larger than max.message.bytes of the log."
+)
+
+
 # --- errors of the request itself: they do not depend on the group, nor on whether its shard is loaded
 
 
@@ -189,8 +194,7 @@ class Heartbeat:
         self._initialize()
         entries = self._entries(assigned)
         if entries is None:
-            message = "The records of this request are larger than max.message.bytes of the log."
-            return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, message).response()
+            return TOO_LARGE.response()
         return self._finish(assigned, entries)
 
     # --- 1. the member
@@ -226,7 +230,10 @@ class Heartbeat:
         if not must_bump and group.topics_version == shard.topics.version:
             return
         self._counts = group.counts_with(group.members.get(member.member_id), member)
-        metadata_hash = group_hash(shard.topics, sorted(self._counts), shard.config.rack)
+        is_known = group.topics_version == shard.topics.version and self._counts.keys() == group.topic_counts.keys()
+        metadata_hash = (
+            group.metadata_hash if is_known else group_hash(shard.topics, sorted(self._counts), shard.config.rack)
+        )
         if must_bump or metadata_hash != group.metadata_hash:
             self._is_bumped = True
             self._epoch += 1
@@ -368,19 +375,27 @@ class Heartbeat:
     def _assign_later(self, plan: Plan, response: ShareGroupHeartbeatResponse) -> Iterator[Outcome]:
         """Compute the target of a large group; then give the member its part of it, and complete the response."""
         group = self._group
-        yield from assign_in_pieces(self._shard, group, plan)
+        fits = yield from assign_in_pieces(self._shard, group, plan)
         member = group.members.get(self._before.member_id)
         if group.is_abandoned or member is None:
-            refusal = _unknown_member(group, self._before.member_id)
-            response.error_code, response.error_message = refusal.error, refusal.message
+            _become(response, _unknown_member(group, self._before.member_id).response())
             return
         again = Heartbeat(self._shard, group, self._request, self._call)
         again._target = group.target_of(member.member_id)
         assigned = again._assign(member)
+        entries = again._entries(assigned)
+        if not fits or entries is None:
+            _become(response, TOO_LARGE.response())
+            return
         group.heard_from(self._shard, member.member_id)
-        last = self._response(assigned, self._before.assigned)
-        response.member_epoch, response.assignment = last.member_epoch, last.assignment
-        yield Outcome(again._entries(assigned) or [])
+        _become(response, self._response(assigned, self._before.assigned))
+        yield Outcome(entries)
+
+
+def _become(response: ShareGroupHeartbeatResponse, last: ShareGroupHeartbeatResponse) -> None:
+    """The response has waited for a target, and says now what `last` says."""
+    for name in response.__slots__:
+        setattr(response, name, getattr(last, name))
 
 
 def _check_epoch(member: ShareMember, epoch: int) -> Refusal | None:

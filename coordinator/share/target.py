@@ -7,17 +7,32 @@ are answered with the old target.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kohort.coordinator.api import Steps, in_slices
 from kohort.coordinator.assignors.java_order import JavaNumbers, set_order, timeline_capacity
-from kohort.coordinator.assignors.server_side import NO_PARTITIONS, Subscriber, Target, Targets, TopicId
+from kohort.coordinator.assignors.server_side import (
+    NO_PARTITIONS,
+    TOPICS_IN_STEP,
+    Subscriber,
+    Target,
+    Targets,
+    TopicId,
+    as_many_steps,
+)
 from kohort.coordinator.assignors.simple import SharingGroup, assign_simply
 from kohort.coordinator.outcome import Outcome, Record
 from kohort.coordinator.pieces import in_pieces
-from kohort.coordinator.planning import MEMBERS_IN_STEP, STEPS_IN_PIECE, changed_targets, members_in_order
+from kohort.coordinator.planning import (
+    MEMBERS_IN_STEP,
+    STEPS_IN_PIECE,
+    changed_targets,
+    members_in_order,
+    most_bytes,
+    together,
+)
 from kohort.coordinator.share.records import ReadyTopics, target_epoch_record, target_record
 
 if TYPE_CHECKING:
@@ -68,6 +83,7 @@ class Plan:
         names = self.updated.topic_names if is_updated else self.members[member_id].topic_names
         if is_updated and self.names_in_request is not None:
             names = tuple(self.names_in_request)
+        yield from as_many_steps(len(names))
         topic_ids = self._topic_ids.get(names)
         if topic_ids is None:
             topic_ids = self._topic_ids[names] = yield from self._ids(names)
@@ -75,12 +91,15 @@ class Plan:
 
     def _ids(self, names: tuple[str, ...]) -> Steps[list[TopicId]]:
         """The existing topics that a member wants, in the order in which Kafka goes through them."""
-        in_order = yield from set_order(names)
-        found = [topic_id for name in in_order if (topic_id := self.topics.topic_id(name)) is not None]
-        for topic_id in found:
-            if topic_id not in self._assignable:
-                ready = self.initialized.get(topic_id)
-                self._assignable[topic_id] = () if ready is None else JavaNumbers(ready.partitions).ordered()
+        found: list[TopicId] = []
+        for some in in_slices((yield from set_order(names)), TOPICS_IN_STEP):
+            for name in some:
+                if (topic_id := self.topics.topic_id(name)) is not None:
+                    found.append(topic_id)
+                    if topic_id not in self._assignable:
+                        ready = self.initialized.get(topic_id)
+                        self._assignable[topic_id] = () if ready is None else JavaNumbers(ready.partitions).ordered()
+            yield
         return found
 
 
@@ -89,8 +108,8 @@ def target_records(group_id: str, changed: Targets, epoch: int, wall_ms: int) ->
     return [*records, target_epoch_record(group_id, epoch, wall_ms)]
 
 
-def assign_in_pieces(shard: ShardState, group: ShareGroup, plan: Plan) -> Iterator[Outcome]:
-    """Compute the target of a large group, and write it piece by piece.
+def assign_in_pieces(shard: ShardState, group: ShareGroup, plan: Plan) -> Generator[Outcome, None, bool]:
+    """Compute the target of a large group, and write it piece by piece. False: it does not fit into records of the log.
 
     Members may come and go meanwhile. Those that are gone get nothing. Whatever else has changed has bumped the group
     epoch, so that the next heartbeat asks for another target.
@@ -99,13 +118,16 @@ def assign_in_pieces(shard: ShardState, group: ShareGroup, plan: Plan) -> Iterat
         targets = yield from in_pieces(plan.compute(), STEPS_IN_PIECE)
         changed = yield from in_pieces(changed_targets(group.targets, targets), STEPS_IN_PIECE)
         if group.is_abandoned or group.assignment_epoch >= plan.epoch:
-            return
-        for some in in_slices(changed.items()):
+            return True
+        if max(map(most_bytes, changed.items()), default=0) + 4 * len(group.group_id) > shard.config.max_message_bytes:
+            return False
+        for some in together(changed):
             yield Outcome(
                 [target_record(group.group_id, each, target) for each, target in some if each in group.members]
             )
             if group.is_abandoned or not group.members:
-                return
+                return True
         yield Outcome([target_epoch_record(group.group_id, plan.epoch, shard.clock.wall)])
+        return True
     finally:
         group.is_assigning = False
