@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kohort.broker.rebalances import DURATION_BUCKETS_S, Rebalances
 from kohort.coordinator.classic.state import ClassicGroupState
-from kohort.coordinator.group import CLASSIC, CONSUMER
+from kohort.coordinator.group import CLASSIC, CONSUMER, SHARE
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
@@ -129,9 +129,10 @@ def _group_lines(broker: Broker) -> Iterator[str]:
                 member_states.update(_states_of_members(group))
             if number % PER_STEP == 0:
                 yield ""
-    rows = [(f'type="{kind}",state="{state}"', groups[kind, state]) for kind, state in TYPES_AND_STATES]
+    shared = ((SHARE, "Empty"), (SHARE, "Stable")) if broker.config.kohort_share_preview else ()
+    rows = [(f'type="{kind}",state="{state}"', groups[kind, state]) for kind, state in (*TYPES_AND_STATES, *shared)]
     yield from _gauge("kohort_groups", "groups by type and state", rows)
-    rows = [(f'type="{kind}"', members[kind]) for kind in (CLASSIC, CONSUMER)]
+    rows = [(f'type="{kind}"', members[kind]) for kind in (CLASSIC, CONSUMER, *dict(shared))]
     yield from _gauge("kohort_group_members", "members of groups by type", rows)
     rows = [(f'state="{state}"', count) for state, count in sorted(member_states.items())]
     yield from _gauge("kohort_consumer_group_members", "members of consumer groups by their state", rows)

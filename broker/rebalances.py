@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections import Counter
 
 from kohort.coordinator.events import News, Reconciled
-from kohort.coordinator.group import CLASSIC, CONSUMER
+from kohort.coordinator.group import CLASSIC, CONSUMER, SHARE
 
 logger = logging.getLogger("kohort.rebalance")
 
@@ -44,12 +44,16 @@ class Counters:
 class Rebalances:
     def __init__(self) -> None:
         self.by_type = {CLASSIC: Counters(), CONSUMER: Counters()}
+        self._shared = Counters()  # of share groups: shown once there are any
 
     def tell(self, event: News) -> None:
-        is_consumer = isinstance(event, Reconciled)
-        self.by_type[CONSUMER if is_consumer else CLASSIC].count(event)
-        line = CONSUMER_LINE if is_consumer else CLASSIC_LINE
-        logger.info(line, word(event.group), *event[1:], extra={"fields": event._asdict()})
+        fields = event._asdict()
+        kind = fields.pop("type", CLASSIC)
+        if kind == SHARE:
+            self.by_type[SHARE] = self._shared
+        self.by_type[kind].count(event)
+        line = CONSUMER_LINE if isinstance(event, Reconciled) else CLASSIC_LINE
+        logger.info(line, word(event.group), *list(fields.values())[1:], extra={"fields": fields})
 
 
 def word(name: str) -> str:

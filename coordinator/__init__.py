@@ -23,6 +23,7 @@ Read in this order:
     outcome.py       what handlers give back; api.py: how an API is served; pieces.py: long work, piece by piece
     shard_state.py   what a shard knows; shard_clock.py: its time; purgatory.py: operations that wait for a deadline
     membership.py    JoinGroup and the other APIs of members: they are handled by the kind of group that is named
+    rebalance.py     why a group of the newer protocols rebalances, and when that is over
     conversion.py    a classic group becomes a consumer group, and the other way round
     classic/         classic groups
     consumer/        consumer groups (KIP-848)

@@ -32,7 +32,6 @@ from kohort.coordinator.consumer.consumer_group_heartbeat import Heartbeat
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.member import ClassicMetadata, ConsumerMember, sorted_names
 from kohort.coordinator.consumer.member_update import TOO_LARGE, Refusal
-from kohort.coordinator.consumer.rebalance import MAX_TOLD, begin_rebalance
 from kohort.coordinator.consumer.records import (
     current_assignment_record,
     group_epoch_record,
@@ -46,6 +45,7 @@ from kohort.coordinator.consumer.subscriptions import Subscriptions
 from kohort.coordinator.outcome import Call, InPieces, Outcome, PackedRecords, Record
 from kohort.coordinator.partitioner import java_hash
 from kohort.coordinator.pieces import in_pieces
+from kohort.coordinator.rebalance import MAX_TOLD, begin_rebalance
 from kohort.coordinator.record_codec import add_packed
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode

@@ -20,7 +20,7 @@ class Rebalanced(NamedTuple):
 
 
 class Reconciled(NamedTuple):
-    """A consumer group is stable again: all its members have reached its epoch, or nobody is left."""
+    """A consumer or share group is stable again: all its members have reached its epoch, or nobody is left."""
 
     group: str
     epoch: int
@@ -31,7 +31,8 @@ class Reconciled(NamedTuple):
     slowest_client: str
     duration_ms: int  # from the cause until all members had reached the epoch
     members: int
-    moved: int  # partitions that got another owner
+    moved: int  # partitions that got another owner; in share groups, that were given to one more member
+    type: str = "consumer"
 
 
 class InitializeStates(NamedTuple):

@@ -85,7 +85,7 @@ def as_json(message: Message, version: int) -> dict[str, Any]:
         value = getattr(message, name)
         if not first <= version <= last or _is_default(_TAGGED.get((kind, name), _ABSENT), value):
             continue
-        shown[_camel_case(name)] = _uuid_text(value) if name in _UUIDS else _value(value, version)
+        shown[_camel_case(name)] = uuid_text(value) if name in _UUIDS else _value(value, version)
     return shown
 
 
@@ -105,7 +105,8 @@ def _value(value: Any, version: int) -> Any:
     return value
 
 
-def _uuid_text(value: bytes) -> str:
+def uuid_text(value: bytes) -> str:
+    """An id as Kafka shows it."""
     return base64.urlsafe_b64encode(value).decode().rstrip("=")
 
 

@@ -10,11 +10,11 @@ from kohort.broker.group_client import assigned_partitions
 from kohort.coordinator.classic.delayed_join import drop_member, rebalance_or_go_on
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.consumer.group import ConsumerGroup
-from kohort.coordinator.consumer.rebalance import begin_rebalance
 from kohort.coordinator.consumer.records import group_epoch_record
 from kohort.coordinator.consumer.removal import remove_members
 from kohort.coordinator.group import Group as AnyGroup
 from kohort.coordinator.outcome import Outcome
+from kohort.coordinator.rebalance import begin_rebalance
 from kohort.testing.names import UnknownName, did_you_mean
 from kohort.testing.views import Member, Rebalance, TopicPartition
 

@@ -20,6 +20,7 @@ from kohort.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsResponsePartition,
     AlterShareGroupOffsetsResponseTopic,
 )
+from kohort.protocol.record_json import uuid_text
 from kohort.protocol.wire import NO_UUID
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ def alter_share_group_offsets(
 ) -> WaitingSteps[AlterShareGroupOffsetsResponse]:
     if not request.group_id:
         return AlterShareGroupOffsetsResponse(0, ErrorCode.INVALID_GROUP_ID, "The group id is invalid.")
+    if (problem := _below_zero(broker, request)) is not None:
+        return AlterShareGroupOffsetsResponse(0, ErrorCode.UNKNOWN_SERVER_ERROR, problem)
     part = yield from ask_group(broker, request.group_id, ALTER_OFFSETS, request)
     if part.error:
         return AlterShareGroupOffsetsResponse(0, part.error, part.message)
@@ -50,6 +53,17 @@ def alter_share_group_offsets(
     known = [topic for topic in request.topics if broker.catalog.topic_id(topic.topic_name) is not None]
     unknown = [topic for topic in request.topics if broker.catalog.topic_id(topic.topic_name) is None]
     return AlterShareGroupOffsetsResponse(0, 0, None, [_topic(broker, each, problems) for each in (*unknown, *known)])
+
+
+def _below_zero(broker: Broker, request: AlterShareGroupOffsetsRequest) -> str | None:
+    """What Kafka says of a partition below 0. It notices that late, and the whole request fails."""
+    for topic in request.topics:
+        topic_id = broker.catalog.topic_id(topic.topic_name)
+        for each in topic.partitions:
+            if topic_id is not None and each.partition_index < 0:
+                place = f"{request.group_id} {uuid_text(topic_id)} {each.partition_index}"
+                return f"Initialize share group parameters has invalid partitionId - {place}"
+    return None
 
 
 def _starts(broker: Broker, request: AlterShareGroupOffsetsRequest) -> dict[tuple[bytes, int], int]:

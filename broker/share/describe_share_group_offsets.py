@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 NOT_KNOWN = -1  # an offset, a count or a lag
 NO_LEADER_EPOCH = 0
+UNEXPECTED = "The server experienced an unexpected error when processing the request."
 
 
 def describe_share_group_offsets(
@@ -58,6 +59,10 @@ def _describe(
     else:
         for topic in asked.topics:
             wanted[topic.topic_name] = list(topic.partitions)
+            exists = broker.catalog.topic_id(topic.topic_name) is not None
+            if exists and (not asked.group_id or any(each < 0 for each in topic.partitions)):
+                error = ErrorCode.UNKNOWN_SERVER_ERROR  # as Kafka: its share coordinator does not take such a question
+                return DescribeShareGroupOffsetsResponseGroup(asked.group_id, (), error, UNEXPECTED)
             yield None
     known: list[DescribeShareGroupOffsetsResponseTopic] = []
     unknown: list[DescribeShareGroupOffsetsResponseTopic] = []

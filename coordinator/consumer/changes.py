@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from kohort.coordinator.assignors.server_side import Targets
     from kohort.coordinator.consumer.group import ConsumerGroup
     from kohort.coordinator.consumer.member import ConsumerMember
-    from kohort.coordinator.consumer.rebalance import Rebalance
+    from kohort.coordinator.rebalance import Rebalance
 
 MOST_BYTES_OF_A_START = BATCH_HEADER_BYTES + 12  # of a batch, and of a record up to its fields
 

@@ -19,7 +19,6 @@ from kohort.coordinator.consumer.member import (
     ConsumerMember,
     Partitions,
 )
-from kohort.coordinator.consumer.rebalance import Rebalance
 from kohort.coordinator.consumer.records import group_tombstones
 from kohort.coordinator.consumer.removal import downgrade_later, may_downgrade, remove_members
 from kohort.coordinator.consumer.subscriptions import ResolvedRegex, Subscriptions
@@ -35,6 +34,7 @@ from kohort.coordinator.consumer.timers import (
 from kohort.coordinator.group import CONSUMER, Group
 from kohort.coordinator.member_session import Session
 from kohort.coordinator.outcome import Outcome, Record
+from kohort.coordinator.rebalance import Rebalance
 from kohort.protocol.consumer_group_record import pack_name
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.log_consumer_group_current_member_assignment import (

@@ -22,7 +22,6 @@ from kohort.coordinator.consumer.member import (
     ConsumerMember,
     Partitions,
 )
-from kohort.coordinator.consumer.rebalance import Rebalance, client_of, end_rebalance
 from kohort.coordinator.consumer.reconcile import Owned, Reconciliation
 from kohort.coordinator.consumer.records import (
     current_assignment_record,
@@ -41,6 +40,7 @@ from kohort.coordinator.consumer.target import (
 )
 from kohort.coordinator.outcome import Call, InPieces, LogEntry, Outcome, PackedRecords, Record
 from kohort.coordinator.planning import SMALL_GROUP, changed_targets
+from kohort.coordinator.rebalance import Rebalance, client_of, end_rebalance
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.consumer_group_heartbeat import (

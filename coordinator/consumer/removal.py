@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kohort.coordinator.consumer.rebalance import MAX_TOLD, begin_rebalance, client_of, end_rebalance
 from kohort.coordinator.consumer.records import group_epoch_record, member_tombstones, regex_tombstone
 from kohort.coordinator.outcome import AtomicRecords, InPieces, Record
+from kohort.coordinator.rebalance import MAX_TOLD, begin_rebalance, client_of, end_rebalance
 
 FEW_MEMBERS = 100  # a group with more becomes another kind of group in steps; this many take some 5 ms
 TOMBSTONES_OF_MEMBER = 3

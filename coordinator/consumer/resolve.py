@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from kohort.coordinator.api import Steps, all_steps
-from kohort.coordinator.consumer.rebalance import begin_rebalance, client_of
 from kohort.coordinator.consumer.records import group_epoch_record, regex_record
 from kohort.coordinator.consumer.regex import InvalidRegularExpression, compile_pattern
 from kohort.coordinator.consumer.subscriptions import ResolvedRegex
 from kohort.coordinator.outcome import AtomicRecords, Outcome, Record
 from kohort.coordinator.pieces import in_pieces
+from kohort.coordinator.rebalance import begin_rebalance, client_of
 from kohort.coordinator.topic_hash import hash_in_steps
 
 if TYPE_CHECKING:

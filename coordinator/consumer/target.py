@@ -49,7 +49,7 @@ from kohort.coordinator.planning import (
 if TYPE_CHECKING:
     from kohort.coordinator.consumer.group import ConsumerGroup
     from kohort.coordinator.consumer.member import ConsumerMember
-    from kohort.coordinator.consumer.rebalance import Rebalance
+    from kohort.coordinator.rebalance import Rebalance
     from kohort.coordinator.shard_state import ShardState, Topics
 
 PLACES_IN_STEP = 50  # partitions of targets that are compared

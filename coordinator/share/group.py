@@ -16,6 +16,7 @@ from kohort.coordinator.assignors.server_side import NO_PARTITIONS, Target, Topi
 from kohort.coordinator.group import SHARE, Group
 from kohort.coordinator.member_session import Session
 from kohort.coordinator.outcome import Outcome, Record
+from kohort.coordinator.rebalance import Rebalance
 from kohort.coordinator.share.member import ShareMember
 from kohort.coordinator.share.pulse import SharePulse
 from kohort.coordinator.share.records import NO_STATES, PartitionStates, group_tombstones, states_in, states_record
@@ -55,9 +56,9 @@ CAPACITY_AT_FIRST = 2  # of the map in which Kafka keeps members
 
 class ShareGroup(Group):
     __slots__ = (
-        "_targeted", "assignment_epoch", "assignment_timestamp", "capacity", "changes", "epoch", "initializing_since",
-        "is_abandoned", "is_assigning", "members", "metadata_hash", "sessions", "settled_changes", "states", "targets",
-        "topic_counts", "topics_version",
+        "_reconciled", "_targeted", "assignment_epoch", "assignment_timestamp", "capacity", "changes", "epoch",
+        "initializing_since", "is_abandoned", "is_assigning", "members", "metadata_hash", "rebalance", "sessions",
+        "settled_changes", "states", "targets", "topic_counts", "topics_version",
     )  # fmt: skip
 
     type: str = SHARE
@@ -75,9 +76,11 @@ class ShareGroup(Group):
         self.topic_counts: dict[str, int] = {}  # topic: count of members that want it
         self.states: PartitionStates = NO_STATES
         self.changes = 0  # rises with every change of the above, except that of a member's own assignment
+        self._reconciled: Counter[int] = Counter()  # epoch: count of members
         self._targeted: dict[TopicId, Counter[int]] = {}  # partition: count of members that have it in their target
         # Soft state.
         self.sessions: dict[str, Session] = {}
+        self.rebalance: Rebalance | None = None  # the one in progress
         self.topics_version = -1  # of the topics for which the hash was last looked at
         self.settled_changes = -1  # `changes` when a heartbeat found that nothing is to be done
         self.initializing_since: int | None = None  # wall time of the last change of `states`; None: before the restart
@@ -96,6 +99,11 @@ class ShareGroup(Group):
 
     def target_of(self, member_id: str) -> Target:
         return self.targets.get(member_id, NO_PARTITIONS)
+
+    def will_be_stable(self, old: ShareMember | None, new: ShareMember, epoch: int) -> bool:
+        """Whether all members are in `epoch` once `new` has taken the place of `old`."""
+        reached = self._reconciled[epoch] + (new.epoch == epoch) - (old is not None and old.epoch == epoch)
+        return reached == len(self.members) + (old is None)
 
     def has_unassigned(self) -> bool:
         """Whether a partition of a wanted topic is initialized and in nobody's target, or the other way round."""
@@ -170,7 +178,12 @@ class ShareGroup(Group):
     def _install(self, old: ShareMember | None, new: ShareMember | None) -> None:
         """Put `new` where `old` was, and keep everything that is derived from members."""
         _change(self.topic_counts, old, new)
+        if old is not None:
+            self._reconciled[old.epoch] -= 1
+            if not self._reconciled[old.epoch]:
+                del self._reconciled[old.epoch]
         if new is not None:
+            self._reconciled[new.epoch] += 1
             # Kafka's map makes room for one more key even if it has the member already.
             self.capacity = timeline_capacity(self.capacity, len(self.members) + 1)
             self.members[new.member_id] = new

@@ -32,6 +32,10 @@ class ShareMember:
     topic_names: tuple[str, ...] = ()  # sorted, each once
     assigned: Assigned = field(default_factory=dict)
 
+    @property
+    def instance_id(self) -> None:
+        """Members of share groups are never static."""
+
     # --- changed copies: written out, because dataclasses.replace takes several times as long
 
     def moved_on(self, epoch: int, previous_epoch: int, assigned: Assigned) -> ShareMember:

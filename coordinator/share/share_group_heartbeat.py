@@ -19,6 +19,7 @@ from kohort.coordinator.api import all_steps
 from kohort.coordinator.assignors.server_side import Target
 from kohort.coordinator.outcome import AtomicRecords, Call, InPieces, LogEntry, Outcome, Record
 from kohort.coordinator.planning import SMALL_GROUP, changed_targets
+from kohort.coordinator.rebalance import Rebalance, client_of, end_rebalance, headers_of
 from kohort.coordinator.record_codec import batch_bytes
 from kohort.coordinator.shard_state import ShardState
 from kohort.coordinator.share.group import ShareGroup
@@ -38,7 +39,7 @@ from kohort.coordinator.share.records import (
     member_record,
 )
 from kohort.coordinator.share.removal import remove_member
-from kohort.coordinator.share.target import Plan, assign_in_pieces, target_records
+from kohort.coordinator.share.target import Plan, assign_in_pieces, given_partitions, target_records
 from kohort.coordinator.topic_hash import group_hash
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.share_group_heartbeat import (
@@ -177,6 +178,8 @@ class Heartbeat:
         self._is_bumped = False
         self._assignment_epoch = group.assignment_epoch
         self._target: Target = {}
+        self._rebalance = group.rebalance  # the one in progress
+        self._given = 0  # partitions that this request's target gives to one more member
         self._to_initialize: ReadyTopics = {}
         self._later: Plan | None = None  # the target of a large group is computed later, in pieces
 
@@ -224,7 +227,7 @@ class Heartbeat:
 
     def _bump_epoch(self, member: ShareMember) -> None:
         shard, group = self._shard, self._group
-        must_bump = member.topic_names != self._before.topic_names
+        must_bump = wants_others = member.topic_names != self._before.topic_names
         if group.assignment_epoch >= group.epoch and group.settled_changes != group.changes:
             must_bump = must_bump or group.has_unassigned()
         if not must_bump and group.topics_version == shard.topics.version:
@@ -237,7 +240,16 @@ class Heartbeat:
         if must_bump or metadata_hash != group.metadata_hash:
             self._is_bumped = True
             self._epoch += 1
-            self._records.append(group_epoch_record(group.group_id, self._epoch, metadata_hash))
+            cause = self._cause(wants_others, metadata_hash != group.metadata_hash)
+            self._rebalance = self._rebalance or Rebalance(shard.clock, cause, member.member_id, client_of(member))
+            headers = headers_of(shard, self._rebalance, cause, member.member_id)
+            self._records.append(group_epoch_record(group.group_id, self._epoch, metadata_hash, headers))
+
+    def _cause(self, wants_other_topics: bool, has_other_topics: bool) -> str:
+        if not wants_other_topics:
+            return "topics changed" if has_other_topics else "partitions initialized"
+        is_known = self._before.member_id in self._group.members
+        return "subscription changed" if is_known else "member joined"
 
     # --- 3. the target
 
@@ -252,6 +264,7 @@ class Heartbeat:
             return
         targets = all_steps(plan.compute())
         changed = all_steps(changed_targets(group.targets, targets))
+        self._given = all_steps(given_partitions(group.targets, changed))
         self._records += target_records(group.group_id, changed, self._epoch, shard.clock.wall)
         self._target = targets[member.member_id]
         self._assignment_epoch = self._epoch
@@ -339,7 +352,9 @@ class Heartbeat:
         if shard.groups.get(group.group_id) is not group:
             shard.replace(group)
         group.heard_from(shard, member.member_id)
-        group.topics_version = shard.topics.version
+        group.topics_version, group.rebalance = shard.topics.version, self._rebalance
+        if group.rebalance is not None:
+            group.rebalance.moved += self._given
         response = self._response(member, self._before.assigned)
         if not entries and self._later is None:
             self._settle()
@@ -347,12 +362,20 @@ class Heartbeat:
         out = Outcome(entries)
         if self._to_initialize:
             out.events.append(request_of(group.group_id, self._epoch, self._to_initialize))
+        self._tell_if_stable(member, out)
         if self._later is not None:
             group.is_assigning = True
             out.jobs = [InPieces(self._assign_later(self._later, response), self._call, response)]
         else:
             out.reply(self._call, response)
         return out
+
+    def _tell_if_stable(self, member: ShareMember, out: Outcome) -> None:
+        shard, group, known = self._shard, self._group, self._group.members.get(member.member_id)
+        if self._epoch == self._assignment_epoch and group.will_be_stable(known, member, self._epoch):
+            count = len(group.members) + (known is None)
+            if event := end_rebalance(shard, group, self._epoch, count, member):
+                out.events.append(event)
 
     def _settle(self) -> None:
         """Nothing was to be done. Until the group changes there will be nothing, unless states are being made."""
@@ -389,7 +412,9 @@ class Heartbeat:
             return
         group.heard_from(self._shard, member.member_id)
         _become(response, self._response(assigned, self._before.assigned))
-        yield Outcome(entries)
+        out = Outcome(entries)
+        again._tell_if_stable(assigned, out)
+        yield out
 
 
 def _become(response: ShareGroupHeartbeatResponse, last: ShareGroupHeartbeatResponse) -> None:

@@ -103,6 +103,19 @@ class Plan:
         return found
 
 
+def given_partitions(before: Mapping[str, Target], changed: Targets) -> Steps[int]:
+    """How many times a partition is given to a member that did not have it in its target."""
+    given = 0
+    for some in in_slices(changed.items(), MEMBERS_IN_STEP):
+        for member_id, target in some:
+            known = before.get(member_id, NO_PARTITIONS)
+            for topics in in_slices(target.items(), TOPICS_IN_STEP):
+                given += sum(len(set(each).difference(known.get(topic_id, ()))) for topic_id, each in topics)
+                yield
+        yield
+    return given
+
+
 def target_records(group_id: str, changed: Targets, epoch: int, wall_ms: int) -> list[Record]:
     records = [target_record(group_id, member_id, target) for member_id, target in changed.items()]
     return [*records, target_epoch_record(group_id, epoch, wall_ms)]
@@ -117,10 +130,13 @@ def assign_in_pieces(shard: ShardState, group: ShareGroup, plan: Plan) -> Genera
     try:
         targets = yield from in_pieces(plan.compute(), STEPS_IN_PIECE)
         changed = yield from in_pieces(changed_targets(group.targets, targets), STEPS_IN_PIECE)
+        given = yield from in_pieces(given_partitions(group.targets, changed), STEPS_IN_PIECE)
         if group.is_abandoned or group.assignment_epoch >= plan.epoch:
             return True
         if max(map(most_bytes, changed.items()), default=0) + 4 * len(group.group_id) > shard.config.max_message_bytes:
             return False
+        if group.rebalance is not None:
+            group.rebalance.moved += given
         for some in together(changed):
             yield Outcome(
                 [target_record(group.group_id, each, target) for each, target in some if each in group.members]

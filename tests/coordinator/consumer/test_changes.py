@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from kohort.coordinator.consumer.changes import Changes
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.member import ConsumerMember
-from kohort.coordinator.consumer.rebalance import Rebalance
 from kohort.coordinator.outcome import AtomicRecords, LogEntry, StepRecords
+from kohort.coordinator.rebalance import Rebalance
 from kohort.coordinator.record_codec import batches
 from kohort.coordinator.shard_clock import ShardClock
 from tests.coordinator.consumer.words import a_group, next_target

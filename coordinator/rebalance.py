@@ -1,8 +1,10 @@
-"""The event of a consumer group that has rebalanced: gathered from the cause until all members are reconciled."""
+"""The event of a group of KIP-848 or KIP-932 that has rebalanced: gathered from the cause until all its members have
+reached its epoch.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kohort.coordinator.events import Reconciled
 from kohort.protocol.record_batch import encode_headers
@@ -10,8 +12,6 @@ from kohort.protocol.varint import encode_varint
 
 if TYPE_CHECKING:
     from kohort.coordinator.assignors.server_side import TopicId
-    from kohort.coordinator.consumer.group import ConsumerGroup
-    from kohort.coordinator.consumer.member import ConsumerMember
     from kohort.coordinator.outcome import Headers
     from kohort.coordinator.shard_clock import ShardClock
     from kohort.coordinator.shard_state import ShardState
@@ -52,15 +52,35 @@ class Rebalance:
         return start + encode_varint(len(raw)) + raw
 
 
-def client_of(member: ConsumerMember | None) -> str:
+class RebalancingGroup(Protocol):
+    group_id: str
+    type: str
+    rebalance: Rebalance | None
+
+
+class NamedMember(Protocol):
+    @property
+    def member_id(self) -> str: ...
+
+    @property
+    def instance_id(self) -> str | None: ...
+
+    @property
+    def client_id(self) -> str: ...
+
+
+def client_of(member: NamedMember | None) -> str:
     """The name by which people know a member. Member ids are random, but for members of the classic protocol."""
     return "" if member is None else member.instance_id or member.client_id
 
 
-def begin_rebalance(shard: ShardState, group: ConsumerGroup, cause: str, trigger: str, trigger_client: str) -> Headers:
-    """Begin a rebalance, unless one is in progress. Returns the headers for the record of the new group epoch."""
+def begin_rebalance(shard: ShardState, group: RebalancingGroup, cause: str, trigger: str, client: str) -> Headers:
+    """Begin a rebalance, unless one is in progress. Returns the headers for the record of the new group epoch.
+
+    `client`: the name by which people know the member that caused it, whose id is `trigger`.
+    """
     if group.rebalance is None:
-        group.rebalance = Rebalance(shard.clock, cause, trigger, trigger_client)
+        group.rebalance = Rebalance(shard.clock, cause, trigger, client)
     return headers_of(shard, group.rebalance, cause, trigger)
 
 
@@ -70,7 +90,7 @@ def headers_of(shard: ShardState, rebalance: Rebalance, cause: str, trigger: str
 
 
 def end_rebalance(
-    shard: ShardState, group: ConsumerGroup, epoch: int, member_count: int, last: ConsumerMember | None
+    shard: ShardState, group: RebalancingGroup, epoch: int, member_count: int, last: NamedMember | None
 ) -> Reconciled | None:
     """The event of the rebalance that ends: all members are reconciled to `epoch`, `last` as the last one.
 
@@ -90,4 +110,5 @@ def end_rebalance(
         shard.clock.now - going_on.started,
         member_count,
         going_on.moved,
+        group.type,
     )
