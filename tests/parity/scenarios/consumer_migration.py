@@ -81,6 +81,33 @@ def a_classic_group_of_two_is_rolled_over(s: ConsumerStory) -> None:
 
 
 @consumer_story()
+def the_leader_of_a_classic_group_gave_a_partition_to_two_members(s: ConsumerStory) -> None:
+    topic = s.topic(partitions=4)
+    a, b = classic_group(s, topic, [[0, 1, 2], [2, 3]])
+    s.consumer("c").start(topic)
+    s.describe()
+    s.describe_consumers()
+    a.heartbeat()
+    b.heartbeat()
+
+
+@consumer_story()
+def the_leader_of_a_classic_group_gave_a_partition_that_does_not_exist(s: ConsumerStory) -> None:
+    topic = s.topic(partitions=4)
+    (a,) = classic_group(s, topic, [[0, 1, 2, 3, 99]])
+    b = s.consumer("b")
+    b.start(topic)
+    s.describe_consumers()
+    a.heartbeat()
+    rejoin(a, topic, [0, 1, 2, 3, 99])
+    s.describe_consumers()
+    a.heartbeat()
+    rejoin(a, topic, [0, 1])
+    s.reconcile(b)
+    s.describe_consumers()
+
+
+@consumer_story()
 def a_consumer_joins_while_classic_members_wait_for_others(s: ConsumerStory) -> None:
     topic = s.topic(partitions=6)
     a, b = classic_group(s, topic, [[0, 1, 2], [3, 4, 5]])
