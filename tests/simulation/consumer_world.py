@@ -349,6 +349,6 @@ def in_small_steps(wanted: bool) -> AbstractContextManager[None]:
         (conversion, "FEW_MEMBERS", 0), (removal, "FEW_MEMBERS", 0), (classic_join, "FEW_MEMBERS", 0),
         (conversion, "MEMBERS_IN_STEP", 1), (target, "MEMBERS_IN_STEP", 1),
         (planning, "MEMBERS_IN_STEP", 1), (delayed_join, "FEW_MEMBERS", 0),
-        (target, "RECORDS_IN_PIECE", 1), (resolve, "FEW_TOPICS", 0), (java_order, "KEYS_IN_STEP", 1),
+        (planning, "RECORDS_IN_PIECE", 1), (resolve, "FEW_TOPICS", 0), (java_order, "KEYS_IN_STEP", 1),
         *((module, "TOPICS_IN_STEP", 1) for module in (server_side, server_range, uniform, uniform_unequal, target)),
     )  # fmt: skip
