@@ -118,8 +118,9 @@ def _histories(source: Source, gathered: Gathered, facts: pa.Table, pool: Thread
         _draw_windows(gathered, read["rebalances"], read["what_if"])
         intervals = source.intervals(INTERVAL, gathered.windows)
         gathered.intervals = shrink.latest_intervals(shrink.ms(intervals, "start_time", "end_time", "revoking_since"))
-    if mine := [row["group_id"] for row in gathered.groups if row["group_type"] == "share"]:
-        gathered.share = share_details(source, [group_id for group_id in gathered.detailed if group_id in set(mine)])
+    of_share = {row["group_id"] for row in gathered.groups if row["group_type"] == "share"}
+    if drawn := [group_id for group_id in gathered.detailed if group_id in of_share]:
+        gathered.share = share_details(source, drawn)
     if steps is not None:
         points = max(FEWEST_POINTS_OF_LINE, min(POINTS_OF_LINE, POINTS // len(lines)))
         gathered.lines = shrink.offset_points(shrink.ms(steps.result(), "time"), lines, points)

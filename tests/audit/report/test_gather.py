@@ -7,12 +7,24 @@ from typing import Any
 
 from kohort.audit.report.gather import gather
 from kohort.audit.report.limits import DETAILED_GROUPS, FINDINGS_PER_RULE, POINTS_OF_LINE
-from kohort.audit.report.payload import payload
+from kohort.audit.report.payload import GROUP, payload
 from tests.audit.report.example import Example
 from tests.audit.report.frames import source_without_spark
 from tests.audit.report.test_page import detail_of
 
 TOPICS = {"orders": 3}
+
+
+def test_a_share_group_among_very_many_others_is_listed_and_not_drawn() -> None:
+    example = Example()
+    for number in range(DETAILED_GROUPS + 20):
+        example.commits(f"busy-{number:03}", {"t": 1}, count=2, minutes=1)
+    example.add("share_partitions", group_id="quiet", topic="t", topic_id="x", partition=0, updates=3, last_update=5)
+    example.add("share_members", group_id="quiet", member_id="m1", partitions=[], start_time=1, start_log_offset=1)
+    data = payload(gather(source_without_spark(example), {}), {})
+    assert "quiet" not in data["details"]
+    (row,) = (row for row in data["groups"]["rows"] if row[0] == "quiet")
+    assert (row[1], row[-1], row[GROUP.index("members") + 5]) == ("share", 3, 1)
 
 
 def test_the_report_has_what_the_tables_have() -> None:
