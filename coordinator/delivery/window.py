@@ -140,8 +140,15 @@ class Window:
         count = self.archive_available(batches, fetch_offset, found_offset - 1)
         self.complete_count += count
         if fetch_offset <= self.gap_start < found_offset:
-            self.narrow_gap(found_offset)
+            self._pass_gap(found_offset)
         return count
+
+    def _pass_gap(self, offset: int) -> None:
+        """There is nothing in the log before `offset`: the gap begins there, or behind the batches that begin there."""
+        self.narrow_gap(offset)
+        while self.has_gap and (index := self.floor(offset)) >= 0 and self.batches[index].last >= offset:
+            offset = self.batches[index].last + 1
+            self.narrow_gap(offset)
 
     def move_start_to(self, log_start: int) -> int:
         """The log begins later than the window: what was available before is archived. How many records."""
@@ -175,8 +182,8 @@ class Window:
 
     def move_start(self) -> bool:
         """Move the start offset past records that are final. False: the first one is not."""
-        if self.batches and self.start < self.batches[0].first and not self.has_gap:
-            self.start = self.batches[0].first  # what was persisted as missing is not in the log any more
+        if self.batches and self.start < self.batches[0].first:  # what is missing there is not in the log any more
+            self.start = max(self.start, min(self.batches[0].first, self.gap_start if self.has_gap else self.end))
         if not self._can_move_start():
             return False
         last, count = self._last_final()
