@@ -34,7 +34,7 @@ NEWEST_COMMIT_WITH_NAMES = 9
 NEWEST_FETCH_WITH_NAMES = 9
 CLASSIC_DESCRIBE = 5  # up to here an unknown group is shown as Dead, later versions call it an error
 
-CLASSIC, CONSUMER = "classic", "consumer"
+CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"
 DEAD = "Dead"
 NOT_READY = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,

@@ -13,6 +13,7 @@ from kohort.broker.commands.common import Action, add_action, option, with_broke
 from kohort.broker.commands.delete_offsets import add_delete_offsets_arguments, delete_offsets
 from kohort.broker.commands.reset_offsets import add_reset_arguments, check_reset_options, reset_offsets
 from kohort.broker.group_view import MemberView, partition_rows, view
+from kohort.broker.share_group_view import share_rows, share_view
 from kohort.broker.terminal import complain, table
 from kohort.printable import printable
 from kohort.protocol.api_keys import ApiKey
@@ -27,6 +28,10 @@ OFFSET_HEADS = ("TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG",
 NAME_HEADS = ("CONSUMER-ID", "INSTANCE-ID", "HOST", "CLIENT-ID")
 MEMBER_HEADS = (*NAME_HEADS, "#PARTITIONS", "ASSIGNMENT")
 CONSUMER_MEMBER_HEADS = (*NAME_HEADS, "PROTOCOL", "EPOCH", "STATE", "#PARTITIONS", "ASSIGNMENT", "TO-REVOKE", "TO-COME")
+SHARE_HEADS = (
+    "TOPIC", "PARTITION", "START-OFFSET", "LOG-END-OFFSET", "LAG", "RETURNED", "DELIVERIES", "#MEMBERS",
+)  # fmt: skip
+SHARE_MEMBER_HEADS = ("CONSUMER-ID", "HOST", "CLIENT-ID", "EPOCH", "STATE", "#PARTITIONS", "ASSIGNMENT")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -106,6 +111,8 @@ def _describe(client: Client, options: argparse.Namespace) -> int:
 
 def _description(client: Client, name: str) -> dict[str, Any]:
     group = view(client, name)
+    if group.type == group_client.SHARE and client.offers(ApiKey.SHARE_GROUP_DESCRIBE):
+        return _share_description(client, name)
     shown = {
         "group": name,
         "type": group.type,
@@ -117,6 +124,21 @@ def _description(client: Client, name: str) -> dict[str, Any]:
         "members": None if group.members is None else [_member(member) for member in group.members],  # null: not told
     }
     return shown | {"partitions": [row._asdict() for row in partition_rows(client, group)]}
+
+
+def _share_description(client: Client, name: str) -> dict[str, Any]:
+    group = share_view(client, name)
+    return {
+        "group": name,
+        "type": group_client.SHARE,
+        "state": group.state,
+        "protocol_type": group_client.SHARE,
+        "assignor": group.assignor,
+        "epoch": group.epoch,
+        "target_epoch": group.target_epoch,
+        "members": [member._asdict() for member in group.members],
+        "partitions": [row._asdict() for row in share_rows(client, group)],
+    }
 
 
 def _member(member: MemberView) -> dict[str, Any]:
@@ -136,12 +158,28 @@ def _print_group(group: dict[str, Any], members: bool) -> None:
     if group["epoch"] is not None:
         words.append(f"epoch {group['epoch']}, target of epoch {group['target_epoch']}")
     print(printable(", ".join(words)))
-    if members and group["members"] is not None:
+    if group["type"] == group_client.SHARE and group["members"] is not None:
+        _print_share_group(group, members)
+    elif members and group["members"] is not None:
         heads = MEMBER_HEADS if group["epoch"] is None else CONSUMER_MEMBER_HEADS
         print(table(heads, [_member_row(member) for member in group["members"]]))
     else:
         print(table(OFFSET_HEADS, [tuple(row.values()) for row in group["partitions"]]))
     print()
+
+
+def _print_share_group(group: dict[str, Any], members: bool) -> None:
+    if not members:
+        print(table(SHARE_HEADS, [tuple(row.values()) for row in group["partitions"]]))
+        return
+    rows = [
+        (
+            member["member_id"], member["host"], member["client_id"], member["epoch"], member["state"],
+            len(member["partitions"]), _places(member["partitions"]),
+        )
+        for member in group["members"]
+    ]  # fmt: skip
+    print(table(SHARE_MEMBER_HEADS, rows))
 
 
 def _count(members: int) -> str:
