@@ -82,6 +82,11 @@ SHARE_HANDLERS: dict[ApiKey, str] = {
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: "kohort.broker.share.alter_share_group_offsets",
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: "kohort.broker.share.delete_share_group_offsets",
     ApiKey.DELETE_GROUPS: "kohort.broker.share.delete_groups",
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: "kohort.broker.share.states:initialize_states",
+    ApiKey.READ_SHARE_GROUP_STATE: "kohort.broker.share.states:read_states",
+    ApiKey.WRITE_SHARE_GROUP_STATE: "kohort.broker.share.states:write_states",
+    ApiKey.DELETE_SHARE_GROUP_STATE: "kohort.broker.share.states:delete_states",
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: "kohort.broker.share.states:read_summaries",
 }
 
 

@@ -10,6 +10,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kohort.broker.api_table import ApiTable
@@ -19,14 +20,16 @@ from kohort.broker.coordinator_host import CoordinatorHost
 from kohort.broker.flusher import Flusher
 from kohort.broker.properties import parse_properties
 from kohort.broker.steps import OneAtATime
-from kohort.broker.topics.catalog import Catalog
+from kohort.broker.topics.catalog import SHARE_GROUP_STATE, Catalog
 from kohort.broker.worker import Worker
 from kohort.storage.disk import Disk
 from kohort.storage.log_directory import LogDirectory
 
 if TYPE_CHECKING:
     from kohort.broker.housekeeping import Housekeeping
+    from kohort.broker.shard_host import ShardHost
     from kohort.broker.share.persister import Persister
+    from kohort.broker.share.state_host import ShareStateHost
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +74,6 @@ class Broker:
         self._topic_saver: Worker  # saves changes of topics
         self._topic_files: Worker  # removes the files of deleted topics, and writes the file of topics anew
         self.coordinator: CoordinatorHost
-        self.share_state: Persister  # the share coordinator
         self.housekeeping: Housekeeping | None = None
         self.call_later: CallLater  # the event loop's, in real seconds; set by the server
         # The same in seconds of `clock`: for deadlines of groups, and for what is done at intervals.
@@ -107,11 +109,31 @@ class Broker:
         self.catalog.in_thread = self._topic_files.run
         self.coordinator = self.make_coordinator()
         self.coordinator.start()
+        if self.catalog.get(SHARE_GROUP_STATE) is not None:
+            _ = self.share_coordinator  # it begins to load
         # Not at once: what it imports would delay the first answer.
         self._later = self.call_later_by_clock(HOUSEKEEPING_DELAY_S, lambda: self._start_housekeeping(post))
 
     def make_coordinator(self) -> CoordinatorHost:
         return CoordinatorHost(self, self.clock)
+
+    @cached_property
+    def share_coordinator(self) -> ShareStateHost:
+        """Made when it is first needed: most brokers have no share groups."""
+        from kohort.broker.share.state_host import ShareStateHost
+
+        made = ShareStateHost(self, self.clock)
+        made.start()
+        return made
+
+    @cached_property
+    def share_state(self) -> Persister:
+        return self.share_coordinator
+
+    def coordinators(self) -> list[ShardHost[Any]]:
+        """Those that are in use."""
+        share_coordinator = self.__dict__.get("share_coordinator")
+        return [self.coordinator] if share_coordinator is None else [self.coordinator, share_coordinator]
 
     def _start_housekeeping(self, post: Callable[[Callable[[], object]], object]) -> None:
         try:
@@ -128,7 +150,8 @@ class Broker:
         self._later.cancel()
         self._topic_saver.stop()
         self.catalog.finish()  # first: it may change records of the coordinator and files, which are written below
-        self.coordinator.stop()
+        for coordinator in self.coordinators():
+            coordinator.stop()
         if self.housekeeping is not None:
             self.housekeeping.stop()
         self.flusher.stop()

@@ -189,6 +189,25 @@ class Config:
     group_share_initialize_retry_interval_ms: int = setting(
         30_000, "group.share.initialize.retry.interval.ms", 1, INT32_MAX
     )
+    share_coordinator_state_topic_num_partitions: int = setting(
+        50, "share.coordinator.state.topic.num.partitions", 1, INT32_MAX
+    )
+    share_coordinator_state_topic_min_isr: int = setting(  # Kafka: 2, but there is one replica
+        1, "share.coordinator.state.topic.min.isr", 1, INT32_MAX
+    )
+    share_coordinator_state_topic_segment_bytes: int = setting(
+        104_857_600, "share.coordinator.state.topic.segment.bytes", 1, INT32_MAX
+    )
+    share_coordinator_snapshot_update_records_per_snapshot: int = setting(
+        500, "share.coordinator.snapshot.update.records.per.snapshot", 0, 500
+    )
+    # Kafka does not show the next two.
+    share_coordinator_cold_partition_snapshot_interval_ms: int = setting(
+        300_000, "share.coordinator.cold.partition.snapshot.interval.ms", 1, INT32_MAX
+    )
+    share_coordinator_state_topic_prune_interval_ms: int = setting(
+        300_000, "share.coordinator.state.topic.prune.interval.ms", 1, INT32_MAX
+    )
     kohort_share_preview: bool = setting(False, "kohort.share.preview")  # share groups are served
 
     # --- offsets

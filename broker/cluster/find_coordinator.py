@@ -2,8 +2,9 @@
 
 v1 tells groups (0) from transactional ids (1); v3 is flexible; v4 asks for several keys at once (KIP-699); v6 knows
 share partitions (2), written group:topic-id:partition (KIP-932).
-There is one broker, so it coordinates everything. The first request for a group creates __consumer_offsets. Kafka
-answers COORDINATOR_NOT_AVAILABLE until that topic exists; here it exists at once.
+There is one broker, so it coordinates everything. The first request for a group creates __consumer_offsets, the first
+one for a share partition __share_group_state. Kafka answers COORDINATOR_NOT_AVAILABLE until that topic exists; here it
+exists at once.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import logging
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from kohort.broker.topics.catalog import CONSUMER_OFFSETS
+from kohort.broker.topics.catalog import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from kohort.coordinator.config import MAX_REMEMBERED_ID
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.find_coordinator import (
@@ -60,7 +61,7 @@ def find_coordinator(
 
 def _find_group(broker: Broker, group_id: str, call: Call) -> FindCoordinatorResponse | Encoded:
     """Every consumer asks this on every new connection, so the bytes of the usual answer are remembered."""
-    if not _can_coordinate(broker, group_id):
+    if not _exists(broker, CONSUMER_OFFSETS) or broker.coordinator.owner_of(group_id) != broker.config.node_id:
         return FindCoordinatorResponse(0, 0, "", 0, "", 0, [_nobody(group_id)])
     listener = broker.advertised[call.listener_index]
     return _encoded(group_id, broker.config.node_id, listener.host, listener.port, call.version)
@@ -82,11 +83,13 @@ def _find_several(broker: Broker, request: FindCoordinatorRequest, call: Call) -
 
 def _find(broker: Broker, key: str, key_type: int, call: Call) -> Coordinator:
     if key_type == GROUP:
-        if not _can_coordinate(broker, key):
+        if not _exists(broker, CONSUMER_OFFSETS) or broker.coordinator.owner_of(key) != broker.config.node_id:
             return _nobody(key)
     elif key_type == SHARE:
         if call.version < 6 or not _is_share_partition(key):
             return Coordinator(key, -1, "", -1, ErrorCode.INVALID_REQUEST, "")
+        if not _exists(broker, SHARE_GROUP_STATE):
+            return _nobody(key)
     elif key_type != TRANSACTION:
         return Coordinator(key, -1, "", -1, ErrorCode.INVALID_REQUEST, INVALID_REQUEST_TEXT)
     listener = broker.advertised[call.listener_index]
@@ -97,14 +100,14 @@ def _nobody(key: str) -> Coordinator:
     return Coordinator(key, -1, "", -1, ErrorCode.COORDINATOR_NOT_AVAILABLE, NOT_AVAILABLE_TEXT)
 
 
-def _can_coordinate(broker: Broker, group_id: str) -> bool:
-    """Whether this broker owns the group's partition of the offsets topic. Creates that topic if it is not there."""
+def _exists(broker: Broker, name: str) -> bool:
+    """Create the topic of a coordinator, if it is not there. False: it cannot be created."""
     try:
-        broker.catalog.ensure_internal(CONSUMER_OFFSETS)
+        broker.catalog.ensure_internal(name)
     except OSError as problem:
-        logger.error("%s could not be saved: %s", CONSUMER_OFFSETS, problem)
+        logger.error("%s could not be saved: %s", name, problem)
         return False
-    return broker.coordinator.owner_of(group_id) == broker.config.node_id
+    return True
 
 
 def _is_share_partition(key: str) -> bool:

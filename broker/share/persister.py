@@ -9,17 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from kohort.coordinator.delivery.states import StateBatch
+from kohort.coordinator.delivery.states import StateBatch as StateBatch
 from kohort.coordinator.outcome import Headers
+from kohort.coordinator.share_state.keys import SharePartitionKey as SharePartitionKey
 from kohort.protocol.error_codes import ErrorCode
-
-
-class SharePartitionKey(NamedTuple):
-    """One partition as one share group reads it."""
-
-    group_id: str
-    topic_id: bytes
-    partition: int
 
 
 class SharePartitionState(NamedTuple):

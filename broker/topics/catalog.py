@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CONSUMER_OFFSETS = "__consumer_offsets"
-INTERNAL_TOPICS = frozenset((CONSUMER_OFFSETS, "__transaction_state", "__share_group_state"))
+SHARE_GROUP_STATE = "__share_group_state"
+INTERNAL_TOPICS = frozenset((CONSUMER_OFFSETS, "__transaction_state", SHARE_GROUP_STATE))
 LEADER_EPOCH = 0
 # Of all topics together. Metadata tells every client about all of them. Kafka's makers advise 4,000 per broker.
 MAX_PARTITIONS = 100_000
@@ -379,8 +380,11 @@ class Catalog:
 
     def internal_partition_count(self, name: str) -> int:
         """How many partitions the topic of a coordinator has, or will have."""
-        topic = self._topics.get(name)
-        return self._config.offsets_topic_num_partitions if topic is None else len(topic.partitions)
+        if (topic := self._topics.get(name)) is not None:
+            return len(topic.partitions)
+        if name == SHARE_GROUP_STATE:
+            return self._config.share_coordinator_state_topic_num_partitions
+        return self._config.offsets_topic_num_partitions
 
     def defaults_changed(self) -> None:
         """The broker's settings changed: topics inherit some of them."""
@@ -443,6 +447,14 @@ class Catalog:
         self.version += 1
 
     def _internal_configs(self, name: str) -> dict[str, str]:
+        if name == SHARE_GROUP_STATE:
+            return {
+                "cleanup.policy": "delete",  # not compacted: updates of a state have the same key, and all count
+                "compression.type": "producer",
+                "min.insync.replicas": str(self._config.share_coordinator_state_topic_min_isr),
+                "retention.ms": "-1",
+                "segment.bytes": str(self._config.share_coordinator_state_topic_segment_bytes),
+            }
         if name != CONSUMER_OFFSETS:
             return {}
         return {

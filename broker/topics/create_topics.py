@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kohort.broker.steps import ELEMENTS_AT_ONCE, Steps, WaitingSteps
-from kohort.broker.topics.catalog import CONSUMER_OFFSETS, MAX_PARTITIONS, Catalog, Change, Topic
+from kohort.broker.topics.catalog import MAX_PARTITIONS, Catalog, Change, Topic
 from kohort.broker.topics.config_entries import ConfigEntry, TopicEntries
 from kohort.broker.topics.topic_config import InvalidConfig, check_together, check_topic_config
 from kohort.broker.topics.topic_names import name_problem
@@ -201,14 +201,15 @@ def create_all(broker: Broker, topics: list[Topic]) -> WaitingSteps[dict[str, Re
 
 def _creation(broker: Broker, topics: list[Topic]) -> Change:
     creation = broker.catalog.creation_of(topics)
-    if any(topic.name == CONSUMER_OFFSETS for topic in topics):
-        creation.then(lambda: _offsets_topic_created(broker))
+    if any(topic.is_internal for topic in topics):
+        creation.then(lambda: _internal_topic_created(broker))
     return creation
 
 
-def _offsets_topic_created(broker: Broker) -> None:
-    if broker.catalog.get(CONSUMER_OFFSETS) is not None:
-        broker.coordinator.topic_created()
+def _internal_topic_created(broker: Broker) -> None:
+    for coordinator in broker.coordinators():
+        if broker.catalog.get(coordinator.log.topic) is not None:
+            coordinator.topic_created()
 
 
 def plan_on_demand(plan: Plan, name: str) -> Topic:

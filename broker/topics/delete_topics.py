@@ -102,7 +102,8 @@ def _delete(broker: Broker, doomed: list[Topic]) -> WaitingSteps[dict[str | byte
 def _deleted(broker: Broker, topics: list[Topic]) -> None:
     gone = [topic for topic in topics if broker.catalog.by_id(topic.id) is None]
     if gone:
-        broker.coordinator.topics_deleted(gone)
+        for coordinator in broker.coordinators():
+            coordinator.topics_deleted(gone)
     led: SharePartitions | None = broker.extra.get("share_partitions")
     for topic in gone:
         if led is not None:
