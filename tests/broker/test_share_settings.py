@@ -104,7 +104,7 @@ def test_settings_that_cannot_be_are_refused_with_what_is_allowed(overrides: lis
 
 class Box(BrokerBox):
     def __init__(self, folder: Path, **overrides: str) -> None:
-        super().__init__(folder, **overrides)
+        super().__init__(folder, None, **overrides)
         self.broker.coordinator = CoordinatorHost(self.broker, self.clock)
 
     def settings(self, group_id: str) -> ShareGroupSettings:
