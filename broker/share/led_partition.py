@@ -164,7 +164,8 @@ class LedPartition:
         if self.share is None or self.is_gone:
             return None
         if (write := self.share.expire(now)) is not None:
-            self._persist(write, Cause.LOCK_TIMEOUT)
+            slow = write.members[0] if len(write.members) == 1 else ""  # the header has room for one
+            self._persist(write, Cause.LOCK_TIMEOUT, slow)
             self.wake()
         return self.share.next_deadline()
 
@@ -203,4 +204,5 @@ def _cause(write: Write) -> Cause:
     assert write.transition is not None
     counts = write.transition.counts
     only_releases = counts.released == sum(batch.last_offset - batch.first_offset + 1 for batch in write.batches)
-    return Cause.RELEASE if only_releases else Cause.ACKNOWLEDGE
+    # A released record that is given up must not look as if a member had rejected it.
+    return Cause.RELEASE if only_releases or counts.archived else Cause.ACKNOWLEDGE

@@ -26,13 +26,14 @@ from kohort.coordinator.delivery.window import Window
 class Write:
     """What has to be persisted. The host does it, and calls `SharePartition.written` with the result."""
 
-    __slots__ = ("batches", "complete_count", "start_offset", "transition")
+    __slots__ = ("batches", "complete_count", "members", "start_offset", "transition")
 
     def __init__(self, window: Window, batches: Sequence[StateBatch], transition: Transition | None) -> None:
         self.batches = batches
         self.start_offset = window.start
         self.complete_count = window.complete_count
         self.transition = transition  # None: the change is final, even if it cannot be persisted
+        self.members: Sequence[str] = ()  # whose locks have expired
 
 
 class SharePartition:
@@ -128,9 +129,11 @@ class SharePartition:
         """Free the records whose locks have expired."""
         window, limit = self.window, self._settings().delivery_count_limit
         changed: list[StateBatch] = []
+        members: dict[str, None] = {}
         for batch in window.batches:
             expired = [run for run in batch.runs if run.state == ACQUIRED and run.deadline <= now]
             for run in expired:
+                members[run.member_id] = None
                 run.expire(ARCHIVED if run.last < window.start else AVAILABLE, limit)
                 append_state(changed, run)
                 self.counts.timed_out += len(run)
@@ -141,4 +144,7 @@ class SharePartition:
                     window.may_have_available = True
             if expired:
                 batch.join(window.start)
-        return self._write(changed, None)
+        write = self._write(changed, None)
+        if write is not None:
+            write.members = tuple(members)
+        return write

@@ -158,4 +158,18 @@ def test_headers_say_why_and_of_whom(box: ShareBox, member: Sharer) -> None:
     ]
     assert Sharer(box, "m2").acquire(0) == [(1, 2, 2), (4, 9, 2)]
     box.pass_time(30_000)
-    assert box.state.told[-1] == Told("lock timeout", "")
+    assert box.state.told[-1] == Told("lock timeout", "m2")
+
+
+def test_locks_of_several_members_that_expire_at_once_are_nobodys(box: ShareBox, member: Sharer) -> None:
+    box.write(5)
+    assert Sharer(box, "m2").acquire(0) == [(10, 14, 1)]
+    box.pass_time(30_000)
+    assert box.state.told == [Told("lock timeout", "")]
+
+
+def test_a_record_that_is_given_up_is_told_from_one_that_is_rejected(box: ShareBox, member: Sharer) -> None:
+    box.set(delivery_count_limit=1)
+    member.acknowledge((0, 0, ACCEPT), (1, 1, RELEASE))
+    assert box.state.states[box.key()].batches()[-1].delivery_state == 4
+    assert box.state.told == [Told("release", "m1")]
