@@ -84,9 +84,9 @@ class Metrics:
     def lines(self) -> Iterator[str]:
         """The lines of the text. An empty one is not part of it, but ends a step: see `broker.steps`."""
         broker = self._server.broker
-        yield from _gauge("kohort_connections", "open connections", [("", self._server.connection_count)])
-        yield from _gauge("kohort_event_loop_lag_seconds", "how late timers run", [("", f"{self._lag_s:.6f}")])
-        yield from _gauge("kohort_topics", "topics", [("", len(broker.catalog))])
+        yield from gauge("kohort_connections", "open connections", [("", self._server.connection_count)])
+        yield from gauge("kohort_event_loop_lag_seconds", "how late timers run", [("", f"{self._lag_s:.6f}")])
+        yield from gauge("kohort_topics", "topics", [("", len(broker.catalog))])
         sizes: dict[str, int] = {}
         for number, key in enumerate(list(broker.logs.logs)):
             if (log := broker.logs.logs.get(key)) is not None:  # else it was deleted between two steps
@@ -94,27 +94,30 @@ class Metrics:
             if number % PER_STEP == 0:
                 yield ""
         rows = ((f'topic="{topic}"', size) for topic, size in sizes.items())  # unsorted: that could take long
-        yield from _gauge("kohort_log_size_bytes", "bytes of log segments", rows)
+        yield from gauge("kohort_log_size_bytes", "bytes of log segments", rows)
         failed = [("", len(broker.logs.failed))]
-        yield from _gauge("kohort_offline_partitions", "partitions whose log could not be opened", failed)
+        yield from gauge("kohort_offline_partitions", "partitions whose log could not be opened", failed)
         yield from _group_lines(broker)
+        from kohort.broker.share.metrics import delivery_lines  # which imports this module
+
+        yield from delivery_lines(broker)
         counters = sorted(self._apis.items())
         refused = [("", self.refused_requests)]
-        yield from _metric("kohort_refused_requests_total", "counter", "malformed or unsupported requests", refused)
+        yield from metric("kohort_refused_requests_total", "counter", "malformed or unsupported requests", refused)
         requests = [(f'api="{name}"', each.requests) for name, each in counters]
-        yield from _metric("kohort_requests_total", "counter", "requests answered", requests)
+        yield from metric("kohort_requests_total", "counter", "requests answered", requests)
         errors = [(f'api="{name}"', each.errors) for name, each in counters]
-        yield from _metric("kohort_request_errors_total", "counter", "answers with an error code", errors)
-        yield from _metric("kohort_request_seconds", "histogram", "from the whole request to its answer", ())
+        yield from metric("kohort_request_errors_total", "counter", "answers with an error code", errors)
+        yield from metric("kohort_request_seconds", "histogram", "from the whole request to its answer", ())
         for name, each in counters:
             label = f'api="{name}"'
             yield from _histogram("kohort_request_seconds", label, LATENCY_BUCKETS_S, each.buckets, each.seconds)
-        yield from _metric("kohort_step_seconds", "histogram", "for which a step held the event loop", ())
+        yield from metric("kohort_step_seconds", "histogram", "for which a step held the event loop", ())
         for name, each in counters:
             label = f'api="{name}"'
             yield from _histogram("kohort_step_seconds", label, STEP_BUCKETS_S, each.step_buckets, each.step_seconds)
         slowest = [(f'api="{name}"', f"{each.slowest_step:.6f}") for name, each in counters]
-        yield from _gauge("kohort_slowest_step_seconds", "the longest step since the start", slowest)
+        yield from gauge("kohort_slowest_step_seconds", "the longest step since the start", slowest)
 
 
 def _group_lines(broker: Broker) -> Iterator[str]:
@@ -131,13 +134,13 @@ def _group_lines(broker: Broker) -> Iterator[str]:
                 yield ""
     shared = ((SHARE, "Empty"), (SHARE, "Stable")) if broker.config.kohort_share_preview else ()
     rows = [(f'type="{kind}",state="{state}"', groups[kind, state]) for kind, state in (*TYPES_AND_STATES, *shared)]
-    yield from _gauge("kohort_groups", "groups by type and state", rows)
+    yield from gauge("kohort_groups", "groups by type and state", rows)
     rows = [(f'type="{kind}"', members[kind]) for kind in (CLASSIC, CONSUMER, *dict(shared))]
-    yield from _gauge("kohort_group_members", "members of groups by type", rows)
+    yield from gauge("kohort_group_members", "members of groups by type", rows)
     rows = [(f'state="{state}"', count) for state, count in sorted(member_states.items())]
-    yield from _gauge("kohort_consumer_group_members", "members of consumer groups by their state", rows)
+    yield from gauge("kohort_consumer_group_members", "members of consumer groups by their state", rows)
     unreadable = sum(shard.unreadable_count for shard in broker.coordinator.runtime.shards)
-    yield from _gauge("kohort_unreadable_group_records", "records of groups that nobody can read", [("", unreadable)])
+    yield from gauge("kohort_unreadable_group_records", "records of groups that nobody can read", [("", unreadable)])
     yield from _rebalance_lines(broker.coordinator.rebalances)
 
 
@@ -154,21 +157,21 @@ def _rebalance_lines(told: Rebalances) -> Iterator[str]:
         for kind, counters in told.by_type.items()
         for cause, count in sorted(counters.by_cause.items())
     ]
-    yield from _metric("kohort_rebalances_total", "counter", "rebalances, also those that left nobody", causes)
+    yield from metric("kohort_rebalances_total", "counter", "rebalances, also those that left nobody", causes)
     moved = [(f'type="{kind}"', counters.moved_partitions) for kind, counters in told.by_type.items()]
-    yield from _metric("kohort_rebalance_moved_partitions_total", "counter", "that got another owner", moved)
+    yield from metric("kohort_rebalance_moved_partitions_total", "counter", "that got another owner", moved)
     about = "from the cause to the assignment, in consumer groups until all members had reconciled"
-    yield from _metric("kohort_rebalance_seconds", "histogram", about, ())
+    yield from metric("kohort_rebalance_seconds", "histogram", about, ())
     for kind, counters in told.by_type.items():
         label = f'type="{kind}"'
         yield from _histogram("kohort_rebalance_seconds", label, DURATION_BUCKETS_S, counters.buckets, counters.seconds)
 
 
-def _gauge(name: str, about: str, rows: Iterable[tuple[str, object]]) -> Iterator[str]:
-    return _metric(name, "gauge", about, rows)
+def gauge(name: str, about: str, rows: Iterable[tuple[str, object]]) -> Iterator[str]:
+    return metric(name, "gauge", about, rows)
 
 
-def _metric(name: str, kind: str, about: str, rows: Iterable[tuple[str, object]]) -> Iterator[str]:
+def metric(name: str, kind: str, about: str, rows: Iterable[tuple[str, object]]) -> Iterator[str]:
     yield f"# HELP {name} {about}"
     yield f"# TYPE {name} {kind}"
     for labels, value in rows:

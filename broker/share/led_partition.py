@@ -198,6 +198,8 @@ class LedPartition:
                 self._leader.locks.watch(self, deadline)
         if frees:
             self.wake()
+        if self.is_gone:  # the line that was told when it was dropped did not have this
+            self._leader.deliveries.tell(self)
 
 
 def _cause(write: Write) -> Cause:
