@@ -1,13 +1,13 @@
-"""Shows what is in log folders and segment files, line for line as `kafka-dump-log --offsets-decoder` does.
+"""Shows what is in log folders and segment files, line for line as `kafka-dump-log` with a decoder does.
 
     Dumping __consumer_offsets-7/00000000000000000000.log
     Log starting offset: 0
     baseOffset: 0 lastOffset: 1 count: 2 ...
     | offset: 0 CreateTime: ... key: {"type":"1",...} payload: {"version":"4",...}
 
-Records of other topics are shown as text, as the same tool does with --print-data-log. Unlike that tool, a record with
-headers also shows their values, as `headerValues`, and control characters are written out. With `as_json` each batch is
-one line of JSON.
+Decoded are the records of __consumer_offsets and __share_group_state. Those of other topics are shown as text, as the
+same tool does with --print-data-log. Unlike that tool, a record with headers also shows their values, as
+`headerValues`, and control characters are written out. With `as_json` each batch is one line of JSON.
 
 Files are opened for reading only and read batch by batch, so that the folder may belong to a running broker, or be
 mounted read-only. That is why this module opens files itself and does not use storage.disk.
@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, NamedTuple, TextIO
 from kohort.broker.terminal import complain
 from kohort.printable import printable, printable_json
 from kohort.protocol.errors import MalformedMessage
-from kohort.protocol.log_records import UnknownRecord
+from kohort.protocol.log_records import CONSUMER_OFFSETS, UnknownRecord
 from kohort.protocol.record_batch import (
     BATCH_HEADER_BYTES,
     BatchHeader,
@@ -35,9 +35,11 @@ from kohort.protocol.record_batch import (
     verify_crc,
 )
 from kohort.protocol.record_json import key_and_value, to_text
+from kohort.protocol.record_types import RecordTypes
+from kohort.protocol.share_state_records import SHARE_GROUP_STATE
 from kohort.storage.layout import LOG, parse_partition_folder, parse_segment_file
 
-OFFSETS_TOPIC = "__consumer_offsets"
+DECODED = {types.topic: types for types in (CONSUMER_OFFSETS, SHARE_GROUP_STATE)}
 META_PROPERTIES = "meta.properties"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "5", "6", "7")
 MAX_SEQUENCE = 2**31 - 1
@@ -152,7 +154,7 @@ def _dump_text(path: str, out: TextIO) -> bool:
             print(_batch_line(batch), file=out)
             try:
                 for record in read_records(batch.data, header=batch.header):
-                    print(printable(_record_line(batch.header, record, _is_offsets(path))), file=out)
+                    print(printable(_record_line(batch.header, record, _types_of(path))), file=out)
             except MalformedMessage as problem:
                 print(printable(f"| {problem}"), file=out)
                 whole = False
@@ -160,12 +162,12 @@ def _dump_text(path: str, out: TextIO) -> bool:
     return whole
 
 
-def _is_offsets(path: str) -> bool:
-    """Whether the records are those of the offsets topic, which the folder's name tells. A file that lies in no
-    partition's folder is taken for a part of the offsets topic."""
+def _types_of(path: str) -> RecordTypes | None:
+    """What kinds of records these are, which the folder's name tells. None: those of a user's topic. A file that lies
+    in no partition's folder is taken for a part of the offsets topic."""
     folder = os.path.basename(os.path.dirname(os.path.abspath(path)))
     topic, dash, partition = folder.rpartition("-")
-    return topic == OFFSETS_TOPIC or not (dash and partition.isdigit())
+    return DECODED.get(topic) if dash and partition.isdigit() else CONSUMER_OFFSETS
 
 
 def _batch_line(batch: Batch) -> str:
@@ -185,7 +187,7 @@ def _batch_line(batch: Batch) -> str:
     )
 
 
-def _record_line(header: BatchHeader, record: Record, is_offsets: bool) -> str:
+def _record_line(header: BatchHeader, record: Record, types: RecordTypes | None) -> str:
     header_keys = ",".join(key.decode("utf-8", "replace") for key, _ in record.headers)
     line = (
         f"| offset: {record.offset} {_timestamp_type(header)}: {record.timestamp} keySize: {_size(record.key)} "
@@ -196,7 +198,7 @@ def _record_line(header: BatchHeader, record: Record, is_offsets: bool) -> str:
         line += f" headerValues: {printable_json(values)}"
     if header.is_control:
         return line + _marker_text(record)
-    return line + (_offsets_text(record) if is_offsets else _plain_text(record))
+    return line + (_plain_text(record) if types is None else _decoded_text(record, types))
 
 
 def _marker_text(record: Record) -> str:
@@ -207,11 +209,11 @@ def _marker_text(record: Record) -> str:
     return f" endTxnMarker: {kind} coordinatorEpoch: {marker.coordinator_epoch}"
 
 
-def _offsets_text(record: Record) -> str:
+def _decoded_text(record: Record, types: RecordTypes) -> str:
     if record.key is None:
         return f" key: Error at offset {record.offset}, skipping. The record has no key."
     try:
-        key, value = key_and_value(record.key, record.value)
+        key, value = key_and_value(record.key, record.value, types)
     except MalformedMessage as problem:
         return f" key: Error at offset {record.offset}, skipping. {problem}"
     if isinstance(key, UnknownRecord):
@@ -280,16 +282,16 @@ def _batch_json(path: str, batch: Batch) -> tuple[dict[str, Any], bool]:
         "records": [],
     }
     try:
-        is_offsets = _is_offsets(path)
+        types = _types_of(path)
         for record in read_records(batch.data, header=header):
-            shown["records"].append(_record_json(header, record, is_offsets))
+            shown["records"].append(_record_json(header, record, types))
     except MalformedMessage as problem:
         shown["error"] = str(problem)
         return shown, False
     return shown, True
 
 
-def _record_json(header: BatchHeader, record: Record, is_offsets: bool) -> dict[str, Any]:
+def _record_json(header: BatchHeader, record: Record, types: RecordTypes | None) -> dict[str, Any]:
     shown: dict[str, Any] = {"offset": record.offset, "timestamp": record.timestamp}
     if record.headers:
         shown["headers"] = [{"key": _text(key), "value": _text(value)} for key, value in record.headers]
@@ -297,10 +299,10 @@ def _record_json(header: BatchHeader, record: Record, is_offsets: bool) -> dict[
     if marker is not None:
         kind = "COMMIT" if marker.commit else "ABORT"
         return shown | {"endTxnMarker": kind, "coordinatorEpoch": marker.coordinator_epoch}
-    if not is_offsets or header.is_control or record.key is None:
+    if types is None or header.is_control or record.key is None:
         return shown | {"key": _text(record.key), "value": _text(record.value)}
     try:
-        key, value = key_and_value(record.key, record.value)
+        key, value = key_and_value(record.key, record.value, types)
     except MalformedMessage as problem:
         return shown | {"error": str(problem)}
     if isinstance(key, UnknownRecord):

@@ -1,4 +1,4 @@
-"""Keys and values of __consumer_offsets as the JSON that Apache Kafka's own tools print.
+"""Keys and values of internal topics as the JSON that Apache Kafka's own tools print.
 
     key      {"type":"1","data":{"group":"orders","topic":"t","partition":0}}
     value    {"version":"4","data":{"offset":5,"leaderEpoch":-1, ...}}
@@ -19,8 +19,9 @@ from typing import Any
 
 from kohort.printable import printable_json
 from kohort.protocol.errors import MalformedMessage
-from kohort.protocol.log_records import UnknownRecord, decode_key, decode_value
+from kohort.protocol.log_records import CONSUMER_OFFSETS, UnknownRecord
 from kohort.protocol.messages.log_consumer_group_member_metadata import ClassicMemberMetadata
+from kohort.protocol.record_types import RecordTypes
 from kohort.protocol.subscription import read_assignment, read_subscription
 from kohort.protocol.wire import NO_UUID, LazyArray, Message
 
@@ -47,20 +48,24 @@ _TAGGED: dict[tuple[str, str], Any] = {
     ("ShareGroupTargetAssignmentMetadataValue", "assignment_timestamp"): 0,
     ("TopicPartitions", "assignment_epochs"): (),
     ("ConsumerGroupMemberMetadataValue", "classic_member_metadata"): ClassicMemberMetadata(),
+    ("ShareSnapshotValue", "delivery_complete_count"): -1,
+    ("ShareUpdateValue", "delivery_complete_count"): -1,
 }
 _ABSENT = object()
 _UUIDS = {"topic_id"}
 
 
-def key_and_value(key: bytes, value: bytes | None) -> tuple[dict[str, Any] | UnknownRecord, dict[str, Any] | None]:
+def key_and_value(
+    key: bytes, value: bytes | None, types: RecordTypes = CONSUMER_OFFSETS
+) -> tuple[dict[str, Any] | UnknownRecord, dict[str, Any] | None]:
     """Key and value as dicts for JSON. MalformedMessage if they cannot be read."""
-    record_type, decoded = decode_key(key)
+    record_type, decoded = types.decode_key(key)
     if isinstance(decoded, UnknownRecord):
         return decoded, None
     shown_key = {"type": str(record_type), "data": as_json(decoded, 0)}
     if value is None:
         return shown_key, None
-    message = decode_value(record_type, value)
+    message = types.decode_value(record_type, value)
     (version,) = _version(value)
     data = as_json(message, version)
     if data.get("protocolType") == "consumer" and "members" in data:

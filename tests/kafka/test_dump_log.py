@@ -76,6 +76,16 @@ def test_logs_of_a_real_kafka_read_line_for_line_as_its_own_tool_read_them(archi
             assert ours(Path(folder.name)) == theirs.splitlines(), folder.name
 
 
+def test_states_of_share_groups_of_a_real_kafka_read_line_for_line_as_its_own_tool_read_them(tmp_path: Path) -> None:
+    with tarfile.open(DATA / "share_groups_4.3.1.tar.gz") as packed:
+        packed.extractall(tmp_path, filter="data")
+    with contextlib.chdir(tmp_path / "share_groups_4.3.1"):
+        folders = sorted(Path().glob("__share_group_state-*"))
+        assert len(folders) == 2
+        for folder in folders:
+            assert ours(folder) == (folder / "dump.txt").read_text().splitlines()
+
+
 def test_keys_and_values_of_a_real_kafka_are_written_again_to_the_byte(archive: Path) -> None:
     seen = 0
     for path in archive.glob("*/*.log"):
