@@ -25,8 +25,9 @@ GROUP = "g"
 class FullDisk(RealDisk):
     """The real disk, without room for another record while `is_full`."""
 
-    def __init__(self) -> None:
+    def __init__(self, topic: str = CONSUMER_OFFSETS) -> None:
         super().__init__()
+        self._topic = topic
         self.is_full = False
         self.appends_left = -1  # until it is full by itself
         self.attempts = 0  # to append while it was full
@@ -35,7 +36,7 @@ class FullDisk(RealDisk):
     def open(self, path: str, *, create: bool = False, truncate: bool = False) -> File:
         self.opened.append(path)
         file = super().open(path, create=create, truncate=truncate)
-        is_log = CONSUMER_OFFSETS in path and path.endswith(".log")
+        is_log = self._topic in path and path.endswith(".log")
         return LimitedFile(self, path, os.dup(file.fileno())) if is_log else file
 
 

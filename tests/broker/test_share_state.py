@@ -28,6 +28,7 @@ from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kohort.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kohort.protocol.record_batch import build_batch
 from tests.broker.broker_box import BrokerBox
+from tests.broker.test_shard_loading import FullDisk
 
 NONE = (ErrorCode.NONE, None)
 
@@ -101,6 +102,11 @@ class ShareBox(BrokerBox):
 
 def _text(key: SharePartitionKey) -> str:
     return coordinator_key(key)
+
+
+def write_later(box: ShareBox, start_offset: int) -> None:
+    box.broker.share_state.write(box.key(), 0, 0, start_offset, 0, (), (), box._done)
+    box.pass_time()
 
 
 @pytest.fixture
@@ -217,6 +223,43 @@ def test_the_answer_waits_for_the_sync(tmp_path: Path) -> None:
         box.pass_time()
     assert box.answers == [NONE]
     box.close()
+
+
+def test_while_the_disk_is_full_leaders_are_told_so_and_nothing_is_lost(tmp_path: Path) -> None:
+    disk = FullDisk(SHARE_GROUP_STATE)
+    box = ShareBox(tmp_path, disk)
+    box.initialize(start_offset=0)
+    disk.is_full = True
+    write_later(box, start_offset=3)
+    unable = "Unable to write share group state: "
+    assert box.last() == (ErrorCode.NOT_COORDINATOR, f"{unable}This is not the correct coordinator.")
+    write_later(box, start_offset=4)
+    loading = f"{unable}The coordinator is loading and hence can't process requests."
+    assert box.last() == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, loading)
+    disk.is_full = False
+    box.pass_time(30_000)
+    assert box.read().start_offset == 3, "its write found room in the end"
+    assert box.write((3, 5, 2, 1)) == NONE
+    box.crash()
+    box = ShareBox(tmp_path)
+    assert box.read().batches == [StateBatch(3, 5, 2, 1)]
+    box.close()
+
+
+def test_a_disk_that_fails_makes_the_shard_load_its_log_again(tmp_path: Path) -> None:
+    box = ShareBox(tmp_path)
+    box.initialize(start_offset=7)
+    box.broker.share_coordinator.log.release(_shard(box))  # an append that comes now is refused
+    write_later(box, start_offset=9)
+    assert box.last()[0] is ErrorCode.NOT_COORDINATOR
+    box.pass_time(1_000)
+    assert box.read().start_offset == 7
+    assert box.write((7, 7, 2, 1)) == NONE
+    box.close()
+
+
+def _shard(box: ShareBox) -> int:
+    return box.broker.share_coordinator.runtime.shard_of(_text(box.key())).partition
 
 
 def test_the_log_is_trimmed_behind_the_oldest_snapshot_that_is_needed(tmp_path: Path) -> None:
