@@ -90,8 +90,18 @@ SHARE_HANDLERS: dict[ApiKey, str] = {
 }
 
 
-# The modules that the group APIs need; each comes after those that it imports. One takes a few milliseconds.
+# The modules that these need; each comes after those that it imports. One takes a few milliseconds.
 IMPORTED_FIRST: dict[str, tuple[str, ...]] = {
+    "kohort.broker.share.states": (
+        "kohort.coordinator.share_state.share_group_offset",
+        "kohort.coordinator.share_state.share_shard",
+        "kohort.coordinator.share_state.read_share_group_state",
+        "kohort.coordinator.share_state.read_share_group_state_summary",
+        "kohort.coordinator.share_state.initialize_share_group_state",
+        "kohort.broker.share.state_host",
+        "kohort.protocol.messages.read_share_group_state",
+        "kohort.protocol.messages.write_share_group_state",
+    ),
     "kohort.broker.groups": (
         "kohort.coordinator.admin.delete_groups",
         "kohort.coordinator.admin.list_groups",
@@ -128,6 +138,10 @@ RECURRING = frozenset({  # see broker.recurring
 })  # fmt: skip
 
 
+def handlers_of(config: Config) -> dict[ApiKey, str]:
+    return {**HANDLERS, **SHARE_HANDLERS} if config.kohort_share_preview else HANDLERS
+
+
 class UnsupportedRequest(Exception):
     """An API that is not served, or not in that version."""
 
@@ -161,7 +175,7 @@ class ApiTable:
 
     @classmethod
     def of(cls, config: Config) -> ApiTable:
-        return cls({**HANDLERS, **SHARE_HANDLERS} if config.kohort_share_preview else None)
+        return cls(handlers_of(config))
 
     def announced(self) -> list[tuple[int, int, int]]:
         """(key, lowest, highest version) of everything that is served, in the order of keys."""

@@ -70,6 +70,11 @@ class ShardHost(Generic[S]):
         """Settings of topics or of the broker were changed: tell the coordinator those that it uses."""
         self.runtime.limit_batches(self.log.max_batch_bytes)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is on its way to the disk, or is being done in pieces."""
+        return bool(self._turn_is_due or self._goes_on or self._unfinished_appends or self.runtime.dirty)
+
     def tell(self, event: Event) -> None:
         """Something that was reported by the coordinator is durable now."""
 

@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kohort.broker.api_table import handlers_of
 from kohort.broker.broker import Broker
 from kohort.broker.coordinator_host import CoordinatorHost
 from kohort.broker.rebalances import Rebalances
@@ -71,17 +72,12 @@ class WatchedCoordinator(CoordinatorHost):
             self._timer.cancel()
         self._expire()
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether something is on its way to the disk, or is being done in pieces."""
-        return bool(self._turn_is_due or self._goes_on or self._unfinished_appends or self.runtime.dirty)
-
 
 class WatchedBroker(Broker):
     coordinator: WatchedCoordinator
 
     def __init__(self, config: Config, disk: Disk, time: TestTime, watch: Watch) -> None:
-        super().__init__(config, disk, time, WatchedApis(watch), owns_process=False)
+        super().__init__(config, disk, time, WatchedApis(watch, handlers_of(config)), owns_process=False)
         self._watch = watch
 
     def make_coordinator(self) -> WatchedCoordinator:

@@ -132,7 +132,7 @@ class Liveness:
         while monotonic() < until:
             await asyncio.sleep(0 if turns < 20 else PAUSE_S)
             turns += 1
-            if turns > 2 and not self._host.broker.coordinator.is_busy:
+            if turns > 2 and not any(coordinator.is_busy for coordinator in self._host.broker.coordinators()):
                 return
 
     async def _wait_for_the_living(self, deadline_ns: int) -> bool:

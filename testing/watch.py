@@ -167,8 +167,8 @@ class Watch:
 
 
 class WatchedApis(ApiTable):
-    def __init__(self, watch: Watch) -> None:
-        super().__init__()
+    def __init__(self, watch: Watch, handlers: dict[ApiKey, str]) -> None:
+        super().__init__(handlers)
         self._watch = watch
 
     def _find(self, api_key: int, version: int) -> Route:
