@@ -81,7 +81,7 @@ def a_classic_group_of_two_is_rolled_over(s: ConsumerStory) -> None:
 
 
 @consumer_story()
-def the_leader_of_a_classic_group_gave_a_partition_to_two_members(s: ConsumerStory) -> None:
+def Kafka_stumbles_over_a_partition_that_a_classic_leader_gave_to_two_members(s: ConsumerStory) -> None:
     topic = s.topic(partitions=4)
     a, b = classic_group(s, topic, [[0, 1, 2], [2, 3]])
     s.consumer("c").start(topic)
@@ -92,7 +92,7 @@ def the_leader_of_a_classic_group_gave_a_partition_to_two_members(s: ConsumerSto
 
 
 @consumer_story()
-def the_leader_of_a_classic_group_gave_a_partition_that_does_not_exist(s: ConsumerStory) -> None:
+def Kafka_stumbles_over_a_partition_that_a_classic_leader_gave_although_it_does_not_exist(s: ConsumerStory) -> None:
     topic = s.topic(partitions=4)
     (a,) = classic_group(s, topic, [[0, 1, 2, 3, 99]])
     b = s.consumer("b")
