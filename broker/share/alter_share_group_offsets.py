@@ -1,14 +1,15 @@
 """AlterShareGroupOffsets (91), v0: where an empty share group shall read on. The group need not exist.
 
 The states of the partitions are made anew, with the group's epoch and the given start. A partition that does not exist
-has an error of its own.
+has an error of its own. The leader of a partition is not told, as in Kafka: it goes on with what it knows, until
+the share coordinator refuses what it wants to write.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kohort.broker.share.coordinators import Problem, Problems, ask_group, forget_deliveries, initialize
+from kohort.broker.share.coordinators import Problem, Problems, ask_group, initialize
 from kohort.broker.steps import WaitingSteps
 from kohort.coordinator.events import InitializeStates
 from kohort.coordinator.share.offsets import ALTER_OFFSETS
@@ -48,7 +49,6 @@ def alter_share_group_offsets(
         asked = initialize(broker, InitializeStates(request.group_id, part.state_epoch, partitions))
         yield asked.waits
         problems = asked.problems
-        forget_deliveries(broker, request.group_id)
     # Kafka names topics that it does not know first.
     known = [topic for topic in request.topics if broker.catalog.topic_id(topic.topic_name) is not None]
     unknown = [topic for topic in request.topics if broker.catalog.topic_id(topic.topic_name) is None]

@@ -124,6 +124,6 @@ def _nothing_to_do(problems: Problems) -> None:
 
 
 def forget_deliveries(broker: Broker, group_id: str) -> None:
-    """The states of partitions have changed behind the back of their leader, who has them in memory as they were."""
+    """The group is gone: the leader of its partitions need not keep them in memory."""
     if (partitions := broker.extra.get("share_partitions")) is not None:
         partitions.forget_group(group_id)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kohort.broker.share.coordinators import ask_group, delete, forget_deliveries
+from kohort.broker.share.coordinators import ask_group, delete
 from kohort.broker.steps import WaitingSteps
 from kohort.coordinator.share.offsets import BEGIN_DELETION, COMPLETE_DELETION, TopicsDeleted
 from kohort.protocol.error_codes import ErrorCode
@@ -40,7 +40,6 @@ def delete_share_group_offsets(
         return DeleteShareGroupOffsetsResponse(0, 0, None, unknown)
     asked = delete(broker, group_id, part.places)
     yield asked.waits
-    forget_deliveries(broker, group_id)
     problems = {topic_id: problem for (topic_id, _), problem in asked.problems.items()}
     topic_ids = list(dict.fromkeys(topic_id for topic_id, _ in part.places))
     gone = [topic_id for topic_id in topic_ids if topic_id not in problems]

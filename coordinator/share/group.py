@@ -58,7 +58,7 @@ class ShareGroup(Group):
     __slots__ = (
         "_reconciled", "_targeted", "assignment_epoch", "assignment_timestamp", "capacity", "changes", "epoch",
         "initializing_since", "is_abandoned", "is_assigning", "members", "metadata_hash", "rebalance", "sessions",
-        "settled_changes", "states", "targets", "topic_counts", "topics_version",
+        "settled_changes", "states", "targets", "topic_counts", "topics_version", "waiting_member",
     )  # fmt: skip
 
     type: str = SHARE
@@ -85,6 +85,7 @@ class ShareGroup(Group):
         self.settled_changes = -1  # `changes` when a heartbeat found that nothing is to be done
         self.initializing_since: int | None = None  # wall time of the last change of `states`; None: before the restart
         self.is_assigning = False  # a target assignment is being computed in steps
+        self.waiting_member: str | None = None  # whose last heartbeat is answered once that is done
         self.is_abandoned = False  # this object is no longer the group
 
     # --- state
@@ -105,10 +106,15 @@ class ShareGroup(Group):
         reached = self._reconciled[epoch] + (new.epoch == epoch) - (old is not None and old.epoch == epoch)
         return reached == len(self.members) + (old is None)
 
-    def has_unassigned(self) -> bool:
-        """Whether a partition of a wanted topic is initialized and in nobody's target, or the other way round."""
+    def has_unassigned(self, shard: ShardState) -> bool:
+        """Whether a partition of a wanted topic is initialized and in nobody's target, or the other way round.
+
+        A deleted topic may still be initialized, if the broker crashed before it wrote down that it is not.
+        """
         return any(
-            ready.name in self.topic_counts and self._targeted.get(topic_id, {}).keys() != set(ready.partitions)
+            ready.name in self.topic_counts
+            and self._targeted.get(topic_id, {}).keys() != set(ready.partitions)
+            and shard.topics.name_of(topic_id) is not None
             for topic_id, ready in self.states.initialized.items()
         )
 

@@ -71,8 +71,15 @@ def begin(shard: ShardState, group: ShareGroup, topics: ReadyTopics) -> Record:
 
 
 def change(shard: ShardState, group: ShareGroup, states: PartitionStates) -> Record:
+    """The record that says what these states are now. Topics that are gone are left out."""
     group.initializing_since = shard.clock.wall
-    return states_record(group.group_id, states)
+    initializing = {each: topic for each, topic in states.initializing.items() if _exists(shard, each)}
+    initialized = {each: topic for each, topic in states.initialized.items() if _exists(shard, each)}
+    return states_record(group.group_id, PartitionStates(initializing, initialized, states.deleting))
+
+
+def _exists(shard: ShardState, topic_id: TopicId) -> bool:
+    return shard.topics.name_of(topic_id) is not None
 
 
 def request_of(group_id: str, state_epoch: int, topics: ReadyTopics) -> InitializeStates:

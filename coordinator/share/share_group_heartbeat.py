@@ -229,7 +229,7 @@ class Heartbeat:
         shard, group = self._shard, self._group
         must_bump = wants_others = member.topic_names != self._before.topic_names
         if group.assignment_epoch >= group.epoch and group.settled_changes != group.changes:
-            must_bump = must_bump or group.has_unassigned()
+            must_bump = must_bump or group.has_unassigned(shard)
         if not must_bump and group.topics_version == shard.topics.version:
             return
         self._counts = group.counts_with(group.members.get(member.member_id), member)
@@ -352,6 +352,8 @@ class Heartbeat:
         if shard.groups.get(group.group_id) is not group:
             shard.replace(group)
         group.heard_from(shard, member.member_id)
+        if group.waiting_member == member.member_id:
+            group.waiting_member = None  # it has lost patience with an earlier heartbeat
         group.topics_version, group.rebalance = shard.topics.version, self._rebalance
         if group.rebalance is not None:
             group.rebalance.moved += self._given
@@ -364,7 +366,7 @@ class Heartbeat:
             out.events.append(request_of(group.group_id, self._epoch, self._to_initialize))
         self._tell_if_stable(member, out)
         if self._later is not None:
-            group.is_assigning = True
+            group.is_assigning, group.waiting_member = True, member.member_id
             out.jobs = [InPieces(self._assign_later(self._later, response), self._call, response)]
         else:
             out.reply(self._call, response)
@@ -396,13 +398,19 @@ class Heartbeat:
         return ShareGroupHeartbeatResponse(0, 0, None, member.member_id, member.epoch, interval_ms, assignment)
 
     def _assign_later(self, plan: Plan, response: ShareGroupHeartbeatResponse) -> Iterator[Outcome]:
-        """Compute the target of a large group; then give the member its part of it, and complete the response."""
+        """Compute the target of a large group; then give the member its part of it, and complete the response.
+
+        If the member has sent another heartbeat since, nobody hears this response, and nothing may change with it.
+        """
         group = self._group
         fits = yield from assign_in_pieces(self._shard, group, plan)
         member = group.members.get(self._before.member_id)
         if group.is_abandoned or member is None:
             _become(response, _unknown_member(group, self._before.member_id).response())
             return
+        if group.waiting_member != member.member_id:
+            return
+        group.waiting_member = None
         again = Heartbeat(self._shard, group, self._request, self._call)
         again._target = group.target_of(member.member_id)
         assigned = again._assign(member)

@@ -343,3 +343,6 @@ def classic_members_count_as_having_nothing() -> AbstractContextManager[None]:
         return refusal
 
     return replaced((ClassicJoin, "_read_subscription", read))
+
+
+from tests.simulation import share_bugs as share_bugs  # noqa: E402 (it plants its bugs with the functions above)

@@ -11,6 +11,7 @@ from tests.simulation.classic_world import ClassicWorld
 from tests.simulation.consumer_world import ConsumerWorld
 from tests.simulation.migrating_world import MigratingWorld
 from tests.simulation.planted_bugs import BUGS, MAX_SEEDS, hunt
+from tests.simulation.share_world import ShareWorld
 from tests.simulation.worlds import WORLDS, play
 
 ROOT = Path(__file__).parents[2]
@@ -22,6 +23,8 @@ FOUND_A_BUG = [
     ("migrating", 25),  # after an upgrade by a static member in the first join phase nobody had any partition
     ("migrating", 500_469),  # an upgrade of a classic group that everybody had left, while an id waited, crashed
     ("migrating", 1_212),  # a heartbeat that upgrades a large group was answered twice when the disk failed
+    ("share", 1),  # a topic was deleted, the broker crashed before it wrote that down, and the group never came to rest
+    ("share", 9),  # a heartbeat that waited for a large target moved a member on that had sent another one since
     # The world was wrong, or did not know what Kafka allows:
     ("migrating", 21),  # after an upgrade by a static member nobody has the partitions that were changing hands
     ("migrating", 700_209),  # after a downgrade by a static member nobody has the partitions that others waited for
@@ -35,7 +38,8 @@ FOUND_A_BUG = [
     ("migrating", 500_575),  # after a load a classic member has one rebalance timeout to give up partitions
     ("migrating", 500_731),  # likewise, while it joins and syncs
 ]
-SEEDS = {"classic": range(1_000, 1_030), "consumer": range(1_000, 1_010), "migrating": range(1_000, 1_010)}
+SEEDS = {"classic": range(1_000, 1_030), "consumer": range(1_000, 1_010), "migrating": range(1_000, 1_010),
+         "share": range(1_000, 1_010)}  # fmt: skip
 
 
 @pytest.mark.parametrize(("kind", "seed"), [*FOUND_A_BUG, *((kind, seed) for kind in SEEDS for seed in SEEDS[kind])])
@@ -48,8 +52,10 @@ def test_a_planted_bug_is_caught(name: str) -> None:
     assert hunt(BUGS[name], MAX_SEEDS) is not None, f"try: python -m tests.simulation {BUGS[name].world} 0 --bug {name}"
 
 
-@pytest.mark.parametrize("world", [ClassicWorld, ConsumerWorld, MigratingWorld])
-def test_the_simulation_does_what_it_is_for(world: type[ClassicWorld | ConsumerWorld | MigratingWorld]) -> None:
+@pytest.mark.parametrize("world", [ClassicWorld, ConsumerWorld, MigratingWorld, ShareWorld])
+def test_the_simulation_does_what_it_is_for(
+    world: type[ClassicWorld | ConsumerWorld | MigratingWorld | ShareWorld],
+) -> None:
     worlds = [world(seed) for seed in range(5)]
     for each in worlds:
         each.run(1_000)

@@ -6,6 +6,7 @@ what must hold. At the end nothing goes wrong any more for a while: then every g
     classic_world.py     groups of the classic protocol
     consumer_world.py    groups of KIP-848
     migrating_world.py   groups whose members change from one protocol to the other
+    share_world.py       share groups of KIP-932
 
 Every failure prints its seed and the command that repeats it, see __main__.py.
 """
@@ -24,6 +25,8 @@ from kohort.coordinator.consumer.member import ConsumerMember, Partitions
 from kohort.coordinator.group_runtime import GroupRuntime
 from kohort.coordinator.shard import Shard, Status
 from kohort.coordinator.shard_state import ShardState
+from kohort.coordinator.share.group import ShareGroup
+from kohort.coordinator.share.member import ShareMember
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.record_batch import build_batch, read_records
 from tests.coordinator.support import START, Call, Host
@@ -202,8 +205,10 @@ def hard_state(state: ShardState) -> Any:
         if isinstance(group, ClassicGroup)
     }
     consumer = [(group.group_id, hard_consumer(group)) for group in consumer_groups(state)]
+    shared = [(each.group_id, hard_share(each)) for each in state.groups.values() if isinstance(each, ShareGroup)]
     offsets = sorted((place, offset.offset) for place, offset in state.offsets.all_offsets())
-    return (sorted(classic.items()), *([sorted(consumer)] if consumer else []), offsets)
+    newer = [sorted(some) for some in (consumer, shared) if some]
+    return (sorted(classic.items()), *newer, offsets)
 
 
 def consumer_groups(state: ShardState) -> list[ConsumerGroup]:
@@ -220,6 +225,22 @@ def hard_consumer(group: ConsumerGroup) -> Any:
         sorted((member_id, _sorted(target)) for member_id, target in group.targets.items()),
         sorted((regex, *resolved) for regex, resolved in group.subscriptions.resolved.items()),
     )
+
+
+def hard_share(group: ShareGroup) -> Any:
+    return (
+        group.epoch,
+        group.metadata_hash,
+        group.assignment_epoch,
+        group.assignment_timestamp,
+        sorted((*_all_but_assigned(member), _sorted(member.assigned)) for member in group.members.values()),
+        sorted((member_id, _sorted(target)) for member_id, target in group.targets.items()),
+        [sorted((topic_id.hex(), topic) for topic_id, topic in topics.items()) for topics in group.states],
+    )
+
+
+def _all_but_assigned(member: ShareMember) -> tuple[Any, ...]:
+    return member.member_id, member.epoch, member.previous_epoch, member.rack_id or "", member.topic_names
 
 
 def hard_member(member: ConsumerMember) -> Any:

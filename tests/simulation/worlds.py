@@ -8,13 +8,14 @@ from contextlib import AbstractContextManager, nullcontext
 from tests.simulation.classic_world import ClassicWorld
 from tests.simulation.consumer_world import ConsumerWorld
 from tests.simulation.migrating_world import MigratingWorld
+from tests.simulation.share_world import ShareWorld
 from tests.simulation.world import World
 
 STEPS = 1_000
 LINES_TOLD = 60
 
 WORLDS: dict[str, Callable[[int], World]] = {
-    "classic": ClassicWorld, "consumer": ConsumerWorld, "migrating": MigratingWorld,
+    "classic": ClassicWorld, "consumer": ConsumerWorld, "migrating": MigratingWorld, "share": ShareWorld,
 }  # fmt: skip
 
 

@@ -175,3 +175,18 @@ def test_the_states_say_what_the_record_says() -> None:
     (record,) = [value for kind, _, value in group.log() if kind == 15][-1:]
     assert [(each.topic_name, list(each.partitions)) for each in record.initialized_topics] == [("orders", [0, 1])]
     assert value is not None
+
+
+def test_a_topic_whose_deletion_was_not_written_down_before_a_crash_does_no_harm() -> None:
+    group = with_members("m1")
+    group.host.topics.delete("orders")  # the broker ends before the group is told
+    group.host.crash()
+    group.host.topics.create("orders", 1)
+    assert group.beat("m1", 3) == Answer(4, {})
+    group.initialize()
+    assert shown(group) == ({}, {"orders": (0,)})
+    next_target(group)
+    group.beat("m1", 4)
+    group.host.advance(1_000)
+    assert group.beat("m1", 5) == Answer(5, None)
+    assert group.describe().group_epoch == 5

@@ -102,3 +102,14 @@ def test_a_hundred_members_share_a_partition() -> None:
         group.beat(f"m{number}", group.object.members[f"m{number}"].epoch)
     members = group.object.members.values()
     assert {(member.epoch, *map(tuple, member.assigned.values())) for member in members} == {(102, (0,))}
+
+
+def test_a_heartbeat_that_waits_for_a_target_changes_nothing_once_the_member_has_sent_another_one() -> None:
+    group = large_group()
+    group.host.does_pieces_at_once = False
+    group.send("m1", 2)  # the connection breaks, and nobody hears the answer
+    assert group.beat("m1", 2, subscribed_topic_names=["orders"]) == Answer(2, {})
+    group.host.does_pieces_at_once = True
+    group.host.settle()
+    assert group.object.assignment_epoch == 3
+    assert group.beat("m1", 2) == everything()
