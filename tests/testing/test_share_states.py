@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from kohort.broker.client import Client
 from kohort.broker.topics.catalog import SHARE_GROUP_STATE
 from kohort.coordinator.share_state.keys import SharePartitionKey
