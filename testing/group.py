@@ -1,4 +1,4 @@
-"""A group as a test sees it, and what a test can do to it. Classic groups and those of KIP-848 look alike."""
+"""A group as a test sees it, and what a test can do to it. All kinds of groups look alike."""
 
 from __future__ import annotations
 
@@ -15,8 +15,12 @@ from kohort.coordinator.consumer.removal import remove_members
 from kohort.coordinator.group import Group as AnyGroup
 from kohort.coordinator.outcome import Outcome
 from kohort.coordinator.rebalance import begin_rebalance
+from kohort.coordinator.share.group import ShareGroup
+from kohort.coordinator.share.records import group_epoch_record as share_epoch_record
+from kohort.coordinator.share.removal import remove_member
+from kohort.testing import share
 from kohort.testing.names import UnknownName, did_you_mean
-from kohort.testing.views import Member, Rebalance, TopicPartition
+from kohort.testing.views import Delivery, Member, Rebalance, TopicPartition
 
 if TYPE_CHECKING:
     from kohort.coordinator.assignors.server_side import Target
@@ -58,7 +62,7 @@ class Group:
 
     @property
     def generation(self) -> int | None:
-        """The generation of a classic group, the epoch of a KIP-848 group."""
+        """The generation of a classic group, the epoch of the others."""
         return self._host.run(self._generation)
 
     @property
@@ -68,7 +72,7 @@ class Group:
 
     @property
     def owners(self) -> dict[TopicPartition, str]:
-        """Which member has which partition."""
+        """Which member has which partition. In a share group several have it: one of them."""
         return {place: member.member_id for member in self.members for place in member.assignment}
 
     @property
@@ -78,8 +82,19 @@ class Group:
 
     @property
     def lag(self) -> dict[TopicPartition, int]:
-        """How many offsets the group is behind the end, for each partition that has a committed offset."""
+        """How many offsets the group is behind the end, for each partition that has a committed offset. Of a share
+        group: how many records are not finished, for each partition that its members read."""
         return self._host.run(self._lag)
+
+    @property
+    def deliveries(self) -> list[Delivery]:
+        """Share groups: the records from the start offset on that were delivered, as long as somebody reads them."""
+        return self._host.run(self._deliveries)
+
+    @property
+    def start_offsets(self) -> dict[TopicPartition, int]:
+        """Share groups: everything before this offset is finished."""
+        return self._host.run(self._start_offsets)
 
     @property
     def rebalances(self) -> list[Rebalance]:
@@ -155,6 +170,15 @@ class Group:
         """End the session of this member now, as if it had been silent. It learns that with its next request."""
         self._host.run(lambda: self._change(lambda _, group, out: self._expire(group, member_id, out)))
 
+    def expire_locks(self, member_id: str | None = None) -> int:
+        """Share groups: end the locks of the records that a member has, or all members, as if their time had passed.
+
+        Returns how many records come back. The clock stays as it is; `kafka.clock.advance` lets locks expire, too.
+        """
+        expired = self._host.run(lambda: share.expire_locks(self._host.broker, self.group_id, member_id))
+        self._host.run(self._host.watch.on_change)
+        return expired
+
     def evict(self, member_id: str, reason: str = "evicted by the test") -> None:
         """Remove this member, as an administrator does."""
         self._host.run(
@@ -162,7 +186,7 @@ class Group:
         )
 
     def rebalance(self, reason: str = "asked for by the test") -> None:
-        """Make the group rebalance: members of a classic group rejoin, a KIP-848 group gets a new epoch."""
+        """Make the group rebalance: members of a classic group rejoin, the others get a new epoch."""
         self._host.run(lambda: self._change(lambda shard, group, out: _rebalance(shard, group, reason, out)))
 
     def _change(self, change: Callable[[ShardState, AnyGroup, Outcome], None]) -> None:
@@ -182,7 +206,7 @@ class Group:
         self._need_member(group, member_id)
         if isinstance(group, ClassicGroup):
             group.members[member_id].session.end(out)
-        elif isinstance(group, ConsumerGroup):
+        elif isinstance(group, ConsumerGroup | ShareGroup):
             session = group.sessions[member_id]
             session.stop()
             session.deadline = 0
@@ -195,9 +219,11 @@ class Group:
             rebalance_or_go_on(shard, group, f"member left: {reason}", member_id, out)
         elif isinstance(group, ConsumerGroup):
             remove_members(shard, group, [member_id], f"member left: {reason}", out)
+        elif isinstance(group, ShareGroup):
+            remove_member(shard, group, member_id, f"member left: {reason}", out)
 
     def _need_member(self, group: AnyGroup, member_id: str) -> None:
-        known = list(group.members) if isinstance(group, ClassicGroup | ConsumerGroup) else []
+        known = list(group.members) if isinstance(group, ClassicGroup | ConsumerGroup | ShareGroup) else []
         if member_id not in known:
             told = ", ".join(known) or "nobody"
             raise UnknownMember(f"group {self.group_id!r} has no member {member_id!r}; its members are {told}")
@@ -224,7 +250,7 @@ class Group:
         found = self._found()
         if isinstance(found, ClassicGroup):
             return found.generation
-        return found.epoch if isinstance(found, ConsumerGroup) else None
+        return found.epoch if isinstance(found, ConsumerGroup | ShareGroup) else None
 
     def _members(self) -> list[Member]:
         found = self._found()
@@ -236,7 +262,7 @@ class Group:
                 )
                 for each in found.members.values()
             ]  # fmt: skip
-        if isinstance(found, ConsumerGroup):
+        if isinstance(found, ConsumerGroup | ShareGroup):
             return [
                 Member(
                     each.member_id, each.client_id, each.client_host.removeprefix("/"), each.instance_id,
@@ -245,6 +271,12 @@ class Group:
                 for each in found.members.values()
             ]  # fmt: skip
         return []
+
+    def _deliveries(self) -> list[Delivery]:
+        return share.deliveries_of(self._host.broker, self.group_id)
+
+    def _start_offsets(self) -> dict[TopicPartition, int]:
+        return share.start_offsets_of(self._host.broker, self.group_id)
 
     def _places(self, partitions: Partitions | Target) -> tuple[TopicPartition, ...]:
         name_of = self._host.broker.catalog.name_of
@@ -262,6 +294,8 @@ class Group:
         return all(committed.get(place, -1) >= offset for place, offset in wanted.items())
 
     def _lag(self) -> dict[TopicPartition, int]:
+        if isinstance(self._found(), ShareGroup):
+            return share.lag_of(self._host.broker, self.group_id)
         found = {}
         for (topic, number), offset in self._committed().items():
             partition = self._host.broker.catalog.partition(topic, number)
@@ -278,6 +312,12 @@ class Group:
             lines.append(f"    {member.member_id} ({member.client_id}) has {places}{' and waits' * member.is_waiting}")
         if committed := self._committed():
             lines.append("    committed: " + ", ".join(f"{t}-{n}: {offset}" for (t, n), offset in committed.items()))
+        for each in self._deliveries()[:20]:
+            who = f" by {each.member_id}" if each.member_id else ""
+            lines.append(
+                f"    {each.topic}-{each.partition} {each.first_offset} to {each.last_offset}: {each.state}{who},"
+                f" delivered {each.deliveries} times"
+            )
         ended = [each for each in self._host.watch.rebalances if each.group == self.group_id]
         lines += [f"    rebalance {each.generation}: {each.cause} ({each.trigger})" for each in ended[-5:]]
         return "\n".join(lines)
@@ -289,6 +329,9 @@ def _rebalance(shard: ShardState, group: AnyGroup, reason: str, out: Outcome) ->
     elif isinstance(group, ConsumerGroup) and group.members:
         headers = begin_rebalance(shard, group, reason, "test", "")
         out.records.append(group_epoch_record(group.group_id, group.epoch + 1, group.metadata_hash, headers))
+    elif isinstance(group, ShareGroup) and group.members:
+        headers = begin_rebalance(shard, group, reason, "test", "")
+        out.records.append(share_epoch_record(group.group_id, group.epoch + 1, group.metadata_hash, headers))
 
 
 class Seen(Group):
@@ -313,3 +356,11 @@ class Seen(Group):
     @property
     def lag(self) -> dict[TopicPartition, int]:
         return self._lag()
+
+    @property
+    def deliveries(self) -> list[Delivery]:
+        return self._deliveries()
+
+    @property
+    def start_offsets(self) -> dict[TopicPartition, int]:
+        return self._start_offsets()

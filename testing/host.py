@@ -11,7 +11,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kohort.broker.api_table import handlers_of
@@ -19,6 +19,7 @@ from kohort.broker.broker import Broker
 from kohort.broker.coordinator_host import CoordinatorHost
 from kohort.broker.rebalances import Rebalances
 from kohort.broker.server import Server
+from kohort.broker.share.state_host import ShareStateHost
 from kohort.coordinator.events import News
 from kohort.storage.disk import Disk
 from kohort.testing.clock import TestTime
@@ -73,6 +74,18 @@ class WatchedCoordinator(CoordinatorHost):
         self._expire()
 
 
+class WatchedShareState(ShareStateHost):
+    """Reports each change, as WatchedCoordinator does."""
+
+    def __init__(self, broker: Broker, watch: Watch) -> None:
+        self._watch = watch
+        super().__init__(broker, broker.clock)
+
+    def _after(self) -> None:
+        super()._after()
+        self._watch.on_change()
+
+
 class WatchedBroker(Broker):
     coordinator: WatchedCoordinator
 
@@ -82,6 +95,12 @@ class WatchedBroker(Broker):
 
     def make_coordinator(self) -> WatchedCoordinator:
         return WatchedCoordinator(self, self._watch)
+
+    @cached_property
+    def share_coordinator(self) -> ShareStateHost:
+        made = WatchedShareState(self, self._watch)
+        made.start()
+        return made
 
 
 class Host:

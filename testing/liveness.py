@@ -22,6 +22,7 @@ from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.group import Group
 from kohort.coordinator.shard import Shard, Status
 from kohort.coordinator.shard_state import ShardState
+from kohort.coordinator.share.group import ShareGroup
 
 if TYPE_CHECKING:
     from kohort.coordinator.purgatory import Key
@@ -168,7 +169,7 @@ class Liveness:
 
 
 def _member_ids(group: Group) -> list[str]:
-    return list(group.members) if isinstance(group, ClassicGroup | ConsumerGroup) else []
+    return list(group.members) if isinstance(group, ClassicGroup | ConsumerGroup | ShareGroup) else []
 
 
 def _hear(shard: Shard[ShardState], group: Group, member_id: str) -> None:
@@ -180,6 +181,8 @@ def _hear(shard: Shard[ShardState], group: Group, member_id: str) -> None:
         classic = group.members[member_id].classic
         settings = shard.state.consumer_settings(group.group_id)
         session.heard(settings.session_timeout_ms if classic is None else classic.session_timeout_ms)
+    elif isinstance(group, ShareGroup) and member_id in group.sessions:
+        group.heard_from(shard.state, member_id)
 
 
 def _awaited_by(group: Group | None, key: Key) -> list[str]:

@@ -17,6 +17,11 @@ TEST_DEFAULTS: dict[str, str | int | float | bool] = {
     "group.consumer.heartbeat.interval.ms": 200,
     "group.consumer.min.heartbeat.interval.ms": 1,
     "group.consumer.min.session.timeout.ms": 1,
+    "group.share.heartbeat.interval.ms": 200,
+    "group.share.min.heartbeat.interval.ms": 1,
+    "group.share.min.session.timeout.ms": 1,
+    "group.share.min.record.lock.duration.ms": 1_000,
+    "group.share.assignment.interval.ms": 0,
 }
 
 MEMORY = "/memory"  # the data folder on a disk in memory

@@ -16,9 +16,26 @@ class Member:
     host: str
     instance_id: str | None  # of a static member
     assignment: tuple[TopicPartition, ...]  # the partitions that it has
-    epoch: int | None = None  # of a KIP-848 member; a classic member has the generation of its group
-    target: tuple[TopicPartition, ...] | None = None  # what a KIP-848 member shall have
+    epoch: int | None = None  # of a member of KIP-848 or of a share group; a classic one has that of its group
+    target: tuple[TopicPartition, ...] | None = None  # what such a member shall have
     is_waiting: bool = False  # its JoinGroup or SyncGroup is parked
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """Neighbouring records that were delivered to a share group, and are in the same state."""
+
+    topic: str
+    partition: int
+    first_offset: int
+    last_offset: int
+    state: str  # available (delivered before, and waiting for the next time), acquired, acknowledged, archived
+    deliveries: int  # how often they were delivered
+    member_id: str | None  # who has acquired them
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return self.topic, self.partition
 
 
 @dataclass(frozen=True, slots=True)
