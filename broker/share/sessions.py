@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from time import monotonic_ns
 from typing import TYPE_CHECKING, Final
 
 from kohort.broker.share.persister import SharePartitionKey
@@ -32,6 +33,7 @@ MAX_EPOCH: Final = 2**31 - 1
 PARTITIONS_PER_STEP: Final = 100
 LARGE: Final = 1_000  # partitions; few members fetch more from one broker
 MAX_PARTITIONS_IN_LARGE: Final = 100_000  # of all large sessions together
+SLICE_NS: Final = 5_000_000
 EXTRA: Final = "share_sessions"  # in Broker.extra
 
 Key = tuple[bytes, int]  # topic id, partition
@@ -167,18 +169,27 @@ class ShareSessions:
         if self._sessions.get(session.key) is not session:
             return
         self._remove(session)
+        self._release(session, iter(session.partitions))
+
+    def _release(self, session: ShareSession, keys: Iterator[Key]) -> None:
+        """Release what the member has acquired: a member of many partitions does it in several turns."""
         led = share_partitions_of(self._broker)
-        for topic_id, index in session.partitions:
+        until = monotonic_ns() + SLICE_NS
+        for topic_id, index in keys:
             found = led.get(SharePartitionKey(session.group_id, topic_id, index))
             if found is not None:
                 found.release(session.member_id)
-        if not self._by_group[session.group_id]:
-            del self._by_group[session.group_id]
+                if monotonic_ns() > until:
+                    self._broker.call_later(0, lambda: self._release(session, keys))
+                    return
+        if session.group_id not in self._by_group:  # it was the last one
             led.forget_group(session.group_id)
 
     def _remove(self, session: ShareSession) -> None:
         del self._sessions[session.key]
         self._by_group[session.group_id] -= 1
+        if not self._by_group[session.group_id]:
+            del self._by_group[session.group_id]
         self._taken -= session.taken
         session.taken = 0
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kohort.broker.topics.catalog import Partition, Topic
 
 EXTRA = "share_partitions"  # in Broker.extra
+DROPPED_PER_TURN = 100  # each has a line in the log
 
 
 def share_partitions_of(broker: Broker) -> SharePartitions:
@@ -58,24 +59,35 @@ class SharePartitions:
 
     def drop(self, led: LedPartition) -> None:
         """Forget what is in memory; the next fetch reads what is persisted."""
-        if self._led.get(led.key) is led:
-            del self._led[led.key]
-            _remove(self._by_group, led.key.group_id, led.key)
-            _remove(self._by_topic, led.key.topic_id, led.key)
+        self._forget(led)
         if not led.is_gone:
             led.is_gone = True
             self.deliveries.tell(led)
             led.wake()
 
+    def _forget(self, led: LedPartition) -> None:
+        if self._led.get(led.key) is led:
+            del self._led[led.key]
+            _remove(self._by_group, led.key.group_id, led.key)
+            _remove(self._by_topic, led.key.topic_id, led.key)
+
     def forget_group(self, group_id: str) -> None:
         """Nobody of the group fetches here any more, or its state was changed elsewhere."""
-        for led in self.of_group(group_id):
+        self._drop_all(self.of_group(group_id))
+
+    def _drop_all(self, doomed: list[LedPartition]) -> None:
+        """Drop what is not needed any more, many in several turns. From now on nobody finds any of them."""
+        for led in doomed:
+            self._forget(led)
+        some, rest = doomed[:DROPPED_PER_TURN], doomed[DROPPED_PER_TURN:]
+        for led in some:
             self.drop(led)
+        if rest:
+            self._broker.call_later(0, lambda: self._drop_all(rest))
 
     def forget(self, topic: Topic) -> None:
         """The topic was deleted."""
-        for key in list(self._by_topic.get(topic.id, ())):
-            self.drop(self._led[key])
+        self._drop_all([self._led[key] for key in self._by_topic.get(topic.id, ())])
 
 
 Index = TypeVar("Index")
