@@ -139,7 +139,7 @@ def _group_lines(broker: Broker) -> Iterator[str]:
     yield from gauge("kohort_group_members", "members of groups by type", rows)
     rows = [(f'state="{state}"', count) for state, count in sorted(member_states.items())]
     yield from gauge("kohort_consumer_group_members", "members of consumer groups by their state", rows)
-    unreadable = sum(shard.unreadable_count for shard in broker.coordinator.runtime.shards)
+    unreadable = sum(shard.unreadable_count for each in broker.coordinators() for shard in each.runtime.shards)
     yield from gauge("kohort_unreadable_group_records", "records of groups that nobody can read", [("", unreadable)])
     yield from _rebalance_lines(broker.coordinator.rebalances)
 

@@ -243,10 +243,10 @@ class Catalog:
 
     def _take_over(self, name: str, indexes: set[int]) -> Topic:
         count = max(indexes) + 1
-        if name == CONSUMER_OFFSETS:
-            from kohort.broker.topics.offsets_partitions import count_offsets_partitions
+        if name in (CONSUMER_OFFSETS, SHARE_GROUP_STATE):
+            from kohort.broker.topics.offsets_partitions import count_partitions
 
-            count = count_offsets_partitions(self._logs, indexes, self._config.offsets_topic_num_partitions)
+            count = count_partitions(self._logs, name, indexes, self.internal_partition_count(name))
         ids = (log.topic_id for (topic, _), log in self._logs.logs.items() if topic == name)
         topic_id = next((each for each in ids if each is not None), None) or new_topic_id()
         topic = self._enter(self._made(name, topic_id, count, self._internal_configs(name)))

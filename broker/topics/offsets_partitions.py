@@ -1,8 +1,9 @@
-"""How many partitions __consumer_offsets had when its log was written, if only its folders can tell.
+"""How many partitions the topic of a coordinator had when its log was written, if only its folders can tell.
 
-The number decides in which partition a group's offsets are: with another number, groups would not find theirs. Kafka
-makes all folders at once, so the folders can be counted. Kohort makes a folder with its first record, so after the loss
-of the file of topics some may be missing. The groups in the log tell whether a number is right.
+The number decides in which partition a group's offsets are: with another number, groups would not find theirs. It is
+the same with the states of share groups. Kafka makes all folders at once, so the folders can be counted. Kohort makes a
+folder with its first record, so after the loss of the file of topics some may be missing. What is in the log tells
+whether a number is right.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from kohort.broker.topics.catalog import CONSUMER_OFFSETS
 from kohort.coordinator.partitioner import partition_of
+from kohort.coordinator.share_state.keys import SharePartitionKey, coordinator_key
 from kohort.protocol.errors import MalformedMessage
-from kohort.protocol.log_records import UnknownRecord, decode_key, group_of
+from kohort.protocol.log_records import CONSUMER_OFFSETS, UnknownRecord, group_of
 from kohort.protocol.record_batch import scan_records
+from kohort.protocol.share_state_records import SHARE_GROUP_STATE
 from kohort.storage.errors import FileDamaged, StorageError
 
 if TYPE_CHECKING:
@@ -28,48 +30,61 @@ logger = logging.getLogger(__name__)
 RECORDS_PER_PARTITION = 100  # so many are looked at
 
 
-def count_offsets_partitions(logs: LogDirectory, indexes: set[int], configured: int) -> int:
+COUNTED = {
+    CONSUMER_OFFSETS.topic: (CONSUMER_OFFSETS, "offsets.topic.num.partitions"),
+    SHARE_GROUP_STATE.topic: (SHARE_GROUP_STATE, "share.coordinator.state.topic.num.partitions"),
+}
+
+
+def count_partitions(logs: LogDirectory, topic: str, indexes: set[int], configured: int) -> int:
     """The number of partitions. FileDamaged if it cannot be known.
 
     Args:
+        topic: one of COUNTED.
         indexes: of the partitions that have folders.
-        configured: offsets.topic.num.partitions.
+        configured: what the setting says.
     """
+    setting = COUNTED[topic][1]
     least = max(indexes) + 1
     if len(indexes) == least == configured:
         return least
-    groups = [
-        (index, group) for index in sorted(indexes) for group in _groups(logs.logs.get((CONSUMER_OFFSETS, index)))
-    ]
+    keys = [(index, key) for index in sorted(indexes) for key in _keys(topic, logs.logs.get((topic, index)))]
 
     def in_place(count: int) -> int:
-        return sum(partition_of(group, count) == index for index, group in groups)
+        return sum(partition_of(key, count) == index for index, key in keys)
 
     candidates = [least] if len(indexes) == least else []
     if configured >= least:
         candidates.append(configured)
     best = max(candidates, key=in_place, default=None)
-    # With a wrong number only few groups are in their place. A client may have put a single one into a wrong partition.
-    if best is None or 2 * in_place(best) < len(groups):
+    # With a wrong number only few keys are in their place. A client may have put a single one into a wrong partition.
+    if best is None or 2 * in_place(best) < len(keys):
         raise FileDamaged(
-            f"{logs.path} has {len(indexes)} folders of {CONSUMER_OFFSETS}, the last of them {least - 1}, and these do "
+            f"{logs.path} has {len(indexes)} folders of {topic}, the last of them {least - 1}, and these do "
             f"not fit to {configured} partitions: groups would not find their offsets. Copy the missing folders, or "
-            "set offsets.topic.num.partitions to the number of partitions that the log was written with"
+            f"set {setting} to the number of partitions that the log was written with"
         )
     if best != configured:
-        logger.warning("%s has %d partitions, not offsets.topic.num.partitions=%d", CONSUMER_OFFSETS, best, configured)
+        logger.warning("%s has %d partitions, not %s=%d", topic, best, setting, configured)
     return best
 
 
-def _groups(log: PartitionLog | None) -> Iterator[str]:
-    """Groups at the beginning of the log. None of a damaged one: that is reported when it is loaded."""
+def _keys(topic: str, log: PartitionLog | None) -> Iterator[str]:
+    """What decided about the partition of records at the beginning of the log. None of a damaged one: that is reported
+    when it is loaded.
+    """
+    types = COUNTED[topic][0]
     try:
         for chunk, size in islice(log.chunks() if log is not None else (), 1):
             records = islice(scan_records(chunk, 0, size, with_headers=False), RECORDS_PER_PARTITION)
-            for batch, _, _, key, _, _ in records:
-                if key is not None and not batch.is_control:
-                    kind, decoded = decode_key(key)
-                    if not isinstance(decoded, UnknownRecord):
-                        yield group_of(kind, decoded)
+            for batch, _, _, raw_key, _, _ in records:
+                if raw_key is not None and not batch.is_control:
+                    kind, key = types.decode_key(raw_key)
+                    if isinstance(key, UnknownRecord):
+                        continue
+                    if types is CONSUMER_OFFSETS:
+                        yield group_of(kind, key)
+                    else:
+                        yield coordinator_key(SharePartitionKey(key.group_id, key.topic_id, key.partition))
     except (MalformedMessage, StorageError, OSError):
         return

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kohort.broker.call import Call
 from kohort.broker.config import Listener
 from kohort.broker.share.persister import SharePartitionKey, SharePartitionState, ShareStateSummary, StateBatch
 from kohort.broker.topics.catalog import SHARE_GROUP_STATE
@@ -22,12 +23,13 @@ from kohort.protocol.messages import (
     read_share_group_state_summary,
     write_share_group_state,
 )
+from kohort.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kohort.protocol.messages.delete_topics import DeleteTopicsRequest
 from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kohort.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kohort.protocol.record_batch import build_batch
-from tests.broker.broker_box import BrokerBox
+from tests.broker.broker_box import BrokerBox, FakeConnection
 from tests.broker.test_shard_loading import FullDisk
 
 NONE = (ErrorCode.NONE, None)
@@ -287,6 +289,25 @@ def test_share_partitions_that_are_quiet_do_not_keep_the_log_from_being_trimmed(
     assert box.read().batches == [StateBatch(0, 4, 2, 1)]
 
 
+def test_without_the_file_of_topics_states_are_found_where_they_were_written(tmp_path: Path) -> None:
+    box = ShareBox(tmp_path, share_coordinator_state_topic_num_partitions="30")
+    for partition in range(3):
+        box.initialize(partition=partition, start_offset=partition)
+    keys = [box.key(partition) for partition in range(3)]
+    folders = {int(path.name.rpartition("-")[2]) for path in tmp_path.glob(f"{SHARE_GROUP_STATE}-*")}
+    assert len(folders) == 3
+    box.crash()
+    (tmp_path / "kohort-catalog.json").unlink()
+    for partition in set(range(30)) - folders:  # Kafka makes all of them at once
+        (tmp_path / f"{SHARE_GROUP_STATE}-{partition}").mkdir()
+    box = ShareBox(tmp_path)
+    assert len(box.broker.share_coordinator.runtime.shards) == 30
+    for partition, key in enumerate(keys):
+        shard = box.broker.share_coordinator.runtime.shard_of(_text(key))
+        assert shard.state.offsets[key].start_offset == partition
+    box.close()
+
+
 # --- clients
 
 
@@ -294,6 +315,14 @@ def test_clients_cannot_write_into_the_topic(box: ShareBox) -> None:
     box.initialize()
     answer = box.produce(build_batch([(b"k", b"v")], timestamp=box.now), topic=SHARE_GROUP_STATE)
     assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_clients_cannot_add_partitions_to_the_topic(box: ShareBox) -> None:
+    """Share groups would look for their states in other partitions than they are in."""
+    box.initialize()
+    request = CreatePartitionsRequest([CreatePartitionsTopic(SHARE_GROUP_STATE, 60, None)])
+    (answer,) = box.ask(ApiKey.CREATE_PARTITIONS, request, 3).results
+    assert answer.error_code == ErrorCode.INVALID_PARTITIONS
 
 
 def test_metadata_creates_the_topic_as_the_share_coordinator_would(box: ShareBox) -> None:
@@ -331,7 +360,8 @@ def test_the_apis_on_the_wire(box: ShareBox) -> None:
     def ask(api_key: ApiKey, request: Any, version: int = 0) -> Any:
         """The handler waits for the disk, which needs a turn of the event loop."""
         route = box.broker.apis.route(api_key, version)
-        steps: Any = route.handler(box.broker, request, None)  # type: ignore[arg-type]
+        call = Call(FakeConnection(), route, "test")  # type: ignore[arg-type]
+        steps: Any = route.handler(box.broker, request, call)
         while True:
             try:
                 if next(steps) is not None:
