@@ -1,6 +1,8 @@
 """Audits the history in `__consumer_offsets`: who owned what when, who committed what, and what went wrong.
 
 A group lives in one partition of the log, so everything about a group can be worked out where that partition is read.
+The progress of share groups is in `__share_group_state`, where each partition of a topic that a group reads has its
+place. Those logs go through the same parts, with log partition numbers of their own (see tables.py).
 The parts, in the order in which data goes through them:
 
     decode/   log folders -> base tables, in Arrow; no Spark

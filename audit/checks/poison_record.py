@@ -66,15 +66,15 @@ def _given_up(share: ShareRows, limits: Limits) -> Iterator[Row]:
 
 
 def _bad_batches(share: ShareRows, limit: float) -> Any:
-    """Which batches tell of records that were given up. A snapshot repeats what updates have said, so it counts only
-    if it is the first record that is left, or if updates do not say why.
+    """Which batches tell of records that were given up. A snapshot repeats what updates have said, and does not say
+    why; so it counts only if updates do not say it either.
     """
     causes, row = share.rows["cause"], share.batch_row
     told = causes.is_valid().to_numpy()
     returned = pc.is_in(causes, pa.array(RETURNS)).to_numpy()
     tells = np.zeros(int(share.place.max()) + 1, np.bool_)
     tells[share.place[told]] = True
-    by_count = np.where(share.snapshot, share.first | ~tells[share.place], ~told)
+    by_count = np.where(share.snapshot, ~tells[share.place], ~told)
     by_cause = ~share.snapshot & returned
     archived = (share.batches["state"] == ARCHIVED) & (share.batches["deliveries"] > 0)
     return archived & (by_cause[row] | (by_count[row] & (share.batches["deliveries"] >= limit)))

@@ -1,7 +1,8 @@
 """Derived tables of one partition of the log, from its base tables: all of it in Arrow, without Spark.
 
 A group lives in one partition of the log, so no other partition is needed. If records of a group are in a second
-partition by mistake, the group has a separate history there.
+partition by mistake, the group has a separate history there. The logs of share groups' progress have no groups in this
+sense: there each partition of a topic that a group reads has a history of its own.
 """
 
 from __future__ import annotations

@@ -12,9 +12,11 @@ from kohort.audit.decode.schemas import schema
 from kohort.audit.derive.partition import derive_partition
 from kohort.audit.follow.recent import Recent
 from kohort.audit.tables import AUDIT_RUNS
+from kohort.coordinator.share_state.headers import Cause
 from tests.audit.checks.audited import check_tables
 from tests.audit.logs import START, Logs
 from tests.audit.new_groups import new_epoch
+from tests.audit.share_groups import ShareState
 
 HOUR_MS = 3_600_000
 
@@ -53,6 +55,25 @@ def test_what_stood_before_the_window_is_kept_and_the_rest_forgotten(tmp_path: P
     runs = {AUDIT_RUNS.name: pa.Table.from_pylist([dict(recent.run_row())], schema(AUDIT_RUNS.name))}
     findings, _ = check_tables(everything | runs, only=["offset_rewind", "commit_by_non_owner", "commit_without_owner"])
     assert [(one["check"], one["value"]) for one in findings] == [("offset_rewind", 415)]
+
+
+def test_the_last_state_of_a_share_group_is_kept(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    state = ShareState(logs.group("shop"), "orders-0", log_partition=7)
+    state.snapshot(0)
+    state.accept(0, 9)
+    state.returned(10, 10, 3, Cause.LOCK_TIMEOUT)
+    state.its.later(2 * HOUR_MS)
+    state.at(10).archive(10, 10, 5, Cause.LOCK_TIMEOUT)
+    (folder,), _ = find_logs([str(logs.close())])
+    recent = Recent(folder, None)
+    recent.read(folder)
+    recent.forget(horizon(START + HOUR_MS))
+    assert recent.tables["share_states"]["log_offset"].to_pylist() == [0, 2, 3]
+    everything = recent.tables | derive_partition(folder.log_partition, recent.tables)
+    runs = {AUDIT_RUNS.name: pa.Table.from_pylist([dict(recent.run_row())], schema(AUDIT_RUNS.name))}
+    findings, _ = check_tables(everything | runs)
+    assert [(one["check"], one["log_offset"]) for one in findings] == [("poison_record", 3)]
 
 
 def test_reading_on_adds_what_is_new(tmp_path: Path) -> None:

@@ -88,11 +88,12 @@ def kafka_gives_records_up_and_does_not_say_why(group: Group, bad: bool) -> Wher
 
 
 @story("poison_record")
-def what_is_left_of_an_older_log_has_a_record_that_was_given_up(group: Group, bad: bool) -> Where:
+def what_is_left_of_kafkas_log_has_a_record_that_was_given_up(group: Group, bad: bool) -> Where:
     joined(group, "m1", ["t-0"])
     state = state_of(group)
     at = state.snapshot(100, [(100, 102, AVAILABLE, 0), (103, 104, ARCHIVED, 5 if bad else 1)], None)
-    working(state, 105, 4)
+    for first in range(105, 145, 10):
+        state.at(first).update((first, first + 9, ACKNOWLEDGED, 1), cause=None)
     return Where(ERROR, "2 records were given up after up to 5 deliveries, the first at offset 103", {
         "topic": "t", "partition": 0, "log_offset": at,
     })  # fmt: skip
@@ -236,6 +237,14 @@ def rejects_what_it_does_not_understand(group: Group) -> None:
     state.at(100).update((100, 119, ARCHIVED, 0), cause=Cause.START_MOVED)
 
 
+def rejects_before_what_is_left_of_the_log(group: Group) -> None:
+    """The broker has cut off the updates that said why the records were archived."""
+    joined(group, "m1", ["t-0"])
+    state = state_of(group)
+    state.snapshot(40, [(41, 42, ARCHIVED, 5)], None)
+    working(state, 43, 5)
+
+
 def a_topic_is_deleted_and_the_offsets_are_set_back(group: Group) -> None:
     joined(group, "m1", ["t-0", "t-1"])
     state = state_of(group)
@@ -249,4 +258,7 @@ def a_topic_is_deleted_and_the_offsets_are_set_back(group: Group) -> None:
     state.snapshot(0, (), Cause.INITIALIZE, state_epoch=3)
 
 
-HEALTHY = (rolling_restart, idle, rejects_what_it_does_not_understand, a_topic_is_deleted_and_the_offsets_are_set_back)
+HEALTHY = (
+    rolling_restart, idle, rejects_what_it_does_not_understand, rejects_before_what_is_left_of_the_log,
+    a_topic_is_deleted_and_the_offsets_are_set_back,
+)  # fmt: skip
