@@ -7,13 +7,13 @@
 A session ends with the connection that began it, too. What the member has acquired is released then. At most
 group.share.max.share.sessions are kept. Beyond what Kafka does, large sessions share an allowance of partitions.
 
-When the last session of a group ends, its share partitions are dropped from memory.
+When a connection closes and no session of its group is left, the group's share partitions are dropped from memory.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Final
 
@@ -169,9 +169,9 @@ class ShareSessions:
         if self._sessions.get(session.key) is not session:
             return
         self._remove(session)
-        self._release(session, iter(session.partitions))
+        self._release(session, iter(session.partitions), lambda: self._forget_if_empty(session.group_id))
 
-    def _release(self, session: ShareSession, keys: Iterator[Key]) -> None:
+    def _release(self, session: ShareSession, keys: Iterator[Key], then: Callable[[], object]) -> None:
         """Release what the member has acquired: a member of many partitions does it in several turns."""
         led = share_partitions_of(self._broker)
         until = monotonic_ns() + SLICE_NS
@@ -180,10 +180,13 @@ class ShareSessions:
             if found is not None:
                 found.release(session.member_id)
                 if monotonic_ns() > until:
-                    self._broker.call_later(0, lambda: self._release(session, keys))
+                    self._broker.call_later(0, lambda: self._release(session, keys, then))
                     return
-        if session.group_id not in self._by_group:  # it was the last one
-            led.forget_group(session.group_id)
+        then()
+
+    def _forget_if_empty(self, group_id: str) -> None:
+        if group_id not in self._by_group:
+            share_partitions_of(self._broker).forget_group(group_id)
 
     def _remove(self, session: ShareSession) -> None:
         del self._sessions[session.key]
@@ -194,10 +197,18 @@ class ShareSessions:
         session.taken = 0
 
     def forget(self, session: ShareSession, call: Call) -> None:
-        """End the session on the member's request."""
+        """End the session on the member's request. What the group has in memory stays there, as in Kafka, until the
+        connection is closed: consumers that come and go need not load it again.
+        """
+        if self._sessions.get(session.key) is not session:
+            return
+        group_id = session.group_id
         if session.connection is call.connection:
             call.forget(_kept_as(session))
-        self.end(session)
+        if share_partitions_of(self._broker).of_group(group_id):
+            call.keep(f"share group {group_id}", lambda: self._forget_if_empty(group_id))
+        self._remove(session)
+        self._release(session, iter(session.partitions), lambda: None)
 
 
 def _kept_as(session: ShareSession) -> str:

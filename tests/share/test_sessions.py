@@ -132,3 +132,12 @@ def test_when_the_last_session_of_a_group_ends_nothing_is_left_in_memory(box: Sh
     second.client.close("test")
     assert len(box.led) == 0
     assert sessions_of(box.broker).partition_count == 0
+
+
+def test_after_the_last_session_of_a_group_its_connection_keeps_it_in_memory(box: ShareBox, member: Sharer) -> None:
+    member.fetch(0, max_wait_ms=0)
+    member.fetch(epoch=CLOSE)
+    assert len(sessions_of(box.broker)) == 0
+    assert len(box.led) == 1
+    member.client.close("test")
+    assert len(box.led) == 0
