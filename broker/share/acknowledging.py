@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 FIRST_VERSION_WITH_RENEW: Final = 2
 BATCHES_PER_STEP: Final = 500
+PER_STEP: Final = 100  # partitions
 NOT_HERE: Final = "This server does not host this topic-partition."
 
 Result = tuple[ErrorCode, "str | None"]
@@ -50,7 +51,9 @@ class AskedTopic(Protocol):
 class Acknowledging:
     """Knows the result of each partition, once `is_done`. Then it calls what `then` was given."""
 
-    __slots__ = ("_broker", "_group_id", "_is_complete", "_member_id", "_then", "_unwritten", "results")
+    __slots__ = (
+        "_broker", "_group_id", "_is_complete", "_member_id", "_names_batches", "_then", "_unwritten", "results",
+    )  # fmt: skip
 
     def __init__(self, broker: Broker, group_id: str, member_id: str) -> None:
         self._broker = broker
@@ -58,6 +61,7 @@ class Acknowledging:
         self._member_id = member_id
         self._unwritten = 0
         self._is_complete = False  # all partitions were begun with
+        self._names_batches = False
         self._then: Callable[[], object] | None = None
         self.results: dict[Key, Result] = {}
 
@@ -74,7 +78,7 @@ class Acknowledging:
 
     def begin(self, topics: Iterable[AskedTopic], version: int, *, is_renewal: bool) -> Steps[None]:
         asked = yield from self._check(topics, version, is_renewal=is_renewal)
-        if not any(asked.values()):  # Kafka's answer names partitions without acknowledgements only beside others
+        if not self._names_batches:  # Kafka's answer names partitions without acknowledgements only beside others
             for key in asked:
                 del self.results[key]
         led = share_partitions_of(self._broker)
@@ -108,16 +112,19 @@ class Acknowledging:
     def _check(
         self, topics: Iterable[AskedTopic], version: int, *, is_renewal: bool
     ) -> Steps[dict[Key, list[Acknowledgement]]]:
-        """The acknowledgements that may be made. The others have their result; those without batches have FINE."""
+        """The acknowledgements that may be made. The others have their result; those with nothing to do have FINE."""
         asked: dict[Key, list[Acknowledgement]] = {}
         highest = RENEW if version >= FIRST_VERSION_WITH_RENEW else REJECT
         for topic in topics:
             known = self._broker.catalog.by_id(topic.topic_id)
-            for partition in topic.partitions:
+            for number, partition in enumerate(topic.partitions):
+                if number % PER_STEP == 0:
+                    yield
                 key = topic.topic_id, partition.partition_index
                 if key in self.results:
                     continue
-                found = yield from _checked(partition.acknowledgement_batches, highest, is_renewal=is_renewal)
+                batches = partition.acknowledgement_batches
+                found = yield from _checked(batches, highest, self._start_of(key), is_renewal=is_renewal)
                 if known is None:
                     self.results[key] = (ErrorCode.UNKNOWN_TOPIC_ID, None)
                 elif found is None:
@@ -125,17 +132,24 @@ class Acknowledging:
                 elif not 0 <= partition.partition_index < len(known.partitions):
                     self.results[key] = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
                 else:
+                    self._names_batches = self._names_batches or bool(batches)
                     self.results[key] = FINE
                     asked[key] = found
-            yield
         return asked
 
+    def _start_of(self, key: Key) -> int:
+        """The share partition's start offset: what is below it is final, and will be."""
+        led = share_partitions_of(self._broker).get(SharePartitionKey(self._group_id, *key))
+        return led.share.window.start if led is not None and led.share is not None else -1
 
-def _checked(batches: Sequence[AskedBatch], highest: int, *, is_renewal: bool) -> Steps[list[Acknowledgement] | None]:
-    """None: a batch is wrong, or they are not in order."""
+
+def _checked(
+    batches: Sequence[AskedBatch], highest: int, start: int, *, is_renewal: bool
+) -> Steps[list[Acknowledgement] | None]:
+    """The batches, without those that have no effect. None: a batch is wrong, or they are not in order."""
     found: list[Acknowledgement] = []
     previous_last = -1
-    for batch in batches:
+    for number, batch in enumerate(batches, 1):
         first, last, types = batch.first_offset, batch.last_offset, batch.acknowledge_types
         if first > last or first < previous_last or not types:
             return None
@@ -143,8 +157,10 @@ def _checked(batches: Sequence[AskedBatch], highest: int, *, is_renewal: bool) -
             return None
         if min(types) < 0 or max(types) > highest or (not is_renewal and RENEW in types):
             return None
-        found.append(Acknowledgement(first, last, types))
+        is_same = bool(found) and found[-1][:2] == (first, last) and types[0] == RENEW == found[-1].types[0]
+        if last >= start and not (is_same and first == last):  # a record can be renewed any number of times
+            found.append(Acknowledgement(first, last, types))
         previous_last = last
-        if len(found) % BATCHES_PER_STEP == 0:
+        if number % BATCHES_PER_STEP == 0:
             yield
     return found

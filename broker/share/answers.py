@@ -4,14 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kohort.broker.steps import all_steps
 from kohort.broker.topics.catalog import LEADER_EPOCH
 from kohort.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call
+    from kohort.broker.steps import Steps
+    from kohort.protocol.wire import Message
 
 MAX_MEMBER_ID = 36  # UTF-16 code units: a UUID as text
+AT_ONCE = 500  # partitions; answers that name more are made in steps
+PER_STEP = 100
+
+
+def reply(call: Call, steps: Steps[Message], partition_count: int) -> None:
+    """Answer a request that waited."""
+    if partition_count <= AT_ONCE and not call.is_gone:
+        call.reply(all_steps(steps))
+    else:
+        call.reply_in_steps(steps)
 
 
 def request_problem(group_id: str | None, member_id: str | None) -> ErrorCode | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from kohort.broker.share.acknowledging import Result
-from kohort.broker.share.answers import CurrentLeader
+from kohort.broker.share.answers import PER_STEP, CurrentLeader
 from kohort.broker.share.fetch_reading import Target
 from kohort.broker.share.sessions import INITIAL_EPOCH, Key, ShareSession, Wanted
 from kohort.broker.share.settings import settings_of
@@ -23,6 +23,9 @@ from kohort.protocol.messages.share_fetch import (
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call
+    from kohort.broker.steps import Steps
+
+NO_LEADER = LeaderIdAndEpoch()  # of nearly all partitions: one object for all
 
 
 class FetchAnswer:
@@ -38,19 +41,29 @@ class FetchAnswer:
     def refuse(self, wanted: Wanted, error: ErrorCode) -> None:
         self._refused.append((wanted, error))
 
-    def response(self, targets: Sequence[Target], acknowledged: Mapping[Key, Result]) -> ShareFetchResponse:
+    def count(self, targets: Sequence[Target]) -> int:
+        """How many partitions it may name, without those that were acknowledged."""
+        return len(targets) + len(self._refused)
+
+    def response(self, targets: Sequence[Target], acknowledged: Mapping[Key, Result]) -> Steps[ShareFetchResponse]:
         partitions: dict[Key, PartitionData] = {}
-        for target in targets:
+        for number, target in enumerate(targets, 1):
             error = target.error or target.led.error
             if target.is_answered or error:
                 self._tell(partitions, target.wanted, self._data(target, error))
-        for wanted, error in self._refused:
-            self._tell(partitions, wanted, PartitionData(wanted.key[1], error))
-        for key, (error, message) in acknowledged.items():
+            if number % PER_STEP == 0:
+                yield
+        for number, (wanted, error) in enumerate(self._refused, 1):
+            self._tell(partitions, wanted, PartitionData(wanted.key[1], error, current_leader=NO_LEADER))
+            if number % PER_STEP == 0:
+                yield
+        for number, (key, (error, message)) in enumerate(acknowledged.items(), 1):
             data = partitions.get(key)
             if data is None:
-                data = partitions[key] = PartitionData(key[1])
+                data = partitions[key] = PartitionData(key[1], current_leader=NO_LEADER)
             data.acknowledge_error_code, data.acknowledge_error_message = error, message
+            if number % PER_STEP == 0:
+                yield
         topics: dict[bytes, list[PartitionData]] = {}
         for (topic_id, _), data in partitions.items():
             topics.setdefault(topic_id, []).append(data)
@@ -64,7 +77,7 @@ class FetchAnswer:
         )
 
     def _data(self, target: Target, error: ErrorCode) -> PartitionData:
-        data = PartitionData(target.wanted.key[1], error)
+        data = PartitionData(target.wanted.key[1], error, current_leader=NO_LEADER)
         if self._leader.is_told_with(error):
             data.current_leader = LeaderIdAndEpoch(*self._leader.id_and_epoch)
         if target.found is not None:

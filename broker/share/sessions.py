@@ -119,11 +119,8 @@ class ShareSessions:
         if old is not None:  # what the member has acquired stays acquired
             self._remove(old)
         partitions: dict[Key, Wanted] = {}
-        for keys in _parts(_named(request)):
-            for key in keys:
-                if key not in partitions:
-                    partitions[key] = self._wanted(key, must_tell=False)
-            yield
+        if not (yield from self._add(partitions, request, must_tell=False)):
+            return ErrorCode.SHARE_SESSION_LIMIT_REACHED
         if len(self._sessions) >= self._broker.config.group_share_max_share_sessions:
             return ErrorCode.SHARE_SESSION_LIMIT_REACHED
         session = ShareSession(group_id, member_id, call.connection, partitions)
@@ -139,19 +136,28 @@ class ShareSessions:
 
     def change(self, session: ShareSession, request: ShareFetchRequest) -> Steps[bool]:
         """Add what the request names, and remove what it forgets. False: that is too much."""
-        for keys in _parts(_named(request)):
-            for key in keys:
-                if key not in session.partitions:
-                    session.partitions[key] = self._wanted(key, must_tell=True)
-            yield
+        if not (yield from self._add(session.partitions, request, must_tell=True)):
+            return False
         for keys in _parts(_forgotten(request)):
             for key in keys:
                 session.partitions.pop(key, None)
             yield
         return self._take_allowance(session)
 
-    def _wanted(self, key: Key, *, must_tell: bool) -> Wanted:
-        return Wanted(key, must_tell=must_tell, was_known=self._broker.catalog.by_id(key[0]) is not None)
+    def _add(self, partitions: dict[Key, Wanted], request: ShareFetchRequest, *, must_tell: bool) -> Steps[bool]:
+        """False: too many that do not exist."""
+        unknown_count = 0
+        for keys in _parts(_named(request)):
+            for key in keys:
+                if key not in partitions:
+                    topic = self._broker.catalog.by_id(key[0])
+                    partitions[key] = Wanted(key, must_tell=must_tell, was_known=topic is not None)
+                    if topic is None or not 0 <= key[1] < len(topic.partitions):
+                        unknown_count += 1
+            if unknown_count > LARGE:
+                return False
+            yield
+        return True
 
     def _take_allowance(self, session: ShareSession) -> bool:
         count = len(session.partitions)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from kohort.broker.call import PARKED, Parked
 from kohort.broker.share.acknowledging import Acknowledging
-from kohort.broker.share.answers import CurrentLeader, request_problem
-from kohort.broker.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession, sessions_of
+from kohort.broker.share.answers import PER_STEP, CurrentLeader, reply, request_problem
+from kohort.broker.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, sessions_of
 from kohort.broker.share.settings import settings_of
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.share_acknowledge import (
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call
     from kohort.broker.steps import Steps
+
+NO_LEADER = LeaderIdAndEpoch()  # of nearly all partitions: one object for all
 
 
 def share_acknowledge(
@@ -45,29 +47,33 @@ def share_acknowledge(
         sessions.pass_on(session)
     acknowledging = Acknowledging(broker, group_id, member_id)
     yield from acknowledging.begin(request.topics, call.version, is_renewal=request.is_renew_ack)
+
+    def finish() -> Steps[ShareAcknowledgeResponse]:
+        if is_last:
+            sessions.forget(session, call)
+        return (yield from _answer(broker, call, group_id, acknowledging))
+
     if acknowledging.is_done:
-        return _finish(broker, call, session, acknowledging, is_last=is_last)
-    acknowledging.then(lambda: call.reply(_finish(broker, call, session, acknowledging, is_last=is_last)))
+        return (yield from finish())
+    acknowledging.then(lambda: reply(call, finish(), len(acknowledging.results)))
     return PARKED
 
 
-def _finish(
-    broker: Broker, call: Call, session: ShareSession, acknowledging: Acknowledging, *, is_last: bool
-) -> ShareAcknowledgeResponse:
-    if is_last:
-        sessions_of(broker).forget(session, call)
+def _answer(broker: Broker, call: Call, group_id: str, acknowledging: Acknowledging) -> Steps[ShareAcknowledgeResponse]:
     leader = CurrentLeader(broker, call)
     topics: dict[bytes, list[PartitionData]] = {}
-    for (topic_id, index), (error, message) in acknowledging.results.items():
-        answer = PartitionData(index, error, message)
+    for number, ((topic_id, index), (error, message)) in enumerate(acknowledging.results.items(), 1):
+        answer = PartitionData(index, error, message, NO_LEADER)
         if leader.is_told_with(error):
             answer.current_leader = LeaderIdAndEpoch(*leader.id_and_epoch)
         topics.setdefault(topic_id, []).append(answer)
+        if number % PER_STEP == 0:
+            yield
     return ShareAcknowledgeResponse(
         0,
         ErrorCode.NONE,
         None,
-        settings_of(broker, session.group_id).record_lock_duration_ms,
+        settings_of(broker, group_id).record_lock_duration_ms,
         [ShareAcknowledgeTopicResponse(topic_id, partitions) for topic_id, partitions in topics.items()],
         [NodeEndpoint(*leader.endpoint)] if leader.is_told else (),
     )

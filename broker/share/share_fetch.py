@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kohort.broker.call import PARKED, Parked
 from kohort.broker.share.acknowledging import Acknowledging
-from kohort.broker.share.answers import request_problem
+from kohort.broker.share.answers import AT_ONCE, reply, request_problem
 from kohort.broker.share.fetch_answer import FetchAnswer
 from kohort.broker.share.fetch_reading import Reading, Target, release
 from kohort.broker.share.persister import SharePartitionKey
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from kohort.broker.call import Call
     from kohort.broker.steps import Steps
 
-AT_ONCE = 500  # partitions; more are read in steps
 PER_STEP = 50
 RECORD_LIMIT = 1  # ShareAcquireMode
 FIRST_VERSION_WITH_MODES = 2
@@ -69,10 +68,11 @@ def _problem(request: ShareFetchRequest) -> ErrorCode | None:
 
 def _has_acknowledgements(request: ShareFetchRequest) -> Steps[bool]:
     for topic in request.topics:
-        for partition in topic.partitions:
+        for number, partition in enumerate(topic.partitions):
             if partition.acknowledgement_batches:
                 return True
-        yield
+            if number % PER_STEP == 0:
+                yield
     return False
 
 
@@ -141,11 +141,11 @@ class ShareFetching:
         if self._reads:
             yield from self._find()
         if not self._targets or not self._reading.wants_records or self._all_failed:
-            return self._finish_or_wait()
+            return (yield from self._finish_or_wait())
         if len(self._targets) > AT_ONCE:
             return (yield from self._begin_in_steps())
         if self._reading.read(self._targets, is_final=self._max_wait_ms <= 0):
-            return self._finish_or_wait()
+            return (yield from self._finish_or_wait())
         delayed = DelayedFetch(self._broker, self._call, self._reading.missing_bytes, self._try_answer)
         delayed.start(self._watched(self._targets), self._max_wait_ms)
         return PARKED
@@ -169,7 +169,7 @@ class ShareFetching:
                 raise
             delayed.wait(self._max_wait_ms, len(self._targets))
             return PARKED
-        return self._finish_or_wait()
+        return (yield from self._finish_or_wait())
 
     # --- the partitions
 
@@ -212,9 +212,11 @@ class ShareFetching:
         """Called when something was appended or became available, or the time is up."""
         if not self._reading.read(self._targets, is_final=final):
             return self._reading.missing_bytes
-        response = self._finish_or_wait()
-        if isinstance(response, ShareFetchResponse):
-            self._call.reply(response)
+        acknowledging = self._acknowledging
+        if acknowledging is None:
+            self._reply()
+        else:
+            acknowledging.then(self._reply)
         return 0
 
     def _answer_in_steps(self, final: bool) -> int:  # noqa: ARG002
@@ -229,7 +231,7 @@ class ShareFetching:
         except BaseException:
             release(self._targets)
             raise
-        return self._finish()
+        return (yield from self._finish())
 
     def _read_in_steps(self) -> Steps[None]:
         self._reading.begin(len(self._targets))
@@ -239,24 +241,25 @@ class ShareFetching:
 
     # --- the answer
 
-    def _finish_or_wait(self) -> ShareFetchResponse | Parked:
+    def _finish_or_wait(self) -> Steps[ShareFetchResponse | Parked]:
         """The answer, if the acknowledgements are written; otherwise it is sent when they are."""
         acknowledging = self._acknowledging
         if acknowledging is None or acknowledging.is_done:
-            return self._finish()
+            return (yield from self._finish())
         acknowledging.then(self._reply)
         return PARKED
 
     def _reply(self) -> None:
-        response = self._finish()
-        if self._call.is_gone:
-            release(self._targets)
-        else:
-            self._call.reply(response)
+        acknowledged = 0 if self._acknowledging is None else len(self._acknowledging.results)
+        reply(self._call, self._finish(), self._answer.count(self._targets) + acknowledged)
 
-    def _finish(self) -> ShareFetchResponse:
+    def _finish(self) -> Steps[ShareFetchResponse]:
         results = {} if self._acknowledging is None else self._acknowledging.results
-        response = self._answer.response(self._targets, results)
+        try:
+            response = yield from self._answer.response(self._targets, results)
+        except BaseException:  # GeneratorExit, for instance: the client hung up
+            release(self._targets)
+            raise
         if self._epoch == FINAL_EPOCH:
             sessions_of(self._broker).forget(self._session, self._call)
         return response
