@@ -54,6 +54,7 @@ RECORDS_OF_MANY = 20  # of a batch, with many members
 LOCKED_PARTITIONS = 1_000
 LOCKED = 2_000  # records on each of them
 LOCK_MS = 15_000
+LOADING_MS = 3_000
 BYTES_AT_ONCE = 8_000_000
 ACCEPT = 1
 GOAL_MS = 20
@@ -188,7 +189,8 @@ def measure_delivery(member_count: int, batch_records: int, broker: Broker, seco
         wait_for_coordinator(broker, members[0].group)
         members[0].join(topic)
         first = members[0]
-        first.take(first.ask(ApiKey.SHARE_FETCH, first.fetch(1, wait_ms=0)))  # the group begins with new records
+        # The group begins with new records. Kafka needs a moment until it knows where that is.
+        first.take(first.ask(ApiKey.SHARE_FETCH, first.fetch(1, wait_ms=LOADING_MS)))
         crew = Crew(broker, members, batch_records)
         batch = build_batch(
             [(None, os.urandom(RECORD_BYTES)) for _ in range(batch_records)], timestamp=int(time() * 1000)
