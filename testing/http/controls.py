@@ -177,6 +177,11 @@ class Controls:
         self._group(ask).expire(member_id)
         return {}
 
+    def expire_locks(self, ask: Ask) -> Shape:
+        member_id = ask.text_or_none("member_id")
+        ask.end()
+        return {"records": self._group(ask).expire_locks(member_id)}
+
     def evict(self, ask: Ask) -> Shape:
         member_id = ask.text("member_id")
         ask.end()
@@ -339,6 +344,7 @@ def add_controls(site: ControlSite, kafka: Broker) -> None:
         ("GET", "/test/groups/{group}/rebalances", controls.rebalances),
         ("GET", "/test/groups/{group}/commits", controls.commits),
         ("POST", "/test/groups/{group}/expire", controls.expire),
+        ("POST", "/test/groups/{group}/expire-locks", controls.expire_locks),
         ("POST", "/test/groups/{group}/evict", controls.evict),
         ("POST", "/test/groups/{group}/rebalance", controls.rebalance),
         ("GET", "/test/requests", controls.requests),

@@ -28,6 +28,8 @@ def group_shape(group: Group) -> Shape:
         "owners": by_topic(group.owners),
         "committed": by_topic(group.committed),
         "lag": by_topic(group.lag),
+        "start_offsets": by_topic(group.start_offsets),
+        "deliveries": [asdict(each) for each in group.deliveries],
     }
 
 

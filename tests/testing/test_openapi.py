@@ -130,6 +130,7 @@ def use_group(control: CheckedControl, name: str, way: str, settings: dict[str, 
         assert control.get(f"/test/groups/{name}/commits")["commits"]
         control.post(f"/test/groups/{name}/rebalance", reason="a test")
         control.ask("POST", f"/test/groups/{name}/expire", {"member_id": "nobody"})
+        assert control.post(f"/test/groups/{name}/expire-locks", member_id="nobody") == {"records": 0}
         control.post(
             f"/test/groups/{name}/{way}", member_id=control.get(f"/test/groups/{name}")["members"][0]["member_id"]
         )
