@@ -23,6 +23,7 @@ from kohort.protocol.wire import Message
 logger = logging.getLogger(__name__)
 
 RECORDS_IN_STEP = 500  # of a replay: a step takes a few milliseconds
+USUAL_RECORD_BYTES = 100  # a longer record counts as several
 
 S = TypeVar("S", bound=State)
 
@@ -136,7 +137,7 @@ class Shard(Generic[S]):
         """Replay whole batches of the log, as many as a chunk of it holds, and give way after some records."""
         in_step = 0
         for header, offset, _, raw_key, raw_value, _ in scan_records(chunk, 0, size, with_headers=False):
-            in_step += 1
+            in_step += 1 if raw_value is None else 1 + len(raw_value) // USUAL_RECORD_BYTES
             if in_step > RECORDS_IN_STEP:
                 in_step = 0
                 yield

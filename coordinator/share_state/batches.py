@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
+from itertools import pairwise
 from operator import attrgetter
 
 from kohort.coordinator.delivery.states import StateBatch
@@ -32,7 +33,7 @@ _last_offset = attrgetter("last_offset")
 def combine(known: Sequence[StateBatch], newer: Iterable[StateBatch], start_offset: int) -> list[StateBatch]:
     """Merge `newer` into `known`, and drop what lies before the start offset, unless that is -1.
 
-    `known` is the result of an earlier call. Only the part of it that `newer` touches is looked at.
+    `known` is the result of an earlier call. Mostly only the part of it that `newer` touches is looked at closely.
     """
     if start_offset != NO_START_OFFSET:
         known = _from(known, start_offset)
@@ -42,12 +43,32 @@ def combine(known: Sequence[StateBatch], newer: Iterable[StateBatch], start_offs
             if batch.last_offset >= start_offset
         ]
     changed = [batch for batch in newer if batch.first_offset <= batch.last_offset]  # others were never valid
+    if _can_be_shorter(known):
+        return _merged([*known, *changed])
     if not changed:
         return list(known)
     # A batch that merely touches a new one may become one with it.
     low = bisect_left(known, min(map(_first_offset, changed)) - 1, key=_last_offset)
     high = bisect_right(known, max(map(_last_offset, changed)) + 1, key=_first_offset)
     return [*known[:low], *_merged([*known[low:high], *changed]), *known[high:]]
+
+
+def _can_be_shorter(known: Sequence[StateBatch]) -> bool:
+    """Whether batches touch and are in the same state. A merge can leave that behind, and the next one sees it."""
+    for (_, last, state, count), (first, _, next_state, next_count) in pairwise(known):
+        if last + 1 == first and state == next_state and count == next_count:
+            return True
+    return False
+
+
+def are_disjoint(batches: Sequence[StateBatch]) -> bool:
+    """Whether the batches stand in the order of their offsets, and none overlaps another one."""
+    before = -1
+    for first, last, _, _ in batches:
+        if not before < first <= last:
+            return False
+        before = last
+    return True
 
 
 def _from(known: Sequence[StateBatch], start_offset: int) -> Sequence[StateBatch]:
@@ -59,39 +80,32 @@ def _from(known: Sequence[StateBatch], start_offset: int) -> Sequence[StateBatch
 
 def _merged(batches: Sequence[StateBatch]) -> list[StateBatch]:
     """Batches of which none overlap, in their order."""
-    heap: list[Sorted] = [(first, last, count, state) for first, last, state, count in batches]
-    heapify(heap)
+    if are_disjoint(batches) and not _can_be_shorter(batches):
+        return list(batches)  # leaders mostly send what can stay as it is
+    # From the last to the first, so that the next one stands at the end.
+    rest: list[Sorted] = sorted(((first, last, count, state) for first, last, state, count in batches), reverse=True)
+    tails: list[Sorted] = []  # a heap of what is left of batches behind those that hold in front of them
     merged: list[StateBatch] = []
-    before = heappop(heap)
-    while heap:
-        after = heappop(heap)
-        first, last, count, state = before
-        if after[0] <= last:
-            for piece in _without_overlap(before, after):
-                heappush(heap, piece)
-            before = heappop(heap)
-        elif after[0] == last + 1 and after[2] == count and after[3] == state:
-            before = (first, after[1], count, state)
+    first, last, count, state = rest.pop()
+    while rest or tails:
+        after = heappop(tails) if tails and (not rest or tails[0] < rest[-1]) else rest.pop()
+        after_first, after_last, after_count, after_state = after
+        if after_first > last:
+            if after_first == last + 1 and after_count == count and after_state == state:
+                last = after_last
+            else:
+                merged.append(StateBatch(first, last, state, count))
+                first, last, count, state = after
+        elif after_count == count and after_state == state:
+            last = max(last, after_last)
+        elif (after_count, after_state) < (count, state):
+            if after_last > last:
+                heappush(tails, (last + 1, after_last, after_count, after_state))
         else:
-            merged.append(StateBatch(first, last, state, count))
-            before = after
-    first, last, count, state = before
+            if first < after_first:
+                merged.append(StateBatch(first, after_first - 1, state, count))
+            if last > after_last:
+                heappush(tails, (after_last + 1, last, count, state))
+            first, last, count, state = after
     merged.append(StateBatch(first, last, state, count))
     return merged
-
-
-def _without_overlap(before: Sorted, after: Sorted) -> list[Sorted]:
-    """Two batches that overlap, as one to three that do not. `before` is the one that sorts first."""
-    first, last, count, state = before
-    after_first, after_last, after_count, after_state = after
-    if (count, state) == (after_count, after_state):
-        return [(first, max(last, after_last), count, state)]
-    if (after_count, after_state) < (count, state):
-        rest: list[Sorted] = [(last + 1, after_last, after_count, after_state)] if after_last > last else []
-        return [before, *rest]
-    pieces: list[Sorted] = [after]
-    if first < after_first:
-        pieces.append((first, after_first - 1, count, state))
-    if last > after_last:
-        pieces.append((after_last + 1, last, count, state))
-    return pieces

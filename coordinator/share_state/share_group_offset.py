@@ -7,7 +7,7 @@ from typing import Any
 
 from kohort.coordinator.delivery.states import StateBatch
 from kohort.coordinator.outcome import Headers, Record
-from kohort.coordinator.share_state.batches import NO_START_OFFSET, combine
+from kohort.coordinator.share_state.batches import NO_START_OFFSET, are_disjoint, combine
 from kohort.coordinator.share_state.keys import SharePartitionKey
 from kohort.protocol.messages import log_share_snapshot, log_share_update
 from kohort.protocol.messages.log_share_snapshot import ShareSnapshotKey, ShareSnapshotValue
@@ -52,8 +52,8 @@ class ShareGroupOffset:
         self.leader_epoch = value.leader_epoch
         self.start_offset = value.start_offset
         self.delivery_complete_count = value.delivery_complete_count
-        # A snapshot is merged already; merging it again makes sure of that.
-        self.batches = combine((), _state_batches(value.state_batches), NO_START_OFFSET)
+        batches = _state_batches(value.state_batches)
+        self.batches = batches if are_disjoint(batches) else combine((), batches, NO_START_OFFSET)
         self.create_ms, self.write_ms = value.create_timestamp, value.write_timestamp
         self.highest_leader_epoch = max(self.highest_leader_epoch, value.leader_epoch)
         self.highest_state_epoch = max(self.highest_state_epoch, value.state_epoch)

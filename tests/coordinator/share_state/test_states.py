@@ -374,6 +374,16 @@ def test_a_write_that_did_not_reach_the_disk_was_never_there() -> None:
     assert host.known().start_offset == -1
 
 
+def test_long_records_are_loaded_in_steps() -> None:
+    host = ShareHost()
+    host.initialize()
+    for number in range(6):
+        host.write(*[(3 * each, 3 * each + 1, 0, 1 + number) for each in range(2_000)], start_offset=0)
+    shard = host.runtime.start_over(host.shard_of())
+    chunk = b"".join(host.batches[shard.partition])
+    assert len(list(shard.load_chunk(chunk, len(chunk)))) == 3, "each of the six has 40 kB"
+
+
 # --- trimming
 
 
