@@ -345,4 +345,5 @@ def classic_members_count_as_having_nothing() -> AbstractContextManager[None]:
     return replaced((ClassicJoin, "_read_subscription", read))
 
 
-from tests.simulation import share_bugs as share_bugs  # noqa: E402 (it plants its bugs with the functions above)
+from tests.simulation import delivery_bugs as delivery_bugs  # noqa: E402 (they plant bugs with the functions above)
+from tests.simulation import share_bugs as share_bugs  # noqa: E402

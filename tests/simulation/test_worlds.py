@@ -9,6 +9,7 @@ import pytest
 
 from tests.simulation.classic_world import ClassicWorld
 from tests.simulation.consumer_world import ConsumerWorld
+from tests.simulation.delivery_world import DeliveryWorld
 from tests.simulation.migrating_world import MigratingWorld
 from tests.simulation.planted_bugs import BUGS, MAX_SEEDS, hunt
 from tests.simulation.share_world import ShareWorld
@@ -39,7 +40,7 @@ FOUND_A_BUG = [
     ("migrating", 500_731),  # likewise, while it joins and syncs
 ]
 SEEDS = {"classic": range(1_000, 1_030), "consumer": range(1_000, 1_010), "migrating": range(1_000, 1_010),
-         "share": range(1_000, 1_010)}  # fmt: skip
+         "share": range(1_000, 1_010), "delivery": range(1_000, 1_020)}  # fmt: skip
 
 
 @pytest.mark.parametrize(("kind", "seed"), [*FOUND_A_BUG, *((kind, seed) for kind in SEEDS for seed in SEEDS[kind])])
@@ -52,9 +53,9 @@ def test_a_planted_bug_is_caught(name: str) -> None:
     assert hunt(BUGS[name], MAX_SEEDS) is not None, f"try: python -m tests.simulation {BUGS[name].world} 0 --bug {name}"
 
 
-@pytest.mark.parametrize("world", [ClassicWorld, ConsumerWorld, MigratingWorld, ShareWorld])
+@pytest.mark.parametrize("world", [ClassicWorld, ConsumerWorld, MigratingWorld, ShareWorld, DeliveryWorld])
 def test_the_simulation_does_what_it_is_for(
-    world: type[ClassicWorld | ConsumerWorld | MigratingWorld | ShareWorld],
+    world: type[ClassicWorld | ConsumerWorld | MigratingWorld | ShareWorld | DeliveryWorld],
 ) -> None:
     worlds = [world(seed) for seed in range(5)]
     for each in worlds:

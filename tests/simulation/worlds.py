@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from tests.simulation.classic_world import ClassicWorld
 from tests.simulation.consumer_world import ConsumerWorld
+from tests.simulation.delivery_world import DeliveryWorld
 from tests.simulation.migrating_world import MigratingWorld
 from tests.simulation.share_world import ShareWorld
 from tests.simulation.world import World
@@ -14,12 +15,13 @@ from tests.simulation.world import World
 STEPS = 1_000
 LINES_TOLD = 60
 
-WORLDS: dict[str, Callable[[int], World]] = {
+WORLDS: dict[str, Callable[[int], World | DeliveryWorld]] = {
     "classic": ClassicWorld, "consumer": ConsumerWorld, "migrating": MigratingWorld, "share": ShareWorld,
+    "delivery": DeliveryWorld,
 }  # fmt: skip
 
 
-def play(kind: str, seed: int, steps: int = STEPS, *, tells_story: bool = True) -> World:
+def play(kind: str, seed: int, steps: int = STEPS, *, tells_story: bool = True) -> World | DeliveryWorld:
     """`tells_story`: print the end of the story if something goes wrong."""
     world = WORLDS[kind](seed)
     try:
