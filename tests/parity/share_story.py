@@ -41,7 +41,7 @@ from tests.share_requests import (
 )
 
 JOIN, LEAVE = 0, -1  # member epochs
-AT_ONCE_MS = 100  # a fetch that is to find nothing waits this long
+AT_ONCE_MS = 300  # a fetch that is to find nothing waits this long
 SHARE_KEY = 2  # of FindCoordinator
 NO_SUCH_TOPIC_ID = bytes(15) + b"\7"
 
@@ -172,6 +172,14 @@ class ShareStory(ConsumerStory):
     def topic_id(self, name: str) -> bytes:
         """Of a topic that does not exist: an id that no topic has."""
         return self.topic_ids.get(name, NO_SUCH_TOPIC_ID)
+
+    def hang_up(self, *sharers: Sharer) -> None:
+        """Their sessions are closed already. Until the last of a group has hung up, Kafka's leader keeps its records in
+        mind; it hears of that a little later, but before a new topic."""
+        for sharer in sharers:
+            sharer.hang_up()
+            sharer.session_epoch = OPEN
+        self.topic(f"-later-{len(self.topic_ids)}", 1)
 
     # --- looking
 

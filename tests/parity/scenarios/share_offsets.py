@@ -12,6 +12,7 @@ from kohort.protocol.messages.describe_share_group_offsets import DescribeShareG
 from tests.parity.batches import batch
 from tests.parity.share_story import ShareStory, accept, release, share_story
 from tests.share_requests import (
+    CLOSE,
     Partition,
     alter_offsets_request,
     delete_share_offsets_request,
@@ -118,12 +119,13 @@ def a_share_group_goes_back(s: ShareStory) -> None:
     at = s.shared(6)
     a = s.sharer("a")
     a.fetch(at)
-    a.acknowledge({at: accept(0, 3)})
+    a.acknowledge({at: accept(0, 3) + release(4)})
+    a.acknowledge({at: release(5)}, epoch=CLOSE)
+    s.hang_up(a)
     alter(s, {at: 1})
     s.share_offsets(at)
-    a.acknowledge({at: accept(4, 5)})
-    a.find_nothing()
-    s.sharer("b").fetch(at)
+    a.fetch(at)
+    a.acknowledge({at: accept(1, 5)})
     s.share_offsets(at)
     s.describe_sharers()
 
@@ -181,7 +183,7 @@ def a_start_for_groups_of_other_kinds(s: ShareStory) -> None:
 
 
 @share_story(ALTER, NEWEST)
-def a_start_is_altered_while_records_are_locked(s: ShareStory) -> None:
+def a_start_is_altered_while_a_session_is_open(s: ShareStory) -> None:
     at = s.shared(4)
     a, b = s.sharer("a"), s.sharer("b")
     a.fetch(at)
@@ -233,6 +235,7 @@ def a_share_group_comes_back_after_its_offsets_were_deleted(s: ShareStory) -> No
     a.acknowledge({at: accept(0, 2)})
     a.close_session()
     a.leave_group()
+    s.hang_up(a)
     delete(s, at[0])
     a.find_nothing(at)
     with s.unwritten():

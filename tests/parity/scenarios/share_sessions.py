@@ -133,10 +133,20 @@ def a_session_forgets_partitions(s: ShareStory) -> None:
     a.find_nothing()
     a.find_nothing(ack={other: accept(1, 2)})
     a.find_nothing(other)
-    a.find_nothing(forget=[other, (one[0], 9), ("none", 0)])
+    a.find_nothing(forget=[(one[0], 9), ("none", 0)])
     a.close_session()
     s.sharer("b").fetch(one)
-    s.sharer("c").find_nothing(other)
+    s.sharer("c").fetch(other)
+
+
+@share_story()
+def a_session_is_closed_after_it_has_forgotten_a_partition(s: ShareStory) -> None:
+    at = s.shared(2)
+    a = s.sharer("a")
+    a.fetch(at)
+    a.find_nothing(forget=[at])
+    a.close_session()
+    s.sharer("b").find_nothing(at)
 
 
 @share_story(versions=BOTH)

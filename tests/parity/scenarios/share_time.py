@@ -5,13 +5,23 @@ from __future__ import annotations
 from kohort.protocol.api_keys import ApiKey
 from tests.parity.pairs import FEW_SHARES
 from tests.parity.share_story import ShareStory, accept, reject, release, renew, share_story
-from tests.share_requests import RECORD_LIMIT
+from tests.share_requests import RECORD_LIMIT, Partition
 
 SHORT_MS = 1_000
 
 
 def short_locks(s: ShareStory) -> None:
     s.set_share(record_lock_duration_ms=f"{SHORT_MS}")
+
+
+def until_locks_have_expired(s: ShareStory, at: Partition) -> None:
+    """Another group locks records now, and its locks expire. Kafka wakes a waiting member up for each lock alone."""
+    clock = f"{s.group}-clock"
+    s.set_share_of(clock, record_lock_duration_ms=f"{SHORT_MS}")
+    s.begin({at: 0}, clock)
+    with s.unwritten():
+        s.sharer("a", clock).fetch(at)
+        s.sharer("b", clock).fetch(at)
 
 
 @share_story(versions=(1, 2))
@@ -21,6 +31,7 @@ def a_lock_expires(s: ShareStory) -> None:
     a, b = s.sharer("a"), s.sharer("b")
     a.fetch(at)
     a.acknowledge({at: accept(0) + reject(2)})
+    until_locks_have_expired(s, at)
     b.fetch(at)
     a.acknowledge({at: accept(1)})
     b.acknowledge({at: accept(1) + accept(3, 4)})
@@ -54,7 +65,7 @@ def a_lock_expires_as_often_as_records_may_be_delivered(s: ShareStory) -> None:
     a.find_nothing()
 
 
-def _lag(s: ShareStory, at: tuple[str, int]) -> int:
+def _lag(s: ShareStory, at: Partition) -> int:
     with s.unwritten():
         answer = s.share_offsets(at)
     return int(answer.groups[0].topics[0].partitions[0].lag)
