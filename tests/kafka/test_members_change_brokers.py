@@ -35,10 +35,12 @@ KAFKA_SETTINGS = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interva
 class KafkaOrKohort(AnyBroker):
     """A Kafka that can be replaced by a Kohort on its files, and back."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, settings: dict[str, str]) -> None:
+        """Both have these settings; Kafka does not mind those that it does not know."""
         self._folder = folder
-        settings = {name.replace("_", "."): value for name, value in SETTINGS.items()}
-        self._kafka = KafkaServer(folder / "kafka", settings | KAFKA_SETTINGS)
+        self._settings = settings
+        with_dots = {name.replace("_", "."): value for name, value in settings.items()}
+        self._kafka = KafkaServer(folder / "kafka", with_dots | KAFKA_SETTINGS)
         self._kohort: KohortProcess | None = None
         self.address = self._kafka.address
         self.data = self._kafka.data
@@ -48,14 +50,14 @@ class KafkaOrKohort(AnyBroker):
         would ignore what Kohort says about leaders, as long as the client runs."""
         self._kill_kafka()
         self._kohort = KohortProcess(
-            self._folder / "kohort", listeners=f"PLAINTEXT://{self.address}", log_dirs=str(self.data), **SETTINGS
+            self._folder / "kohort", listeners=f"PLAINTEXT://{self.address}", log_dirs=str(self.data), **self._settings
         )
 
     def become_kafka(self, copied_to: Path) -> None:
         """Kafka believes that it crashed: it checks every batch and builds the indexes anew."""
         self._stop_kohort()
-        for log in self.data.glob("__consumer_offsets-*/*.log"):
-            (copied_to / log.parent.name).mkdir(parents=True)
+        for log in self.data.glob("__*-*/*.log"):
+            (copied_to / log.parent.name).mkdir(parents=True, exist_ok=True)
             shutil.copy(log, copied_to / log.parent.name)
         self._kafka.start_again()
 
@@ -107,7 +109,7 @@ def test_members_carry_on_from_kafka_to_kohort_and_back(tmp_path: Path) -> None:
     ]
     groups = [group for _, assignors in crew for group in assignors]
     with (
-        KafkaOrKohort(tmp_path) as broker,
+        KafkaOrKohort(tmp_path, SETTINGS) as broker,
         abandoned_at_the_end(ServerSideScenario(broker, groups, tmp_path)) as scenario,
     ):
         start = starter(scenario, dict.fromkeys((1, 2, 3), crew))
