@@ -28,11 +28,12 @@ from tests.clients.group_broker import AnyBroker
 from tests.clients.group_checks import DEADLINE_S, MemberProcess
 from tests.group_requests import group_settings_request
 from tests.kafka.jars import kafka_jars
-from tests.share_requests import describe_offsets_request
+from tests.share_requests import alter_offsets_request, describe_offsets_request
 
 TOPIC, GROUP = "numbers", "sharers"
 HERE = Path(__file__).parent
 DELIVERY_LIMIT = 5
+COORDINATOR_KEYS = {0: GROUP, 2: f"{GROUP}:AAAAAAAAAAAAAAAAAAAAAQ:0"}  # by type
 
 Place = tuple[int, int]  # partition and offset
 
@@ -140,16 +141,29 @@ class ShareScenario:
         admin = AdminClient({"bootstrap.servers": broker.address})
         admin.create_topics([NewTopic(TOPIC, partitions, 1)])[TOPIC].result(DEADLINE_S)
         self.set_group(share_auto_offset_reset="earliest")
-        self.until(self._has_coordinator, "a share coordinator")
+        self.until(self._has_coordinators, "coordinators")
 
     def set_group(self, **settings: str) -> None:
         request = group_settings_request(GROUP, {name.replace("_", "."): value for name, value in settings.items()})
         answer = self.broker.client.send(ApiKey.INCREMENTAL_ALTER_CONFIGS, request, 1)
         assert answer.responses[0].error_code == 0, answer.responses[0]
 
-    def _has_coordinator(self) -> bool:
-        request = FindCoordinatorRequest("", 2, ["g:AAAAAAAAAAAAAAAAAAAAAQ:0"])
-        return bool(self.broker.client.send(ApiKey.FIND_COORDINATOR, request, 6).coordinators[0].error_code == 0)
+    def begin_at_the_start(self) -> None:
+        """Written to the state of each partition, which stays when another broker takes over; settings do not."""
+        request = alter_offsets_request(GROUP, {(TOPIC, partition): 0 for partition in self.ends})
+
+        def begun() -> bool:
+            answer = self.broker.client.send(ApiKey.ALTER_SHARE_GROUP_OFFSETS, request, 0)
+            rows = [each.error_code for topic in answer.responses for each in topic.partitions]
+            return rows == [0] * len(self.ends)
+
+        self.until(begun, "the group to begin")
+
+    def _has_coordinators(self) -> bool:
+        """Of the group, and of the states: asking makes the topics behind them."""
+        requests = [FindCoordinatorRequest("", kind, [key]) for kind, key in COORDINATOR_KEYS.items()]
+        answers = [self.broker.client.send(ApiKey.FIND_COORDINATOR, request, 6) for request in requests]
+        return all(answer.coordinators[0].error_code == 0 for answer in answers)
 
     # --- steps
 

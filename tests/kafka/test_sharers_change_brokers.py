@@ -30,6 +30,7 @@ def test_sharers_carry_on_from_kafka_to_kohort_and_back(tmp_path: Path) -> None:
     with KafkaOrKohort(tmp_path, SETTINGS | PREVIEW) as broker:
         scenario = ShareScenario(broker, tmp_path, partitions=3)
         try:
+            scenario.begin_at_the_start()
             scenario.start("crew", java(broker.address, "i=implicit", "e=explicit", "n=renew", "l=release", "j=reject"))
             scenario.produce(3_000)
             scenario.until_delivered(1_500)

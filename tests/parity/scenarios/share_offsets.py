@@ -55,7 +55,7 @@ def offsets_move_as_records_are_accepted(s: ShareStory) -> None:
 def offsets_of_what_is_not_there(s: ShareStory) -> None:
     at = s.shared(3)
     topic = s.topic("-other", 2)
-    s.share_offsets(at, (at[0], 1), (topic, 0), ("none", 0))
+    s.share_offsets(at, (topic, 0), ("none", 0))
     s.share_offsets(group=f"{s.group}-none")
     s.share_offsets(at, group=f"{s.group}-none")
     s.share_offsets(group="")
