@@ -14,8 +14,10 @@ Read in this order:
     watch.py      each request passes here: its time is set, it is written down, faults are applied
     group.py, topic.py, views.py   what a test sees
     clock.py      time that can be advanced and frozen; liveness.py: which members are alive meanwhile
-    faults.py     what can go wrong on purpose; errors.py: answers with an error; disk.py: slow and full disks
-    check.py      the audit's rules over what the test has left
+    faults.py     what can go wrong on purpose; errors.py: answers with an error
+    disk_faults.py, disk.py        slow and full disks
+    chaos.py      random trouble from a seed; turnstile.py: looks and restarts do not meet
+    check.py      the audit's rules over what the test has left; story.py: what has happened, for people
     pytest_plugin.py   the fixtures `kafka` and `kafka_session`
     names.py      APIs and errors by Kafka's names
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -16,7 +16,9 @@ from kohort.protocol.messages.produce import PartitionProduceData, ProduceReques
 from kohort.protocol.record_batch import build_batch
 from kohort.storage.disk import RealDisk
 from kohort.storage.memory_disk import MemoryDisk
+from kohort.testing.chaos import EVERY, EXPECTED, Chaos
 from kohort.testing.clock import Clock
+from kohort.testing.disk_faults import FullDisk, SlowDisk
 from kohort.testing.faults import (
     GROUP_APIS,
     CloseAfter,
@@ -26,14 +28,13 @@ from kohort.testing.faults import (
     Fail,
     Fault,
     Filter,
-    FullDisk,
     LoseAnswer,
-    SlowDisk,
     Throttle,
 )
 from kohort.testing.group import Group
 from kohort.testing.host import Host
 from kohort.testing.names import api_key, error_code, error_name
+from kohort.testing.off_loop import off_loop
 from kohort.testing.settings import MEMORY, Settings, config_of
 from kohort.testing.topic import Headers, Topic, encoded_headers
 from kohort.testing.views import Commit, Request
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from kohort.audit.run.in_a_test import Checked
 
 MAX_FETCH_WAIT_MS = 20
-STORY_LINES = 50  # rebalances and requests that a story tells, the newest
 NEWEST_PRODUCE_WITH_NAMES = 12  # later versions name topics by their ids
 
 
@@ -77,6 +77,7 @@ class Broker:
         if config.data_folder == MEMORY:
             self._host.disk.inner = MemoryDisk(now=self._host.time.now_ms)
         self.clock = Clock(self._host)
+        self._had_chaos = False
 
     # --- life
 
@@ -99,28 +100,28 @@ class Broker:
         self.stop()
 
     async def __aenter__(self) -> Self:
-        return await asyncio.to_thread(self.start)
+        return await off_loop(self.start)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await asyncio.to_thread(self.stop)
+        await off_loop(self.stop)
 
     def restart(self) -> None:
         """Stop in good order, and start again at the same address with the same data. Clients have to reconnect."""
-        self._host.stop()
-        self._host.start()
+        self._host.restart()
 
     def crash(self) -> None:
         """Stop as if the machine had lost its power, and start again. What was not synced is gone.
 
         With `data` in a folder it is as if the process had been killed: the operating system keeps what was written.
         """
-        self._host.crash()
+        self._host.crash(self._lose_what_was_not_synced)
+
+    def _lose_what_was_not_synced(self) -> None:
         disk = self._host.disk
         if isinstance(disk.inner, MemoryDisk):
             disk.inner = disk.inner.after_crash()
-        self._host.start()
 
     def _keep_port(self) -> None:
         """A restart listens where clients look for the broker."""
@@ -190,7 +191,7 @@ class Broker:
 
         Args:
             checks: names of checks, of those in docs/audit.md. None: those that make sense in a test.
-            ignore: names of checks that are left out.
+            ignore: names of checks that are left out. After `chaos` so is rebalance_storm.
             thresholds: such as {"rebalance_storm.rebalances": 6}.
             group: look at this group only.
             fail_on: critical, error, warning or info. Findings that are less severe are only returned.
@@ -198,33 +199,16 @@ class Broker:
         from kohort.testing.check import check
 
         folder = self._host.config.data_folder
+        left_out = [*([ignore] if isinstance(ignore, str) else ignore), *(EXPECTED if self._had_chaos else ())]
         return check(
-            self._host, folder, checks=checks, ignore=ignore, thresholds=thresholds, group=group, fail_on=fail_on
+            self._host, folder, checks=checks, ignore=left_out, thresholds=thresholds, group=group, fail_on=fail_on
         )
 
     def story(self) -> str:
         """What has happened so far: groups, rebalances, and requests that failed or that a fault has met."""
-        return self._host.run(self._story) if self._host.is_running else "the broker is stopped"
+        from kohort.testing.story import story
 
-    def _story(self) -> str:
-        watch = self._host.watch
-        lines = [f"group {each.group_id!r}: {each._told()}" for each in self._groups()]
-        lines += [
-            f"rebalance of {each.group!r}, generation {each.generation}: {each.cause} ({each.trigger}), "
-            f"{each.duration_ms} ms, {each.members} members, {each.moved} partitions moved"
-            for each in watch.rebalances[-STORY_LINES:]
-        ]
-        told = [each for each in watch.requests if each.errors or each.fault or each.errors is None]
-        for each in told[-STORY_LINES:]:
-            how = "not answered" if each.errors is None else ", ".join(each.errors) or "answered"
-            fault = f" ({each.fault})" if each.fault else ""
-            lines.append(f"request {each.number} {each.api} v{each.version} of {each.client_id}: {how}{fault}")
-        lines.append(f"{len(watch.requests)} requests, {len(watch.commits)} commits")
-        return "\n".join(lines)
-
-    def _groups(self) -> list[Group]:
-        shards = self._host.broker.coordinator.runtime.shards
-        return [Group(self._host, name) for shard in shards for name in shard.state.groups]
+        return self._host.run(lambda: story(self._host)) if self._host.is_running else "the broker is stopped"
 
     def wait_for_request(
         self, api: str, *, error: str | None = None, client_id: str | None = None, group: str | None = None,
@@ -299,11 +283,11 @@ class Broker:
         return Throttle(self._host, Filter(api, group, client_id, topic, times), milliseconds).begin()
 
     def stop_answering(
-        self, api: str | Iterable[str] | None = None, *, group: str | None = None, client_id: str | None = None,
-        topic: str | None = None,
+        self, api: str | Iterable[str] | None = None, *, times: int | None = None, group: str | None = None,
+        client_id: str | None = None, topic: str | None = None,
     ) -> Fault:  # fmt: skip
         """Be silent, to all or to some, until the fault is stopped. Then silent connections are closed."""
-        return self.drop(api, group=group, client_id=client_id, topic=topic)
+        return self.drop(api, times=times, group=group, client_id=client_id, topic=topic)
 
     def refuse_produce(
         self, *, error: str = "NOT_LEADER_OR_FOLLOWER", times: int | None = None, client_id: str | None = None,
@@ -312,26 +296,43 @@ class Broker:
         return self.fail("Produce", error=error, times=times, client_id=client_id, topic=topic)
 
     def coordinator_loading(
-        self, *, group: str | None = None, client_id: str | None = None, times: int | None = None
-    ) -> Fault:
+        self, api: str | Iterable[str] = GROUP_APIS, *, times: int | None = None, group: str | None = None,
+        client_id: str | None = None, topic: str | None = None,
+    ) -> Fault:  # fmt: skip
         """The coordinator is loading its groups: requests about groups get COORDINATOR_LOAD_IN_PROGRESS."""
-        return self.fail(
-            GROUP_APIS, error="COORDINATOR_LOAD_IN_PROGRESS", times=times, group=group, client_id=client_id
-        )
+        error = "COORDINATOR_LOAD_IN_PROGRESS"
+        return self.fail(api, error=error, times=times, group=group, client_id=client_id, topic=topic)
 
     def not_coordinator(
-        self, *, group: str | None = None, client_id: str | None = None, times: int | None = None
-    ) -> Fault:
+        self, api: str | Iterable[str] = GROUP_APIS, *, times: int | None = None, group: str | None = None,
+        client_id: str | None = None, topic: str | None = None,
+    ) -> Fault:  # fmt: skip
         """The group has moved to another coordinator: requests about it get NOT_COORDINATOR."""
-        return self.fail(GROUP_APIS, error="NOT_COORDINATOR", times=times, group=group, client_id=client_id)
+        return self.fail(api, error="NOT_COORDINATOR", times=times, group=group, client_id=client_id, topic=topic)
 
-    def slow_disk(self, *, seconds: float) -> Fault:
-        """Each sync takes that long, at least."""
-        return SlowDisk(self._host, seconds).begin()
+    def slow_disk(
+        self, *, seconds: float, times: int | None = None, group: str | None = None, topic: str | None = None
+    ) -> Fault:
+        """Each sync takes that long, at least: of all files, or of those of a topic, or of a group's log."""
+        return SlowDisk(self._host, seconds, group, topic, times).begin()
 
-    def full_disk(self) -> Fault:
-        """Nothing can be written."""
-        return FullDisk(self._host).begin()
+    def full_disk(self, *, times: int | None = None, group: str | None = None, topic: str | None = None) -> Fault:
+        """Nothing can be written: to any file, or to those of a topic, or to a group's log."""
+        return FullDisk(self._host, group, topic, times).begin()
+
+    def chaos(
+        self, seed: int, *, every: int = EVERY, kinds: Iterable[str] | None = None, group: str | None = None,
+        client_id: str | None = None, topic: str | None = None,
+    ) -> Chaos:  # fmt: skip
+        """Random lawful trouble: delays, disconnects, expired sessions, rebalances, restarts. See chaos.py.
+
+        Args:
+            seed: the same requests meet the same trouble with the same seed.
+            every: one trouble for so many requests, on average.
+            kinds: those of chaos.KINDS that may happen. None: all.
+        """
+        self._had_chaos = True
+        return Chaos(self._host, Filter(None, group, client_id, topic, None), seed, every, kinds).begin()
 
     # --- topics and records
 
@@ -373,5 +374,7 @@ class Broker:
     def produce_all(self, topic: str, values: Iterable[bytes | None], *, partition: int = 0) -> int:
         return self.produce(topic, *values, partition=partition)
 
-    def _client(self) -> Client:
-        return Client(self.bootstrap_servers, client_id=OWN_CLIENT)
+    @contextmanager
+    def _client(self) -> Iterator[Client]:
+        with self._host.stays_up(), Client(self.bootstrap_servers, client_id=OWN_CLIENT) as client:
+            yield client

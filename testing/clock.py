@@ -20,6 +20,7 @@ from time import monotonic_ns, time_ns
 from typing import TYPE_CHECKING
 
 from kohort.broker.clock import Clock as BrokerClock
+from kohort.testing.off_loop import off_loop
 
 if TYPE_CHECKING:
     from kohort.testing.host import Host
@@ -156,7 +157,7 @@ class Clock:
 
     async def advance_async(self, **span: float) -> None:
         """`advance` for a test whose clients run on the event loop of this thread."""
-        await asyncio.to_thread(lambda: self.advance(**span))
+        await off_loop(lambda: self.advance(**span))
 
     def freeze(self) -> None:
         """Stop the broker's clock. `advance` still moves it; `resume` lets it run on."""

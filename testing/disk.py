@@ -1,41 +1,31 @@
-"""A disk that is slow or full when a test says so, around a disk in memory or the real one."""
+"""A disk that is slow or full when a test says so, around a disk in memory or the real one. See disk_faults.py."""
 
 from __future__ import annotations
 
 import errno
 import os
-from threading import Event
+from typing import TYPE_CHECKING
 
 from kohort.storage.disk import Buffer, Disk, File, FileInfo, FolderLock
 
-NOT_SLOW_S = 0.0
+if TYPE_CHECKING:
+    from kohort.testing.disk_faults import FullDisk, SlowDisk
 
 
 class FaultyDisk(Disk):
+    """The broker's threads read the faults while a test changes them: each change is a new tuple."""
+
     def __init__(self, inner: Disk) -> None:
         self.inner = inner
-        self.is_full = False
-        self._sync_s = NOT_SLOW_S
-        self._is_quick_again = Event()
+        self.slow: tuple[SlowDisk, ...] = ()
+        self.full: tuple[FullDisk, ...] = ()
 
-    @property
-    def sync_s(self) -> float:
-        """How long each sync takes, at least."""
-        return self._sync_s
-
-    @sync_s.setter
-    def sync_s(self, seconds: float) -> None:
-        self._sync_s = seconds
-        self._is_quick_again.set()  # syncs that wait go on, and those to come wait for the new time
-        if seconds:
-            self._is_quick_again = Event()
-
-    def wait_for_sync(self) -> None:
-        if self._sync_s:
-            self._is_quick_again.wait(self._sync_s)
+    def wait_for_sync(self, path: str) -> None:
+        for fault in self.slow:
+            fault.hold(path)
 
     def check_room(self, path: str) -> None:
-        if self.is_full:
+        if any(fault.refuses(path) for fault in self.full):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
 
     def open(self, path: str, *, create: bool = False, truncate: bool = False) -> File:
@@ -64,7 +54,7 @@ class FaultyDisk(Disk):
 
     def space(self, path: str) -> tuple[int, int]:
         size, free = self.inner.space(path)
-        return size, 0 if self.is_full else free
+        return size, 0 if any(fault.concerns_all for fault in self.full) else free
 
 
 class FaultyFile(File):
@@ -95,7 +85,7 @@ class FaultyFile(File):
         return self._inner.fileno()
 
     def _sync(self) -> None:
-        self._disk.wait_for_sync()
+        self._disk.wait_for_sync(self.path)
         self._inner.sync()
 
     def _close(self) -> None:

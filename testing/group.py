@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ from kohort.coordinator.share.records import group_epoch_record as share_epoch_r
 from kohort.coordinator.share.removal import remove_member
 from kohort.testing import share
 from kohort.testing.names import UnknownName, did_you_mean
+from kohort.testing.off_loop import off_loop
 from kohort.testing.views import Delivery, Member, Rebalance, TopicPartition
 
 if TYPE_CHECKING:
@@ -162,27 +162,28 @@ class Group:
                 state, members=members, committed=committed, rebalances=rebalances, matches=matches, timeout=timeout
             )
 
-        return await asyncio.to_thread(wait)
+        return await off_loop(wait)
 
     # --- making things happen
 
-    def expire(self, member_id: str) -> None:
+    def expire(self, member: str | Member) -> None:
         """End the session of this member now, as if it had been silent. It learns that with its next request."""
-        self._host.run(lambda: self._change(lambda _, group, out: self._expire(group, member_id, out)))
+        self._host.run(lambda: self._change(lambda _, group, out: self._expire(group, _id_of(member), out)))
 
-    def expire_locks(self, member_id: str | None = None) -> int:
+    def expire_locks(self, member: str | Member | None = None) -> int:
         """Share groups: end the locks of the records that a member has, or all members, as if their time had passed.
 
         Returns how many records come back. The clock stays as it is; `kafka.clock.advance` lets locks expire, too.
         """
+        member_id = None if member is None else _id_of(member)
         expired = self._host.run(lambda: share.expire_locks(self._host.broker, self.group_id, member_id))
         self._host.run(self._host.watch.on_change)
         return expired
 
-    def evict(self, member_id: str, reason: str = "evicted by the test") -> None:
+    def evict(self, member: str | Member, reason: str = "evicted by the test") -> None:
         """Remove this member, as an administrator does."""
         self._host.run(
-            lambda: self._change(lambda shard, group, out: self._evict(shard, group, member_id, reason, out))
+            lambda: self._change(lambda shard, group, out: self._evict(shard, group, _id_of(member), reason, out))
         )
 
     def rebalance(self, reason: str = "asked for by the test") -> None:
@@ -323,6 +324,10 @@ class Group:
         return "\n".join(lines)
 
 
+def _id_of(member: str | Member) -> str:
+    return member if isinstance(member, str) else member.member_id
+
+
 def _rebalance(shard: ShardState, group: AnyGroup, reason: str, out: Outcome) -> None:
     if isinstance(group, ClassicGroup) and group.members:
         rebalance_or_go_on(shard, group, reason, "test", out)
@@ -364,3 +369,12 @@ class Seen(Group):
     @property
     def start_offsets(self) -> dict[TopicPartition, int]:
         return self._start_offsets()
+
+    def expire(self, member: str | Member) -> None:
+        self._change(lambda _, group, out: self._expire(group, _id_of(member), out))
+
+    def rebalance(self, reason: str = "asked for by the test") -> None:
+        self._change(lambda shard, group, out: _rebalance(shard, group, reason, out))
+
+    def __str__(self) -> str:
+        return self._told()

@@ -11,6 +11,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,6 +26,7 @@ from kohort.storage.disk import Disk
 from kohort.testing.clock import TestTime
 from kohort.testing.disk import FaultyDisk
 from kohort.testing.liveness import Liveness
+from kohort.testing.turnstile import Turnstile
 from kohort.testing.watch import Watch, WatchedApis, WatchedConnection
 
 if TYPE_CHECKING:
@@ -116,6 +118,7 @@ class Host:
         self.broker: WatchedBroker
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._turnstile = Turnstile()
         self._waiters: list[Waiter] = []
         self._looks_again = False
 
@@ -127,7 +130,12 @@ class Host:
 
     def start(self) -> None:
         """Returns when clients can connect. Raises what a broker that cannot start raises."""
+        with self._turnstile.closed():
+            self._start_thread()
+
+    def _start_thread(self) -> None:
         started: Future[None] = Future()
+        self._looks_again = False
         self._thread = threading.Thread(target=self._serve, args=(started,), name="kohort", daemon=True)
         self._thread.start()
         try:
@@ -136,6 +144,7 @@ class Host:
             self._thread.join()
             self._thread = None
             raise
+        self.run(self._look_again)
 
     def _serve(self, started: Future[None]) -> None:
         loop = _new_event_loop()
@@ -166,12 +175,26 @@ class Host:
         return self.server.addresses[0][1]
 
     def stop(self) -> None:
-        """Stop in good order."""
-        self._end(self._stop)
+        """Stop in good order. Whoever waits for something gives up."""
+        with self._turnstile.closed():
+            if self._loop is not None:
+                self.run(self._give_up_waiting)
+            self._end(self._stop)
 
-    def crash(self) -> None:
-        """Stop at once, without writing anything more."""
-        self._end(self._abandon)
+    def restart(self) -> None:
+        """Stop in good order, and start again. Whoever waits for something waits on."""
+        with self._turnstile.closed():
+            self._need_loop()
+            self._end(self._stop)
+            self._start_thread()
+
+    def crash(self, meanwhile: Callable[[], object]) -> None:
+        """Stop at once, without writing anything more, and start again."""
+        with self._turnstile.closed():
+            self._need_loop()
+            self._end(self._abandon)
+            meanwhile()
+            self._start_thread()
 
     def _end(self, way: Callable[[], Coroutine[Any, Any, None]]) -> None:
         if self._loop is None or self._thread is None:
@@ -185,12 +208,10 @@ class Host:
             thread.join()
 
     async def _stop(self) -> None:
-        self._give_up_waiting()
         await self.server.stop()
         await self._connections_closed()
 
     async def _abandon(self) -> None:
-        self._give_up_waiting()
         await self.server.abandon()
         await self._connections_closed()
 
@@ -213,10 +234,18 @@ class Host:
         return self.run_async(call, LOOK_TIMEOUT_S)
 
     def run_async(self, work: Callable[[], Coroutine[Any, Any, Result]], timeout_s: float) -> Result:
-        loop = self._loop
-        if loop is None:
+        with self._turnstile.inside():
+            loop = self._need_loop()
+            return asyncio.run_coroutine_threadsafe(work(), loop).result(timeout_s)
+
+    def stays_up(self) -> AbstractContextManager[None]:
+        """Meanwhile the broker is not restarted."""
+        return self._turnstile.inside()
+
+    def _need_loop(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
             raise NotRunning("the broker is not running: use it inside `with Broker() as kafka:`")
-        return asyncio.run_coroutine_threadsafe(work(), loop).result(timeout_s)
+        return self._loop
 
     # --- waiting
 
@@ -227,7 +256,7 @@ class Host:
         try:
             return waiter.done.wait(timeout_s) and waiter.is_true
         finally:
-            if self._loop is not None:
+            with suppress(NotRunning):
                 self.run(lambda: self._waiters.remove(waiter) if waiter in self._waiters else None)
             if waiter.problem is not None:
                 raise waiter.problem
@@ -240,6 +269,13 @@ class Host:
         if self._waiters and not self._looks_again and self._loop is not None:
             self._looks_again = True
             self._loop.call_soon(self._look_again)
+
+    def changed_elsewhere(self) -> None:
+        """As `_changed`, from any thread."""
+        loop = self._loop
+        if loop is not None:
+            with suppress(RuntimeError):  # the loop is closed: the broker stops
+                loop.call_soon_threadsafe(self._changed)
 
     def _look_again(self) -> None:
         self._looks_again = False

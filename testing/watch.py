@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from itertools import count
 from time import monotonic
 from types import GeneratorType
@@ -172,6 +173,9 @@ class WatchedApis(ApiTable):
         self._watch = watch
 
     def _find(self, api_key: int, version: int) -> Route:
+        if api_key in self._handlers:
+            # Before the route is made: a route whose handler is imported later changes its handler, and is not watched.
+            import_module(self._handlers[ApiKey(api_key)].partition(":")[0])
         route = super()._find(api_key, version)
         handler, watch = route.handler, self._watch
 

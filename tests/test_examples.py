@@ -1,7 +1,7 @@
 """examples/: each language's own test runner runs them against this Kohort. `make examples`.
 
 What they need comes from the registries of their languages, into the caches of their tools. Nothing is written into the
-repository: the sources are copied.
+repository: the sources are copied. Those in Python take what this environment has, and `make test` runs them, too.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,9 @@ from tests.clients.cache import need
 from tests.clients.kohort import KohortProcess
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-BUILT = shutil.ignore_patterns("node_modules", "target")
+BUILT = shutil.ignore_patterns("node_modules", "target", "__pycache__")
 
-pytestmark = pytest.mark.example
+IN_PYTHON = ("pytest-aiokafka", "pytest-confluent-kafka", "pytest-faststream", "pytest-kafka-python")
 
 
 def run(folder: Path, *command: str) -> str:
@@ -33,6 +34,20 @@ def copied(name: str, folder: Path) -> Path:
     return Path(shutil.copytree(EXAMPLES / name, folder / name, ignore=BUILT))
 
 
+@pytest.mark.parametrize("name", IN_PYTHON)
+def test_pytest(tmp_path: Path, name: str) -> None:
+    told = run(copied(name, tmp_path), sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--timeout=60")
+    assert "3 passed" in told
+
+
+def test_each_example_is_run_and_stands_in_the_readme() -> None:
+    table = (EXAMPLES / "README.md").read_text()
+    folders = {each.name for each in EXAMPLES.iterdir() if each.is_dir()}
+    assert folders == {*IN_PYTHON, "node", "go", "junit"}
+    assert all(f"| [{name}]({name}) |" in table for name in folders)
+
+
+@pytest.mark.example
 def test_node(tmp_path: Path) -> None:
     need("node", "Node.js of version 20 or newer")
     need("npm", "npm")
@@ -41,11 +56,13 @@ def test_node(tmp_path: Path) -> None:
     assert "# pass 3\n" in run(folder, "node", "--test", "--test-reporter=tap", "--test-concurrency=1")
 
 
+@pytest.mark.example
 def test_go(tmp_path: Path) -> None:
     need("go", "Go of version 1.26 or newer")
     assert run(copied("go", tmp_path), "go", "test", "-v", "-count=1", "./...").count("--- PASS: ") == 3
 
 
+@pytest.mark.example
 def test_junit(tmp_path: Path) -> None:
     need("java", "a JDK of version 17 or newer")
     need("mvn", "Maven")

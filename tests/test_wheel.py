@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -29,9 +28,9 @@ from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.api_versions import ApiVersionsRequest
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from pypi_readme import for_pypi
+from tests.built_wheel import ROOT, build, check_out
 from tests.clients.kohort import KohortProcess
 
-ROOT = Path(__file__).parent.parent
 USERS = ("audit", "broker", "coordinator", "protocol", "storage", "testing")  # names of packages of the user's own
 
 
@@ -56,25 +55,7 @@ class Environment(NamedTuple):
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files that git knows, as they are now, and nothing else: no caches, no environment, no editable install."""
-    folder = tmp_path_factory.mktemp("checkout")
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
-    if listed.returncode:
-        pytest.skip("not a git checkout")
-    for name in filter(None, listed.stdout.split("\0")):
-        if os.path.lexists(ROOT / name):
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, folder / name, follow_symlinks=False)
-    return folder
-
-
-def build(source: Path, target: str, out: Path) -> Path:
-    """The wheel or the sdist of a source tree."""
-    command = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(out)]
-    done = subprocess.run(command, cwd=source, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    (made,) = out.iterdir()
-    return made
+    return check_out(tmp_path_factory.mktemp("checkout"))
 
 
 @pytest.fixture(scope="module")

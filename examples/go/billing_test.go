@@ -72,9 +72,13 @@ func TestACommitOfAZombieIsRefused(t *testing.T) {
 	kohort := StartKohort(t)
 	kohort.CreateTopic("orders", 1)
 	kohort.Produce("orders", "order 1")
-	pause := make(chan struct{})
-	ended := start(t, kohort, func(string) { <-pause })
-	zombie := kohort.Wait("billing", JSON{"state": "Stable", "members": 1}).Members[0]
+	isBilling, pause := make(chan struct{}, 1), make(chan struct{})
+	ended := start(t, kohort, func(string) {
+		isBilling <- struct{}{}
+		<-pause
+	})
+	<-isBilling
+	zombie := kohort.Group("billing").Members[0]
 
 	// The broker has not heard from the zombie for too long. Another consumer takes over, and goes on.
 	kohort.Expire("billing", zombie.MemberID)

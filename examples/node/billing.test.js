@@ -42,10 +42,14 @@ test('a rebalance during processing bills nothing twice', async () => {
 
 test("a zombie's commit is refused", { timeout: 10000 }, async () => {
   await kohort.produce('orders', 'order 1')
-  let wake
+  let begin, wake
+  const isBilling = new Promise(resolve => (begin = resolve))
   const pause = new Promise(resolve => (wake = resolve))
-  await startBilling(() => pause)
-  await kohort.wait('billing', { state: 'Stable', members: 1 })
+  await startBilling(() => {
+    begin()
+    return pause
+  })
+  await isBilling
   const [zombie] = (await kohort.group('billing')).members
 
   // The broker has not heard from the zombie for too long. Another consumer takes over, and goes on.

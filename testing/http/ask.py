@@ -77,6 +77,24 @@ class Ask:
             raise BadAsk(f'{name} must be an object of text, like {{"name": "value"}}, not {_shown(found)}')
         return {key: value if isinstance(value, str) else json.dumps(value) for key, value in found.items()}
 
+    def decimals(self, name: str) -> dict[str, float]:
+        """An object whose values are numbers."""
+        found = self._field(name)
+        if found is None:
+            return {}
+        if not isinstance(found, dict) or not all(_is_number(each) for each in found.values()):
+            raise BadAsk(f'{name} must be an object of numbers, like {{"name": 3}}, not {_shown(found)}')
+        return found
+
+    def words(self, name: str) -> list[str] | None:
+        """An array of text. None: it is missing."""
+        found = self._field(name)
+        if found is None:
+            return None
+        if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+            raise BadAsk(f'{name} must be an array of text, like ["name"], not {_shown(found)}')
+        return found
+
     def nested(self, name: str) -> Ask:
         """An object with fields of its own. It is empty if it is missing."""
         found = self._field(name)
@@ -133,6 +151,10 @@ def read_json(body: bytes) -> dict[str, object]:
     if not isinstance(found, dict):
         raise BadAsk(f'the body must be a JSON object, like {{"name": "value"}}, not {_shown(found)}')
     return found
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _shown(value: object) -> str:

@@ -16,8 +16,10 @@ from http import HTTPStatus
 from ipaddress import ip_address
 from typing import Final
 
+from kohort.audit.run.in_a_test import NotInstalled
 from kohort.broker.http.site import JSON, HttpAnswer, HttpError, HttpRequest, Site, json_answer
 from kohort.testing.broker import Refused
+from kohort.testing.check import CheckFailed
 from kohort.testing.group import UnknownGroup, UnknownMember
 from kohort.testing.host import NotRunning
 from kohort.testing.http.ask import Ask, BadAsk, UnknownFault, read_json
@@ -69,8 +71,10 @@ def _answer(control: Control, ask: Ask) -> HttpAnswer:
         return _error(HTTPStatus.GATEWAY_TIMEOUT, str(problem))
     except (UnknownTopic, UnknownGroup, UnknownMember, UnknownFault) as problem:
         return _error(HTTPStatus.NOT_FOUND, str(problem))
-    except (NotRunning, Refused) as problem:
+    except (NotRunning, Refused, CheckFailed) as problem:
         return _error(HTTPStatus.CONFLICT, str(problem))
+    except NotInstalled as problem:
+        return _error(HTTPStatus.NOT_IMPLEMENTED, str(problem))
     except ValueError as problem:  # BadAsk, or what the broker under test does not take
         return _error(HTTPStatus.BAD_REQUEST, str(problem))
 

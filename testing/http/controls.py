@@ -10,13 +10,17 @@ from itertools import count, groupby
 from threading import Lock
 from typing import Final, TypedDict, TypeVar
 
+from kohort.audit.result import SEVERITIES
+from kohort.broker.config import INT32_MAX
 from kohort.testing.broker import Broker
+from kohort.testing.chaos import EVERY, Chaos
 from kohort.testing.faults import Fault
 from kohort.testing.group import Group
 from kohort.testing.http.ask import Ask, BadAsk, UnknownFault
 from kohort.testing.http.control_site import ControlSite
 from kohort.testing.http.shapes import (
     Shape,
+    checked_shape,
     commit_shape,
     group_shape,
     rebalance_shape,
@@ -72,14 +76,19 @@ def _throttle(kafka: Broker, ask: Ask) -> Fault:
 
 
 def _slow_disk(kafka: Broker, ask: Ask) -> Fault:
-    sync_ms = ask.number("ms", 1_000, high=MAX_WAIT_MS)
-    ask.end()
-    return kafka.slow_disk(seconds=sync_ms / 1000)
+    sync_ms, wanted = ask.number("ms", 1_000, high=MAX_WAIT_MS), _wanted_of_disk(ask)
+    return kafka.slow_disk(seconds=sync_ms / 1000, **wanted)
 
 
 def _full_disk(kafka: Broker, ask: Ask) -> Fault:
+    return kafka.full_disk(**_wanted_of_disk(ask))
+
+
+def _chaos(kafka: Broker, ask: Ask) -> Fault:
+    seed, every, kinds = ask.number("seed", 0), ask.number("every", EVERY, low=1, high=INT32_MAX), ask.words("kinds")
+    group, client_id, topic = ask.text_or_none("group"), ask.text_or_none("client_id"), ask.text_or_none("topic")
     ask.end()
-    return kafka.full_disk()
+    return kafka.chaos(seed, every=every, kinds=kinds, group=group, client_id=client_id, topic=topic)
 
 
 class _Wanted(TypedDict):
@@ -100,6 +109,20 @@ def _wanted(ask: Ask) -> _Wanted:
     return wanted
 
 
+class _WantedOfDisk(TypedDict):
+    times: int | None
+    group: str | None
+    topic: str | None
+
+
+def _wanted_of_disk(ask: Ask) -> _WantedOfDisk:
+    wanted = _WantedOfDisk(
+        times=ask.number_or_none("times", low=1), group=ask.text_or_none("group"), topic=ask.text_or_none("topic")
+    )
+    ask.end()
+    return wanted
+
+
 FAULTS: Final[Mapping[str, Callable[[Broker, Ask], Fault]]] = {
     "error": _error,
     "delay": _delay,
@@ -111,6 +134,7 @@ FAULTS: Final[Mapping[str, Callable[[Broker, Ask], Fault]]] = {
     "throttle": _throttle,
     "slow_disk": _slow_disk,
     "full_disk": _full_disk,
+    "chaos": _chaos,
 }
 
 
@@ -138,6 +162,19 @@ class Controls:
         with self._life:
             self._kafka.crash()
         return {}
+
+    def story(self, ask: Ask) -> Shape:
+        ask.end()
+        return {"story": self._kafka.story()}
+
+    def check(self, ask: Ask) -> Shape:
+        """CheckFailed, which is refused, has the findings that are as severe as `fail_on`."""
+        checks, ignore, group = ask.words("checks"), ask.words("ignore"), ask.text_or_none("group")
+        fail_on, thresholds = ask.text_or_none("fail_on", SEVERITIES) or "warning", ask.decimals("thresholds")
+        ask.end()
+        return checked_shape(
+            self._kafka.check(checks=checks, ignore=ignore or (), thresholds=thresholds, group=group, fail_on=fail_on)
+        )
 
     # --- groups
 
@@ -271,7 +308,8 @@ class Controls:
 
     def _fault_told(self, number: int) -> Shape:
         fault = self._faults[number]
-        return {"id": number, "what": repr(fault).strip("<>"), "hits": fault.hits}
+        told: Shape = {"id": number, "what": repr(fault).strip("<>"), "hits": fault.hits}
+        return told | {"troubles": [str(each) for each in fault.troubles]} if isinstance(fault, Chaos) else told
 
     # --- time
 
@@ -338,6 +376,8 @@ def add_controls(site: ControlSite, kafka: Broker) -> None:
         ("GET", "/test", controls.about),
         ("POST", "/test/restart", controls.restart),
         ("POST", "/test/crash", controls.crash),
+        ("GET", "/test/story", controls.story),
+        ("POST", "/test/check", controls.check),
         ("GET", "/test/groups", controls.groups),
         ("GET", "/test/groups/{group}", controls.group),
         ("POST", "/test/groups/{group}/wait", controls.wait),

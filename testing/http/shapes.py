@@ -9,8 +9,10 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from datetime import datetime
 from typing import TypeVar
 
+from kohort.audit.run.in_a_test import Checked
 from kohort.testing.group import Group
 from kohort.testing.views import Commit, Member, Rebalance, Record, Request, TopicPartition
 
@@ -69,6 +71,15 @@ def content_shape(name: str, content: bytes | None) -> Shape:
         return {name: content.decode()}
     except UnicodeDecodeError:
         return {f"{name}_base64": b64encode(content).decode()}
+
+
+def checked_shape(checked: Checked) -> Shape:
+    findings = [{**asdict(each), "time": _iso(each.time), "until": _iso(each.until)} for each in checked.findings]
+    return {"findings": findings, "not_evaluable": dict(checked.not_evaluable), "records": checked.records}
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat()
 
 
 def by_topic(values: Mapping[TopicPartition, Value]) -> dict[str, dict[str, Value]]:

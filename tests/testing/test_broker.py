@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import signal
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -148,6 +149,26 @@ def test_a_broker_that_is_stopped_says_so() -> None:
     kafka.stop()
     with pytest.raises(NotRunning):
         kafka.group("billing").wait_until("Stable")
+
+
+FIRST_IN_THE_PROCESS = """
+from kohort.broker.client import Client
+from kohort.protocol.api_keys import ApiKey
+from kohort.protocol.messages.heartbeat import HeartbeatRequest
+from kohort.testing import Broker
+
+with Broker() as kafka, Client(kafka.bootstrap_servers, client_id="me") as client:
+    kafka.clock.advance(days=3)
+    for _ in range(3):
+        client.send(ApiKey.HEARTBEAT, HeartbeatRequest("billing", 1, "nobody"))
+    first, *others = kafka.requests("Heartbeat")
+    assert len(others) == 2, "only the first was seen"
+"""
+
+
+def test_requests_are_seen_also_in_a_process_whose_broker_imports_their_handler_with_the_first() -> None:
+    done = subprocess.run([sys.executable, "-W", "error", "-c", FIRST_IN_THE_PROCESS], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_process_around_it_is_left_alone() -> None:

@@ -147,6 +147,34 @@ def test_a_zombie_is_refused_and_a_fault_meets_what_it_is_meant_for(control: Con
     assert [each["offset"] for each in control.get("/test/groups/faulty/commits")["commits"]] == [1]
 
 
+def test_findings_are_refused_and_told_or_listed_if_they_are_not_severe(control: Control) -> None:
+    control.post("/test/topics/judged/records", records=[{"value": "order"}] * 3)
+    with member(control, "judged", "judged") as consumer:
+        poll(consumer)
+        for offset in (3, 1):
+            consumer.commit(offsets=[TopicPartition("judged", 0, offset)], asynchronous=False)
+    status, told = control.ask("POST", "/test/check", {"group": "judged"})
+    assert status == 409
+    assert "1 commit went back, at most by 2 records" in told["error"]
+    found = control.post("/test/check", group="judged", fail_on="critical")["findings"]
+    assert [(each["check"], each["group"], each["partition"]) for each in found] == [("offset_rewind", "judged", 0)]
+    assert control.post("/test/check", group="judged", ignore=["offset_rewind"])["findings"] == []
+    assert "group 'judged': it is" in control.get("/test/story")["story"]
+
+
+def test_chaos_makes_trouble_and_tells_it(control: Control) -> None:
+    control.post("/test/topics/wild/records", records=[{"value": "order"}])
+    chaos = control.post("/test/faults", kind="chaos", seed=1, every=5, kinds=["rebalance"], group="wild")
+    with member(control, "wild", "wild") as consumer:
+        poll(consumer)
+        while not (told := control.get("/test/faults")["faults"][-1])["hits"]:
+            consumer.poll(0.1)
+    assert (told["id"], told["what"]) == (chaos["id"], "chaos with seed 1: group=wild")
+    assert "group 'wild' rebalances" in told["troubles"][0]
+    control.ask("DELETE", f"/test/faults/{chaos['id']}")
+    assert control.ask("POST", "/test/faults", {"kind": "chaos", "kinds": ["restarts"]})[0] == 400
+
+
 def test_records_are_text_or_base64(control: Control) -> None:
     records: list[dict[str, Any]] = [
         {"value": "ä"}, {"value": "b"}, {"value_base64": "/wA=", "key": None}, {"value": None, "key": "k"},

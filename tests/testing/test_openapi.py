@@ -108,6 +108,8 @@ def use_everything(control: CheckedControl) -> None:
     for protocol, way in (("classic", "expire"), ("consumer", "evict")):
         use_group(control, protocol, way, {"group.protocol": protocol})
     use_faults(control)
+    control.post("/test/check", group="nobody", ignore=["two_owners"], thresholds={"rebalance_storm.rebalances": 9})
+    control.get("/test/story")
     control.get("/test/groups")
     control.get("/test/groups/nobody")
     control.get("/test/requests")
@@ -141,7 +143,11 @@ def use_faults(control: CheckedControl) -> None:
     kinds = DOCUMENT["components"]["schemas"]["NewFault"]["properties"]["kind"]["enum"]
     assert kinds == list(FAULTS)
     for kind in kinds:
-        fields: dict[str, object] = {} if "disk" in kind else {"client_id": "nobody", "times": 1}
+        fields: dict[str, object] = {"group": "nobody"}
+        if "disk" not in kind:
+            fields["client_id"] = "nobody"
+        if kind != "chaos":
+            fields["times"] = 1
         if kind == "error":
             fields |= {"api": "OffsetCommit", "error": "NOT_COORDINATOR"}
         begun = control.post("/test/faults", kind=kind, **fields)

@@ -5,6 +5,8 @@ A consumer of librdkafka must not be used by two threads: one that polls without
 
 from __future__ import annotations
 
+import gc
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -130,6 +132,8 @@ class ConfluentWorker(Worker):
 class PythonWorker(Worker):
     """A member of kafka-python."""
 
+    poll_ms = 20
+
     def __init__(self, kafka: Broker, client_id: str, group: str = "billing", **settings: Any) -> None:
         super().__init__(client_id)
         self._settings = {
@@ -158,11 +162,12 @@ class PythonWorker(Worker):
         return made
 
     def _poll(self) -> None:
-        for records in self.consumer.poll(timeout_ms=20).values():
+        for records in self.consumer.poll(timeout_ms=self.poll_ms).values():
             self.values += [each.value for each in records]
 
     def _close(self) -> None:
         self.consumer.close(autocommit=False)
+        _close_refused_sockets()
 
     def commit(self, offset: int, partition: int = 0) -> None:
         from kafka import OffsetAndMetadata
@@ -172,17 +177,28 @@ class PythonWorker(Worker):
         self.do(lambda consumer: consumer.commit(offsets))
 
 
+def _close_refused_sockets() -> None:
+    """kafka-python leaves sockets open whose connection was refused, while the broker restarted. They have no peer."""
+    for each in gc.get_objects():
+        if isinstance(each, socket.socket) and each.fileno() >= 0 and each.getsockname()[0] == "0.0.0.0":
+            each.close()
+
+
 KINDS = (ConfluentWorker, PythonWorker)
 
 
 @contextmanager
 def working(*workers: Worker) -> Iterator[None]:
-    """Start the workers, wait until each was told its partitions, and stop them at the end."""
+    """Start the workers, wait until each was told its partitions, and stop them at the end.
+
+    kafka-python may join before it knows the topic, and is told at first that it has no partitions.
+    """
     for worker in workers:
         worker.start()
     try:
         for worker in workers:
-            worker.hears("assigned")
+            while not worker.assigned:
+                worker.hears("assigned")
         yield
     finally:
         for worker in workers:
