@@ -109,7 +109,8 @@ def initialize(broker: Broker, event: InitializeStates) -> EachPartition:
         for topic_id, partition in starts:
             partitions.setdefault(topic_id, []).append(partition)
         error = next((error for error, _ in problems.values()), ErrorCode.NONE)
-        request = StatesInitialized(event.group, partitions, error)
+        in_order = {topic_id: tuple(sorted(some)) for topic_id, some in partitions.items()}
+        request = StatesInitialized(event.group, in_order, error)
         broker.coordinator.submit(event.group, STATES_INITIALIZED, request, InternalCall(broker))
 
     return EachPartition(broker, event.group, list(starts), ask, tell)

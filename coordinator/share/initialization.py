@@ -24,7 +24,7 @@ from kohort.protocol.wire import Message
 DEFAULT_START = -1  # where to start is decided by share.auto.offset.reset when the partition is first read
 TOPIC_BYTES, PARTITION_BYTES = 30, 4  # of a topic and a partition in the record; the name comes on top
 
-Partitions = Mapping[TopicId, Sequence[int]]
+Partitions = Mapping[TopicId, tuple[int, ...]]  # sorted
 
 
 def missing(shard: ShardState, group: ShareGroup, names: Iterable[str]) -> dict[TopicId, Ready]:
@@ -91,8 +91,10 @@ def request_of(group_id: str, state_epoch: int, topics: ReadyTopics) -> Initiali
 def merged(one: ReadyTopics, other: ReadyTopics) -> ReadyTopics:
     both = dict(one)
     for topic_id, topic in other.items():
-        partitions = {*_partitions_of(one, topic_id), *topic.partitions}
-        both[topic_id] = Ready(topic.name, tuple(sorted(partitions)))
+        known = one.get(topic_id)
+        if known is not None and known.partitions != topic.partitions:
+            topic = Ready(topic.name, tuple(sorted({*known.partitions, *topic.partitions})))
+        both[topic_id] = topic
     return both
 
 
@@ -100,9 +102,10 @@ def without(topics: ReadyTopics, partitions: Partitions) -> ReadyTopics:
     left = {}
     for topic_id, topic in topics.items():
         gone = partitions.get(topic_id, ())
-        rest = tuple(each for each in topic.partitions if each not in gone)
-        if rest:
-            left[topic_id] = Ready(topic.name, rest)
+        if not gone:
+            left[topic_id] = topic
+        elif gone != topic.partitions and (rest := set(topic.partitions).difference(gone)):
+            left[topic_id] = Ready(topic.name, tuple(sorted(rest)))
     return left
 
 
@@ -132,7 +135,9 @@ def states_initialized(shard: ShardState, request: StatesInitialized, call: Call
         return Noted()
     states = group.states
     asked = {
-        topic_id: Ready(topic.name, tuple(each for each in topic.partitions if each in partitions))
+        topic_id: topic
+        if partitions == topic.partitions
+        else Ready(topic.name, tuple(sorted(set(topic.partitions).intersection(partitions))))
         for topic_id, partitions in request.partitions.items()
         if (topic := states.initializing.get(topic_id)) is not None
     }

@@ -114,7 +114,11 @@ def states_in(value: ShareGroupStatePartitionMetadataValue) -> PartitionStates:
 
 
 def _ready(rows: Sequence[TopicPartitionsInfo]) -> ReadyTopics:
-    return {row.topic_id: Ready(row.topic_name, tuple(sorted(row.partitions))) for row in rows}
+    return {row.topic_id: Ready(row.topic_name, _sorted(row.partitions)) for row in rows}
+
+
+def _sorted(partitions: Sequence[int]) -> tuple[int, ...]:
+    return tuple(partitions) if len(partitions) == 1 else tuple(sorted(partitions))
 
 
 # --- tombstones

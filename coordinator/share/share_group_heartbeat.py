@@ -51,7 +51,7 @@ from kohort.protocol.messages.share_group_heartbeat import (
 
 JAVA_BLANKS = "".join(map(chr, range(33)))  # what String.trim takes away: fewer characters than Python's strip
 MAX_ID_LENGTH = 36  # of a member id, in UTF-16 code units: as long as a UUID for people
-MAX_TOPIC_NAMES = 10_000  # in a subscription: more would keep the event loop for too long
+MAX_TOPICS = 1_000  # that a group wants: one record names all that are initialized, and is written anew each time
 FEW_RECORDS = 20
 MOST_BYTES_OF_A_RECORD = 5_000  # without names, ids and partitions
 
@@ -100,8 +100,8 @@ def _problem_of(request: ShareGroupHeartbeatRequest) -> str | None:
         return "SubscribedTopicNames must be set in first request."
     if request.member_epoch < LEAVE_EPOCH:
         return "MemberEpoch is invalid."
-    if names is not None and len(names) > MAX_TOPIC_NAMES:  # Kafka takes what fits into a batch of its log
-        return f"SubscribedTopicNames has {len(names)} names; at most {MAX_TOPIC_NAMES} are taken."
+    if names is not None and len(names) > MAX_TOPICS:  # Kafka takes what fits into a batch of its log
+        return f"SubscribedTopicNames has {len(names)} names; at most {MAX_TOPICS} are taken."
     return None
 
 
@@ -189,6 +189,8 @@ class Heartbeat:
         member = self._as_it_says()
         if member == self._before:
             member = self._before
+        elif refusal := self._has_too_many_topics(member):
+            return refusal.response()
         else:
             self._records.append(member_record(self._group.group_id, member))
         self._bump_epoch(member)
@@ -224,6 +226,16 @@ class Heartbeat:
             call.client_host,
             before.topic_names if names is None else sorted_names(names),
         )
+
+    def _has_too_many_topics(self, member: ShareMember) -> Refusal | None:
+        group = self._group
+        if len(group.topic_counts) + len(member.topic_names) <= MAX_TOPICS:
+            return None
+        count = len(group.counts_with(group.members.get(member.member_id), member))
+        if count <= max(MAX_TOPICS, len(group.topic_counts)):
+            return None
+        message = f"With SubscribedTopicNames the group would have {count} topics; at most {MAX_TOPICS} are taken."
+        return Refusal(ErrorCode.INVALID_REQUEST, message)
 
     def _bump_epoch(self, member: ShareMember) -> None:
         shard, group = self._shard, self._group

@@ -121,11 +121,12 @@ class ShareWorld(World):
             partitions.setdefault(topic_id, []).append(partition)
             if fate < 0.85 and self.host.topics.name_of(topic_id) is not None:
                 self.states.add((event.group, (topic_id, partition)))
+        in_order = {topic_id: tuple(sorted(some)) for topic_id, some in partitions.items()}
         self.tell(f"states of {event.group} in epoch {event.state_epoch}: {fate:.2f}")
         if fate < 0.75:
-            self._ask(event.group, STATES_INITIALIZED, StatesInitialized(event.group, partitions, ErrorCode.NONE))
+            self._ask(event.group, STATES_INITIALIZED, StatesInitialized(event.group, in_order, ErrorCode.NONE))
         elif fate > 0.85:
-            self._ask(event.group, STATES_INITIALIZED, StatesInitialized(event.group, partitions, error))
+            self._ask(event.group, STATES_INITIALIZED, StatesInitialized(event.group, in_order, error))
 
     def _ask(self, group_id: str, gadget: Any, request: Any) -> NobodysCall:
         call = NobodysCall(self.host)

@@ -191,7 +191,7 @@ def test_an_empty_group_stays_and_its_partitions_are_assigned_with_the_next_join
         ({"subscribed_topic_names": None}, "SubscribedTopicNames must be set in first request."),
         ({"subscribed_topic_names": []}, "SubscribedTopicNames must be set in first request."),
         ({"member_epoch": -2}, "MemberEpoch is invalid."),
-        ({"subscribed_topic_names": ["t"] * 10_001}, "SubscribedTopicNames has 10001 names; at most 10000 are taken."),
+        ({"subscribed_topic_names": ["t"] * 1_001}, "SubscribedTopicNames has 1001 names; at most 1000 are taken."),
     ],
 )
 def test_a_request_that_cannot_be_is_refused_with_a_reason(fields: dict[str, Any], message: str | None) -> None:
@@ -255,6 +255,18 @@ def test_a_member_that_names_many_topics_is_answered_in_steps() -> None:
     answer = group.beat("m1", 2)
     assert isinstance(answer, Answer)
     assert answer.assignment == {name: [0] for name in names}
+
+
+def test_a_group_does_not_take_more_topics_than_one_record_can_name_in_time() -> None:
+    group = a_group()
+    group.join("m1", [f"a{number}" for number in range(700)])
+    answer = group.send("m2", 0, subscribed_topic_names=[f"b{number}" for number in range(400)]).answer
+    assert answer.error_code == INVALID
+    assert answer.error_message == "With SubscribedTopicNames the group would have 1100 topics; at most 1000 are taken."
+    assert group.object.members.keys() == {"m1"}
+    assert group.join("m2", [f"a{number}" for number in range(400)]) == Answer(2, {})
+    assert group.join("m3", [f"b{number}" for number in range(300)]) == Answer(2, {})
+    assert group.beat("m1", 2, subscribed_topic_names=["orders"]) == Answer(2, {})
 
 
 def test_records_that_no_batch_can_hold_are_refused() -> None:

@@ -99,9 +99,10 @@ class Group:
         partitions: dict[bytes, list[int]] = {}
         for topic_id, partition, _ in event.partitions:
             partitions.setdefault(topic_id, []).append(partition)
+        in_order = {topic_id: tuple(sorted(some)) for topic_id, some in partitions.items()}
         call = NobodysCall(self.host)
         answer = self.host.runtime.submit(
-            event.group, STATES_INITIALIZED, StatesInitialized(event.group, partitions, error), call
+            event.group, STATES_INITIALIZED, StatesInitialized(event.group, in_order, error), call
         )
         if answer is not PARKED:
             call.reply(answer)
