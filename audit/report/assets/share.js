@@ -34,7 +34,7 @@ function shareProgress(line) {
   const x = (ms) => 3 + (t1 > t0 ? (ms - t0) / (t1 - t0) : 0.5) * (width - 6);
   const y = (offset) => 8 + (high > low ? (high - offset) / (high - low) : 0.5) * (floor - 16);
   const stairs = (name) => points.map((point, index) => `${index ? `H${x(point.time).toFixed(1)}V` : `M${x(point.time).toFixed(1)} `}${y(point[name]).toFixed(1)}`).join("");
-  const back = points.map((point, index) => `V${y(point.start).toFixed(1)}${index ? `H${x(point.time).toFixed(1)}` : ""}`).reverse().join("");
+  const back = points.slice(0, -1).reverse().map((point) => `V${y(point.start).toFixed(1)}H${x(point.time).toFixed(1)}`).join("");
   const most = Math.max(1, ...points.map((p) => p.returned + p.archived));
   const drawing = svg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Start offset of ${line.topic}-${line.partition}: from ${points[0].start} to ${points.at(-1).start}` },
     points.length > 1 && svg("path", { class: "window", d: `${stairs("end")}${back}Z` }),
