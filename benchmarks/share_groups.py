@@ -56,6 +56,8 @@ LOCKED = 2_000  # records on each of them
 LOCK_MS = 15_000
 LOADING_MS = 3_000
 BYTES_AT_ONCE = 8_000_000
+BATCHES_AT_ONCE = 300
+IN_FLIGHT = 20  # Produce requests
 ACCEPT = 1
 GOAL_MS = 20
 SHARE_OVERRIDES = (*OVERRIDES, "kohort.share.preview=true")
@@ -195,7 +197,7 @@ def measure_delivery(member_count: int, batch_records: int, broker: Broker, seco
         batch = build_batch(
             [(None, os.urandom(RECORD_BYTES)) for _ in range(batch_records)], timestamp=int(time() * 1000)
         )
-        at_once = BYTES_AT_ONCE // len(batch)
+        at_once = min(BYTES_AT_ONCE // len(batch), BATCHES_AT_ONCE)
         produce(client, topic, batch, at_once)
         crew.consume(at_once * batch_records)  # a warm-up
         crew.cpu_s = crew.took_s = 0.0
@@ -207,10 +209,13 @@ def measure_delivery(member_count: int, batch_records: int, broker: Broker, seco
 
 
 def produce(client: Client, topic: str, batch: bytes, count: int, partition: int = 0) -> None:
-    for _ in range(count):
-        data = TopicProduceData(topic, partition_data=[PartitionProduceData(partition, batch)])
-        answer = client.send(ApiKey.PRODUCE, ProduceRequest(None, -1, 10_000, [data]), 9)
-        assert answer.responses[0].partition_responses[0].error_code == 0, answer
+    data = TopicProduceData(topic, partition_data=[PartitionProduceData(partition, batch)])
+    request = ProduceRequest(None, -1, 10_000, [data])
+    for first in range(0, count, IN_FLIGHT):
+        sent = [client.post(ApiKey.PRODUCE, request, 9) for _ in range(min(IN_FLIGHT, count - first))]
+        for each in sent:
+            answer = client.receive(ApiKey.PRODUCE, 9, each)
+            assert answer.responses[0].partition_responses[0].error_code == 0, answer
 
 
 def id_of(client: Client, topic: str) -> bytes:
