@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from kohort.broker.steps import Steps
 
 PER_STEP = 50
-RECORD_LIMIT = 1  # ShareAcquireMode
-FIRST_VERSION_WITH_MODES = 2
+BATCH_OPTIMIZED, RECORD_LIMIT = 0, 1  # ShareAcquireMode
 KEPT = "share fetch"
 Item = TypeVar("Item")
 
@@ -110,8 +109,8 @@ class ShareFetching:
     """One ShareFetch, from its session to its answer."""
 
     __slots__ = (
-        "_acknowledging", "_answer", "_broker", "_call", "_epoch", "_max_wait_ms", "_reading", "_reads", "_session",
-        "_targets",
+        "_acknowledging", "_answer", "_broker", "_call", "_epoch", "_has_found_partitions", "_knows_mode",
+        "_max_wait_ms", "_reading", "_reads", "_session", "_targets",
     )  # fmt: skip
 
     def __init__(
@@ -129,17 +128,21 @@ class ShareFetching:
         self._epoch = request.share_session_epoch
         self._acknowledging = acknowledging
         self._max_wait_ms = request.max_wait_ms
-        is_record_limit = call.version >= FIRST_VERSION_WITH_MODES and request.share_acquire_mode == RECORD_LIMIT
-        wish = Wish(session.member_id, request.max_records, request.batch_size, is_record_limit)
+        mode = request.share_acquire_mode  # version 1 has none, and so 0
+        self._knows_mode = mode in (BATCH_OPTIMIZED, RECORD_LIMIT)
+        wish = Wish(session.member_id, request.max_records, request.batch_size, mode == RECORD_LIMIT)
         max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
         self._reading = Reading(broker, wish, max_bytes, min(request.min_bytes, max_bytes))
         self._reads = not request.is_renew_ack and self._epoch != FINAL_EPOCH
         self._targets: list[Target] = []
+        self._has_found_partitions = False
         self._answer = FetchAnswer(broker, call, session, self._epoch)
 
     def begin(self) -> Steps[ShareFetchResponse | Parked]:
         if self._reads:
             yield from self._find()
+            if self._has_found_partitions and not self._knows_mode:
+                return ShareFetchResponse(0, ErrorCode.UNKNOWN_SERVER_ERROR)  # Kafka stumbles over it just here
         if not self._targets or not self._reading.wants_records or self._all_failed:
             return (yield from self._finish_or_wait())
         if len(self._targets) > AT_ONCE:
@@ -157,7 +160,7 @@ class ShareFetching:
         except BaseException:  # GeneratorExit, for instance: the client hung up
             release(self._targets)
             raise
-        has_found = any(target.is_answered for target in self._targets)
+        has_found = any(target.acquired or target.error for target in self._targets)
         if not has_found and self._max_wait_ms > 0 and may_wait(self._broker, len(self._targets)):
             delayed = DelayedFetch(self._broker, self._call, 1, self._answer_in_steps)
             try:
@@ -193,6 +196,7 @@ class ShareFetching:
         elif not 0 <= index < len(topic.partitions):
             self._answer.refuse(wanted, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         else:
+            self._has_found_partitions = True
             if not self._reading.wants_records:
                 return
             key = SharePartitionKey(self._session.group_id, topic_id, index)
@@ -250,10 +254,15 @@ class ShareFetching:
         return PARKED
 
     def _reply(self) -> None:
+        if self._call.is_gone:
+            release(self._targets)
+            return
+        self._call.keep(KEPT, lambda: release(self._targets))  # an answer in steps may never take its first one
         acknowledged = 0 if self._acknowledging is None else len(self._acknowledging.results)
         reply(self._call, self._finish(), self._answer.count(self._targets) + acknowledged)
 
     def _finish(self) -> Steps[ShareFetchResponse]:
+        self._call.forget(KEPT)
         results = {} if self._acknowledging is None else self._acknowledging.results
         try:
             response = yield from self._answer.response(self._targets, results)

@@ -111,6 +111,13 @@ def test_in_the_mode_record_limit_exactly_so_many_records_are_acquired(box: Shar
     assert member.acquire(max_records=4, mode=RECORD_LIMIT) == [(3, 6, 1)]
 
 
+@pytest.mark.parametrize("mode", [2, -1])
+def test_other_modes_are_refused(box: ShareBox, member: Sharer, mode: int) -> None:
+    box.write(1)
+    assert error_of(member.fetch(0, mode=mode)) == "UNKNOWN_SERVER_ERROR"
+    assert member.acquire(epoch=1) == [(0, 0, 1)]  # the session was begun
+
+
 def test_version_1_knows_no_mode(box: ShareBox, member: Sharer) -> None:
     box.write(10)
     assert member.acquire(0, max_records=3, version=1) == [(0, 9, 1)]
