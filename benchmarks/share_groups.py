@@ -60,7 +60,6 @@ BATCHES_AT_ONCE = 300
 IN_FLIGHT = 20  # Produce requests
 ACCEPT = 1
 GOAL_MS = 20
-SHARE_OVERRIDES = (*OVERRIDES, "kohort.share.preview=true")
 HEARTBEATS_S = 0.2
 
 
@@ -327,13 +326,13 @@ def main() -> None:
             peers = [Broker("peer", options.peer, options.peer_pid)] if options.peer else []
             if options.kafka and not peers:
                 peers = list(started.enter_context(warm_kafka(SCENARIOS)))
-            broker = started.enter_context(own_broker(SHARE_OVERRIDES))
+            broker = started.enter_context(own_broker(OVERRIDES))
             report(SCENARIOS, [broker, *peers], options.seconds, options.rounds)
     if options.only in (None, "memory"):
         report_memory()
     if options.only in (None, "stalls"):
         lock = (f"group.share.record.lock.duration.ms={LOCK_MS}",)
-        with own_broker((*SHARE_OVERRIDES, *lock)) as broker:
+        with own_broker((*OVERRIDES, *lock)) as broker:
             report_stalls(broker)
 
 

@@ -22,7 +22,6 @@ from kohort.protocol.wire import Message
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call, Parked
-    from kohort.broker.config import Config
     from kohort.broker.steps import Answer, WaitingSteps
 
 Handler = Callable[["Broker", Message, "Call"], "Answer | Parked | WaitingSteps[Answer]"]
@@ -40,9 +39,21 @@ HANDLERS: dict[ApiKey, str] = {
     ApiKey.OFFSET_DELETE: "kohort.broker.groups:offset_delete",
     ApiKey.LIST_GROUPS: "kohort.broker.groups:list_groups",
     ApiKey.DESCRIBE_GROUPS: "kohort.broker.groups:describe_groups",
-    ApiKey.DELETE_GROUPS: "kohort.broker.groups:delete_groups",
+    ApiKey.DELETE_GROUPS: "kohort.broker.share.delete_groups",
     ApiKey.CONSUMER_GROUP_HEARTBEAT: "kohort.broker.groups:consumer_group_heartbeat",
     ApiKey.CONSUMER_GROUP_DESCRIBE: "kohort.broker.groups:consumer_group_describe",
+    ApiKey.SHARE_GROUP_HEARTBEAT: "kohort.broker.groups:share_group_heartbeat",
+    ApiKey.SHARE_GROUP_DESCRIBE: "kohort.broker.groups:share_group_describe",
+    ApiKey.SHARE_FETCH: "kohort.broker.share.share_fetch",
+    ApiKey.SHARE_ACKNOWLEDGE: "kohort.broker.share.share_acknowledge",
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: "kohort.broker.share.describe_share_group_offsets",
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: "kohort.broker.share.alter_share_group_offsets",
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: "kohort.broker.share.delete_share_group_offsets",
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: "kohort.broker.share.states:initialize_states",
+    ApiKey.READ_SHARE_GROUP_STATE: "kohort.broker.share.states:read_states",
+    ApiKey.WRITE_SHARE_GROUP_STATE: "kohort.broker.share.states:write_states",
+    ApiKey.DELETE_SHARE_GROUP_STATE: "kohort.broker.share.states:delete_states",
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: "kohort.broker.share.states:read_summaries",
     ApiKey.DESCRIBE_CLUSTER: "kohort.broker.cluster.describe_cluster",
     ApiKey.DESCRIBE_ACLS: "kohort.broker.cluster.acls:describe_acls",
     ApiKey.CREATE_ACLS: "kohort.broker.cluster.acls:create_acls",
@@ -69,24 +80,6 @@ HANDLERS: dict[ApiKey, str] = {
     ApiKey.ELECT_LEADERS: "kohort.broker.topics.elect_leaders",
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: "kohort.broker.topics.alter_partition_reassignments",
     ApiKey.LIST_PARTITION_REASSIGNMENTS: "kohort.broker.topics.list_partition_reassignments",
-}
-
-
-# Served as well if kohort.share.preview is true, until all of share groups is there.
-SHARE_HANDLERS: dict[ApiKey, str] = {
-    ApiKey.SHARE_GROUP_HEARTBEAT: "kohort.broker.groups:share_group_heartbeat",
-    ApiKey.SHARE_GROUP_DESCRIBE: "kohort.broker.groups:share_group_describe",
-    ApiKey.SHARE_FETCH: "kohort.broker.share.share_fetch",
-    ApiKey.SHARE_ACKNOWLEDGE: "kohort.broker.share.share_acknowledge",
-    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: "kohort.broker.share.describe_share_group_offsets",
-    ApiKey.ALTER_SHARE_GROUP_OFFSETS: "kohort.broker.share.alter_share_group_offsets",
-    ApiKey.DELETE_SHARE_GROUP_OFFSETS: "kohort.broker.share.delete_share_group_offsets",
-    ApiKey.DELETE_GROUPS: "kohort.broker.share.delete_groups",
-    ApiKey.INITIALIZE_SHARE_GROUP_STATE: "kohort.broker.share.states:initialize_states",
-    ApiKey.READ_SHARE_GROUP_STATE: "kohort.broker.share.states:read_states",
-    ApiKey.WRITE_SHARE_GROUP_STATE: "kohort.broker.share.states:write_states",
-    ApiKey.DELETE_SHARE_GROUP_STATE: "kohort.broker.share.states:delete_states",
-    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: "kohort.broker.share.states:read_summaries",
 }
 
 
@@ -138,10 +131,6 @@ RECURRING = frozenset({  # see broker.recurring
 })  # fmt: skip
 
 
-def handlers_of(config: Config) -> dict[ApiKey, str]:
-    return {**HANDLERS, **SHARE_HANDLERS} if config.kohort_share_preview else HANDLERS
-
-
 class UnsupportedRequest(Exception):
     """An API that is not served, or not in that version."""
 
@@ -172,10 +161,6 @@ class ApiTable:
     def __init__(self, handlers: dict[ApiKey, str] | None = None) -> None:
         self._handlers = HANDLERS if handlers is None else handlers
         self.routes: dict[int, Route] = {}  # routes that were asked for so far, by api key << 16 | version
-
-    @classmethod
-    def of(cls, config: Config) -> ApiTable:
-        return cls(handlers_of(config))
 
     def announced(self) -> list[tuple[int, int, int]]:
         """(key, lowest, highest version) of everything that is served, in the order of keys."""

@@ -60,10 +60,9 @@ class Broker:
         self.disk = disk
         self.clock = clock
         self.owns_process = owns_process
-        self.apis = ApiTable.of(config) if apis is None else apis
-        self.features = {"group.version": (0, 1)}  # name: lowest and highest level; the highest is in force
-        if config.kohort_share_preview:
-            self.features["share.version"] = (0, 1)
+        self.apis = ApiTable() if apis is None else apis
+        # Name: lowest and highest level; the highest is in force.
+        self.features = {"group.version": (0, 1), "share.version": (0, 1)}
         self.cluster_id = ""
         self.advertised: list[Listener] = []  # by the index of the listener that a client came through
         self.catalog = Catalog(config, disk, config.data_folder)

@@ -208,7 +208,6 @@ class Config:
     share_coordinator_state_topic_prune_interval_ms: int = setting(
         300_000, "share.coordinator.state.topic.prune.interval.ms", 1, INT32_MAX
     )
-    kohort_share_preview: bool = setting(False, "kohort.share.preview")  # share groups are served
 
     # --- offsets
     offset_metadata_max_bytes: int = setting(4_096, "offset.metadata.max.bytes", 0, INT32_MAX)

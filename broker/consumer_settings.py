@@ -123,5 +123,3 @@ def warn_of_protocols(config: Config) -> None:
             "group.coordinator.rebalance.protocols does not name consumer: consumers with group.protocol=consumer "
             "are refused. Kafka 5.0 will not have this setting"
         )
-    if "share" in protocols:
-        logger.warning("group.coordinator.rebalance.protocols names share, but Kohort has no share groups")

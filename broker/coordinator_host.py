@@ -55,7 +55,6 @@ class CoordinatorHost(ShardHost[ShardState]):
             consumer_migration_policy=parse_migration_policy(config.group_consumer_migration_policy),
             consumer_regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
             share=share_settings_of_all(config),
-            share_enabled=config.kohort_share_preview,
             share_max_size=config.group_share_max_size,
             share_initialize_retry_interval_ms=config.group_share_initialize_retry_interval_ms,
         )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kohort.coordinator.admin.delete_groups import DELETE_GROUPS
 from kohort.coordinator.admin.list_groups import LIST_GROUPS
 from kohort.coordinator.classic.describe_groups import DESCRIBE_GROUPS
 from kohort.coordinator.classic.heartbeat import GO_ON
@@ -34,7 +33,6 @@ from kohort.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from kohort.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from kohort.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.protocol.messages.heartbeat import encode_response as encode_heartbeat_response
@@ -140,10 +138,6 @@ def describe_groups(
     broker: Broker, request: DescribeGroupsRequest, call: Call
 ) -> Steps[DescribeGroupsResponse | Parked]:
     return broker.coordinator.submit_several(DESCRIBE_GROUPS, request, call)
-
-
-def delete_groups(broker: Broker, request: DeleteGroupsRequest, call: Call) -> Steps[DeleteGroupsResponse | Parked]:
-    return broker.coordinator.submit_several(DELETE_GROUPS, request, call)
 
 
 def consumer_group_heartbeat(

@@ -26,6 +26,7 @@ PER_STEP = 500  # logs or groups
 TYPES_AND_STATES = (
     *((CLASSIC, state.value) for state in ClassicGroupState),
     *((CONSUMER, state) for state in ("Empty", "Assigning", "Reconciling", "Stable")),
+    *((SHARE, state) for state in ("Empty", "Stable")),
 )
 
 
@@ -132,10 +133,9 @@ def _group_lines(broker: Broker) -> Iterator[str]:
                 member_states.update(_states_of_members(group))
             if number % PER_STEP == 0:
                 yield ""
-    shared = ((SHARE, "Empty"), (SHARE, "Stable")) if broker.config.kohort_share_preview else ()
-    rows = [(f'type="{kind}",state="{state}"', groups[kind, state]) for kind, state in (*TYPES_AND_STATES, *shared)]
+    rows = [(f'type="{kind}",state="{state}"', groups[kind, state]) for kind, state in TYPES_AND_STATES]
     yield from gauge("kohort_groups", "groups by type and state", rows)
-    rows = [(f'type="{kind}"', members[kind]) for kind in (CLASSIC, CONSUMER, *dict(shared))]
+    rows = [(f'type="{kind}"', members[kind]) for kind in (CLASSIC, CONSUMER, SHARE)]
     yield from gauge("kohort_group_members", "members of groups by type", rows)
     rows = [(f'state="{state}"', count) for state, count in sorted(member_states.items())]
     yield from gauge("kohort_consumer_group_members", "members of consumer groups by their state", rows)

@@ -1,7 +1,7 @@
 """Clients that cannot be served: a line in the log for each, with what it asked for and what to set instead.
 
-    10.0.0.7:53210 (client id 'billing-1') asked for ShareGroupHeartbeat version 1: Kohort has no share groups. Use a
-    consumer group: KafkaConsumer instead of KafkaShareConsumer
+    10.0.0.7:53210 (client id 'billing-1') asked for TxnOffsetCommit version 5: Kohort has no transactions. Remove
+    transactional.id; in Kafka Streams set processing.guarantee=at_least_once
 
 A client that is refused comes back again and again, so each is told of once, as far as this module remembers.
 """
@@ -58,24 +58,6 @@ TRANSACTIONS = Gap(
         66: "ListTransactions",
     },
 )
-SHARE_GROUPS = Gap(
-    "Kohort has no share groups",
-    "Use a consumer group: KafkaConsumer instead of KafkaShareConsumer",
-    {
-        76: "ShareGroupHeartbeat",
-        77: "ShareGroupDescribe",
-        78: "ShareFetch",
-        79: "ShareAcknowledge",
-        83: "InitializeShareGroupState",
-        84: "ReadShareGroupState",
-        85: "WriteShareGroupState",
-        86: "DeleteShareGroupState",
-        87: "ReadShareGroupStateSummary",
-        90: "DescribeShareGroupOffsets",
-        91: "AlterShareGroupOffsets",
-        92: "DeleteShareGroupOffsets",
-    },
-)
 STREAMS_GROUPS = Gap(
     "Kohort has no streams groups",
     "In Kafka Streams set group.protocol=classic",
@@ -98,7 +80,7 @@ TELEMETRY = Gap(
     {71: "GetTelemetrySubscriptions", 72: "PushTelemetry"},
 )
 
-GAPS = (SECURITY, TRANSACTIONS, SHARE_GROUPS, STREAMS_GROUPS, ONE_BROKER, TELEMETRY)
+GAPS = (SECURITY, TRANSACTIONS, STREAMS_GROUPS, ONE_BROKER, TELEMETRY)
 
 # What comes instead of the length of a request, if somebody speaks another protocol.
 OTHER_PROTOCOLS = {

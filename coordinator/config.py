@@ -52,7 +52,6 @@ class GroupConfig:
     consumer_migration_policy: str = "bidirectional"  # or upgrade, downgrade, disabled
     consumer_regex_refresh_interval_ms: int = 600_000
     share: ShareGroupSettings = field(default_factory=ShareGroupSettings)  # at the start of the broker
-    share_enabled: bool = True
     share_max_size: int = 200
     share_initialize_retry_interval_ms: int = 30_000
 

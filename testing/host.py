@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kohort.broker.api_table import handlers_of
+from kohort.broker.api_table import HANDLERS
 from kohort.broker.broker import Broker
 from kohort.broker.coordinator_host import CoordinatorHost
 from kohort.broker.rebalances import Rebalances
@@ -92,7 +92,7 @@ class WatchedBroker(Broker):
     coordinator: WatchedCoordinator
 
     def __init__(self, config: Config, disk: Disk, time: TestTime, watch: Watch) -> None:
-        super().__init__(config, disk, time, WatchedApis(watch, handlers_of(config)), owns_process=False)
+        super().__init__(config, disk, time, WatchedApis(watch, HANDLERS), owns_process=False)
         self._watch = watch
 
     def make_coordinator(self) -> WatchedCoordinator:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kohort.coordinator.api import GroupApi, SeveralGroups
-from kohort.coordinator.group import SHARE
 from kohort.coordinator.outcome import Call, InPieces, OffsetTombstones, Outcome
 from kohort.coordinator.pieces import Pieces, slices
 from kohort.coordinator.shard_state import ShardState
@@ -58,8 +57,6 @@ def _problem(shard: ShardState, group_id: str) -> int:
     group = shard.groups.get(group_id)
     if group is None:
         return ErrorCode.GROUP_ID_NOT_FOUND
-    if group.type == SHARE and not shard.config.share_enabled:
-        return ErrorCode.UNSUPPORTED_VERSION
     return group.check_delete() or 0
 
 

@@ -230,8 +230,8 @@ class ShareGroup(Group):
         return list(group_tombstones(self.group_id, list(self.members)))
 
     def on_loaded(self, shard: ShardState, out: Outcome) -> Iterable[None]:
-        """Members get a whole session to report; unless share groups are switched off, so that nobody can report."""
-        for member_id in self.members if shard.config.share_enabled else ():
+        """Members get a whole session to report."""
+        for member_id in self.members:
             self.heard_from(shard, member_id)
             yield
 

@@ -63,8 +63,6 @@ def share_group_describe(
 def row(
     shard: ShardState, request: ShareGroupDescribeRequest, group_id: str, call: Call, error: ErrorCode | None = None
 ) -> Steps[DescribedGroup]:
-    if not shard.config.share_enabled:
-        return DescribedGroup(ErrorCode.UNSUPPORTED_VERSION, None, group_id)
     if not group_id:
         return DescribedGroup(ErrorCode.INVALID_GROUP_ID, None, "")
     if error is not None:

@@ -75,8 +75,6 @@ TOO_LARGE = Refusal(
 
 
 def refused(shard: ShardState, request: ShareGroupHeartbeatRequest) -> Refusal | None:
-    if not shard.config.share_enabled:
-        return Refusal(ErrorCode.UNSUPPORTED_VERSION)
     if not is_valid_member_id(request.member_id):
         return Refusal(ErrorCode.INVALID_REQUEST)
     if problem := _problem_of(request):

@@ -380,7 +380,10 @@ def extremes(
             yield Extreme(api, version, Recipe(each.path, long_count, names="long"))
         if each.inside:
             few = max(1, limit // 100)
-            yield Extreme(api, version, Recipe(each.path, few // each.inside, inner=100))
+            # Arrays in arrays in arrays: 100 in each would be a million elements, more than a request may have.
+            yield Extreme(
+                api, version, Recipe(each.path, max(1, few // each.inside), inner=100 if each.inside < 3 else 20)
+            )
         yield Extreme(api, version, Recipe(each.path, 1_000, numbers="largest"))
         yield Extreme(api, version, Recipe(each.path, 1_000, numbers="smallest"))
     yield from without_array(api, version, limit, max_bytes - 1_000_000)

@@ -52,7 +52,7 @@ class Writer:
 def test_after_each_kill_the_states_are_those_that_were_answered(tmp_path: Path) -> None:
     # A snapshot after ten updates: kills hit those, too.
     settings = {
-        "kohort_share_preview": "true", "share_coordinator_snapshot_update_records_per_snapshot": "10",
+        "share_coordinator_snapshot_update_records_per_snapshot": "10",
         "share_coordinator_state_topic_prune_interval_ms": "50",
     }  # fmt: skip
     starts = [0] * PARTITIONS

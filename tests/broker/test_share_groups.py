@@ -25,7 +25,7 @@ from tests.share_requests import alter_offsets_request, delete_share_offsets_req
 
 KOHORT = str(Path(sys.executable).with_name("kohort"))
 NON_EMPTY, UNKNOWN = ErrorCode.NON_EMPTY_GROUP, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-SETTINGS = {"group_share_assignment_interval_ms": "0", "kohort_share_preview": "true", "kohort_http_port": "0"}
+SETTINGS = {"group_share_assignment_interval_ms": "0", "kohort_http_port": "0"}
 
 
 class Stage:

@@ -38,7 +38,6 @@ def test_the_defaults_are_kafkas_and_those_of_the_coordinator() -> None:
     retry_ms = config.group_share_initialize_retry_interval_ms
     assert retry_ms == group_config.share_initialize_retry_interval_ms == 30_000
     check_share_assignors(config.group_share_assignors)
-    assert not config.kohort_share_preview
 
 
 # Kafka's ConfigDef: name: (lowest, highest); the highest int where Kafka has no limit.

@@ -37,7 +37,7 @@ NONE = (ErrorCode.NONE, None)
 
 class ShareBox(BrokerBox):
     def __init__(self, folder: Path, disk: Any = None, **settings: str) -> None:
-        own = {"kohort_share_preview": "true", "kohort_offsets_sync_before_reply": "false"}
+        own = {"kohort_offsets_sync_before_reply": "false"}
         super().__init__(folder, disk, **{**own, **settings})
         if self.broker.catalog.get("t") is None:
             self.topic("t", partitions=3)

@@ -16,7 +16,7 @@ from kohort.broker.unserved import GAPS, Unserved
 from kohort.protocol.headers import request_header
 from tests.clients.kohort import KohortProcess
 
-SHARE_GROUP_HEARTBEAT, SASL_HANDSHAKE, METADATA, JOIN_GROUP = 76, 17, 3, 11
+STREAMS_GROUP_HEARTBEAT, SASL_HANDSHAKE, METADATA, JOIN_GROUP = 88, 17, 3, 11
 
 
 @pytest.fixture(scope="module")
@@ -44,20 +44,20 @@ def lines(broker: KohortProcess, text: str) -> list[str]:
 
 def test_a_client_that_comes_back_again_and_again_leaves_one_line(broker: KohortProcess) -> None:
     for _ in range(5):
-        ask(broker, SHARE_GROUP_HEARTBEAT, 1, "billing-1")
+        ask(broker, STREAMS_GROUP_HEARTBEAT, 1, "billing-1")
     (line,) = lines(broker, "billing-1")
     assert "WARNING" in line
     assert "127.0.0.1:" in line
-    assert "(client id 'billing-1') asked for ShareGroupHeartbeat version 1: Kohort has no share groups. Use a" in line
+    assert "(client id 'billing-1') asked for StreamsGroupHeartbeat version 1: Kohort has no streams groups. In" in line
 
 
 def test_another_client_and_another_request_leave_lines_of_their_own(broker: KohortProcess) -> None:
-    ask(broker, SHARE_GROUP_HEARTBEAT, 1, "billing-2")
-    ask(broker, SHARE_GROUP_HEARTBEAT, 1, "billing-3")
+    ask(broker, STREAMS_GROUP_HEARTBEAT, 1, "billing-2")
+    ask(broker, STREAMS_GROUP_HEARTBEAT, 1, "billing-3")
     ask(broker, SASL_HANDSHAKE, 1, "billing-3")
     assert len(lines(broker, "billing-2")) == 1
     first, second = lines(broker, "billing-3")
-    assert "share groups" in first
+    assert "streams groups" in first
     assert "asked for SaslHandshake version 1" in second
     assert "Set security.protocol=PLAINTEXT" in second
 
@@ -93,20 +93,20 @@ def test_a_browser_is_told_of(broker: KohortProcess) -> None:
 
 
 def test_a_client_id_cannot_forge_a_line(broker: KohortProcess) -> None:
-    ask(broker, SHARE_GROUP_HEARTBEAT, 1, "forged\nERROR all is lost")
+    ask(broker, STREAMS_GROUP_HEARTBEAT, 1, "forged\nERROR all is lost")
     (line,) = lines(broker, "forged")
     assert r"'forged\nERROR all is lost'" in line
 
 
 def test_programs_find_the_parts_of_the_line_in_fields(tmp_path: Path) -> None:
     with KohortProcess(tmp_path, "--log-format", "json") as broker:
-        ask(broker, SHARE_GROUP_HEARTBEAT, 1, "billing-1")
+        ask(broker, STREAMS_GROUP_HEARTBEAT, 1, "billing-1")
         rows = [json.loads(line) for line in lines(broker, "billing-1")]
     (row,) = rows
     assert (row["client_id"], row["client_host"], row["asked"]) == (
         "billing-1",
         "127.0.0.1",
-        "ShareGroupHeartbeat version 1",
+        "StreamsGroupHeartbeat version 1",
     )
 
 
@@ -117,7 +117,7 @@ def test_ids_that_somebody_makes_up_do_not_fill_the_memory(
     told = Unserved()
     with caplog.at_level(logging.WARNING):
         for number in range(100):
-            told.tell_of_request("host", f"{number}" + "x" * 30_000, "client", SHARE_GROUP_HEARTBEAT, 1)
+            told.tell_of_request("host", f"{number}" + "x" * 30_000, "client", STREAMS_GROUP_HEARTBEAT, 1)
     assert len(caplog.records) == 100
     assert len(told._told) == 10
     assert all(len(client_id) <= 255 for _, client_id, _ in told._told)

@@ -16,7 +16,6 @@ from tests.clients.group_broker import AnyBroker, GroupBroker, KafkaBroker
 from tests.clients.share_checks import ShareScenario, confluent, franz_go, java
 
 SETTINGS = {"group_share_assignment_interval_ms": "0"}
-PREVIEW = {"kohort_share_preview": "true"}
 
 Program = Callable[..., list[str]]  # of the broker's address and members; returns the command line
 
@@ -24,7 +23,7 @@ Program = Callable[..., list[str]]  # of the broker's address and members; retur
 @contextmanager
 def sharers(folder: Path, partitions: int, **settings: str) -> Iterator[tuple[AnyBroker, ShareScenario]]:
     kind = KafkaBroker if os.environ.get("KOHORT_TEST_BROKER") == "kafka" else GroupBroker
-    with kind(folder, **SETTINGS | PREVIEW | settings) as broker:
+    with kind(folder, **SETTINGS | settings) as broker:
         scenario = ShareScenario(broker, folder, partitions)
         try:
             yield broker, scenario

@@ -17,8 +17,9 @@ from types import GeneratorType
 from typing import Any, cast
 
 from kohort.broker import groups
-from kohort.broker.api_table import HANDLERS, RECURRING, SHARE_HANDLERS, ApiTable
+from kohort.broker.api_table import RECURRING, ApiTable
 from kohort.broker.recurring import MAX_BYTES, Recurring, remember
+from kohort.coordinator.admin.delete_groups import DELETE_GROUPS
 from kohort.coordinator.api import (
     Api,
     Asked,
@@ -52,6 +53,12 @@ from kohort.protocol.record_batch import Record, parse_header, read_records, ver
 
 START = 1_700_000_000_000
 
+
+def delete_groups(broker: Any, request: DeleteGroupsRequest, call: Any) -> Any:
+    """As broker/share/delete_groups.py, for groups without states elsewhere."""
+    return broker.coordinator.submit_several(DELETE_GROUPS, request, call)
+
+
 SERVED = {
     ApiKey.JOIN_GROUP: groups.join_group,
     ApiKey.SYNC_GROUP: groups.sync_group,
@@ -62,14 +69,14 @@ SERVED = {
     ApiKey.OFFSET_DELETE: groups.offset_delete,
     ApiKey.DESCRIBE_GROUPS: groups.describe_groups,
     ApiKey.LIST_GROUPS: groups.list_groups,
-    ApiKey.DELETE_GROUPS: groups.delete_groups,
+    ApiKey.DELETE_GROUPS: delete_groups,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: groups.consumer_group_heartbeat,
     ApiKey.CONSUMER_GROUP_DESCRIBE: groups.consumer_group_describe,
     ApiKey.SHARE_GROUP_HEARTBEAT: groups.share_group_heartbeat,
     ApiKey.SHARE_GROUP_DESCRIBE: groups.share_group_describe,
 }
 HEARTBEATS = (HeartbeatRequest, ConsumerGroupHeartbeatRequest, ShareGroupHeartbeatRequest)
-ROUTES = ApiTable({**HANDLERS, **SHARE_HANDLERS})
+ROUTES = ApiTable()
 KEY_OF_NAME = {api.name: api.key for api in APIS.values()}
 
 

@@ -88,7 +88,7 @@ def test_kafka_and_kohort_go_on_where_the_other_stopped(tmp_path: Path) -> None:
 
         data = tmp_path / "kohort" / "data"
         take(kafka.data, data)
-        settings = {"kohort_share_preview": "true", "log_dirs": str(data)}
+        settings = {"log_dirs": str(data)}
         with KohortProcess(tmp_path / "kohort", **settings) as kohort, ShareStates(kohort.address) as states:
             assert keys_of(kohort.address) == keys
             assert shown(states, keys) == by_kafka

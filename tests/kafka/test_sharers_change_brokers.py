@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.clients.share_checks import GROUP, ShareScenario, java
-from tests.clients.test_share_members import PREVIEW, SETTINGS, check
+from tests.clients.test_share_members import SETTINGS, check
 from tests.kafka.jars import dump_log
 from tests.kafka.test_members_change_brokers import KafkaOrKohort
 
@@ -27,7 +27,7 @@ def check_dump(logs: Path) -> None:
 @pytest.mark.story
 @pytest.mark.kafka
 def test_sharers_carry_on_from_kafka_to_kohort_and_back(tmp_path: Path) -> None:
-    with KafkaOrKohort(tmp_path, SETTINGS | PREVIEW) as broker:
+    with KafkaOrKohort(tmp_path, SETTINGS) as broker:
         scenario = ShareScenario(broker, tmp_path, partitions=3)
         try:
             scenario.begin_at_the_start()

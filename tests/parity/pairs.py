@@ -50,13 +50,11 @@ PAIRS: dict[str, dict[str, str]] = {
         "group.share.min.session.timeout.ms": "500",
         "group.share.min.heartbeat.interval.ms": "100",
         "group.share.min.record.lock.duration.ms": "1000",
-        "kohort.share.preview": "true",
     },
     FEW_SHARES: {
         "group.initial.rebalance.delay.ms": "0",
         "group.consumer.assignment.interval.ms": "0",
         "group.share.max.size": "2",
         "group.share.max.share.sessions": "2",
-        "kohort.share.preview": "true",
     },
 }

@@ -25,7 +25,7 @@ Acquired = list[tuple[int, int, int]]
 
 class ShareBox(BrokerBox):
     def __init__(self, folder: Path | str, *, partitions: int = 1, is_slow: bool = False, **overrides: str) -> None:
-        super().__init__(folder, None, kohort_share_preview="true", **overrides)
+        super().__init__(folder, None, **overrides)
         self.settings = ShareSettings(replace(ShareGroupSettings(), auto_offset_reset="earliest"))
         self.broker.coordinator = SimpleNamespace(  # type: ignore[assignment]
             runtime=SimpleNamespace(share=self.settings), topics_deleted=lambda gone: None

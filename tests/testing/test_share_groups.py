@@ -16,7 +16,7 @@ from kohort.testing.check import CheckFailed
 from kohort.testing.group import Group
 from tests.testing.workers import Worker
 
-SETTINGS: dict[str, str | int | float | bool] = {"kohort.share.preview": True, "num.partitions": 1}
+SETTINGS: dict[str, str | int | float | bool] = {"num.partitions": 1}
 ACCEPT, RELEASE, REJECT = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.REJECT
 KEEP = None  # say nothing until `go_on`: the record stays acquired, and the client may not poll meanwhile
 

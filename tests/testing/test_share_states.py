@@ -13,7 +13,7 @@ from tests.kafka.share_states import ShareStates
 
 
 def test_states_are_kept_over_a_restart_and_trimmed_when_time_passes() -> None:
-    with Broker({"kohort.share.preview": "true"}) as kafka:
+    with Broker() as kafka:
         with Client(kafka.bootstrap_servers) as client:
             request = CreateTopicsRequest([CreatableTopic("work", 1, 1, (), ())], 30_000)
             (made,) = client.send(ApiKey.CREATE_TOPICS, request, 7).topics

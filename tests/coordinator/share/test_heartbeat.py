@@ -213,12 +213,6 @@ def test_while_the_shard_is_loading_members_are_told_to_come_again() -> None:
     assert Group(Host(load=False)).join("m1") == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
-def test_without_the_feature_every_request_is_refused() -> None:
-    group = a_group(share_enabled=False)
-    assert group.join("m1") == ErrorCode.UNSUPPORTED_VERSION
-    assert group.describe().error_code == ErrorCode.UNSUPPORTED_VERSION
-
-
 def test_a_full_group_refuses_everybody_else() -> None:
     group = a_group(share_max_size=2)
     group.join("m1")

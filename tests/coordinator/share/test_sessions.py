@@ -46,15 +46,6 @@ def test_after_a_restart_members_have_a_whole_session_to_report() -> None:
     assert group.state == "Empty"
 
 
-def test_where_share_groups_are_switched_off_members_of_a_log_stay() -> None:
-    group = with_members("m1")
-    group.host.config = group.host.runtime.config.__class__(share_enabled=False)
-    group.host.crash()
-    group.host.advance(1_000_000)
-    assert group.object.members.keys() == {"m1"}
-    assert group.host.delete("work") == {"work": ErrorCode.UNSUPPORTED_VERSION}
-
-
 def test_the_groups_own_session_timeout_holds_from_the_next_heartbeat_on() -> None:
     group = with_members("m1")
     share = group.host.runtime.share
