@@ -16,7 +16,7 @@ PACKAGES := audit broker coordinator protocol storage testing
 
 .DEFAULT_GOAL := help
 .PHONY: help install run audit test check format generate lock bench pictures fuzz vectors rewrite clean
-.PHONY: parity attack simulate stories examples
+.PHONY: parity attack simulate stories examples leaks
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ stories: install  ## real clients of several languages in groups of KIP-848: kil
 
 examples: install  ## the tests in examples/, with the test runners of their languages
 	$(BIN)/python -m pytest -m example
+
+leaks: install  ## start and stop 1,000 brokers in one process, with members connected: nothing may be left behind
+	$(BIN)/python -W error -m tests.testing.leaks --brokers 1000
 
 check: install  ## format, lint, types, import contract
 	$(BIN)/ruff format --check .

@@ -147,15 +147,9 @@ async def test_an_aiokafka_consumer_gets_all_its_work_done(kafka: Broker, seed: 
     kafka.check()
 
 
-class PatientWorker(PythonWorker):
-    """With polls of 20 ms kafka-python sometimes does not find its coordinator again on a machine under load."""
-
-    poll_ms = 500
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_members_of_two_libraries_outlive_each_kind_of_trouble(kafka: Broker, kind: str) -> None:
-    with working(ConfluentWorker(kafka, "one"), PatientWorker(kafka, "other")):
+    with working(ConfluentWorker(kafka, "one"), PythonWorker(kafka, "other")):
         group = kafka.group("billing").wait_until("Stable", members=2, timeout=20)
         with kafka.chaos(3, every=20, kinds=[kind], group="billing") as chaos:
             chaos.wait_until_hit(2, timeout=60)

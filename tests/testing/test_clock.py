@@ -6,8 +6,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
+from threading import Event
 
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -47,8 +49,9 @@ def a_victim(kafka: Broker) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-def test_a_member_that_was_killed_is_replaced_at_once_when_its_session_is_over(kafka: Broker) -> None:
-    worker = ConfluentWorker(kafka, "worker")
+@pytest.mark.parametrize("member", ["confluent", "kafka-python"])
+def test_a_member_that_was_killed_is_replaced_at_once_when_its_session_is_over(kafka: Broker, member: str) -> None:
+    worker = a_worker(kafka, member, "worker")
     with a_victim(kafka) as victim, working(worker):
         group = kafka.group("billing").wait_until("Stable", members=2, timeout=20)
         victim.send_signal(signal.SIGKILL)
@@ -129,6 +132,39 @@ def test_the_first_delay_of_a_group_passes_with_the_clock() -> None:
             kafka.group("billing").wait_until("Stable", members=1)
         finally:
             worker.stop()
+
+
+@pytest.mark.parametrize("member", ["confluent", "kafka-python"])
+def test_a_member_that_does_not_rejoin_is_left_out_when_its_time_is_up(kafka: Broker, member: str) -> None:
+    """It polls no more, and its heartbeats go on. Real consumers have five minutes (max.poll.interval.ms)."""
+    busy, other = a_worker(kafka, member, "busy"), a_worker(kafka, member, "other")
+    done = Event()
+    with working(busy, other), ThreadPoolExecutor() as beside:
+        group = kafka.group("billing").wait_until("Stable", members=2, timeout=20)
+        working_long = beside.submit(busy.do, lambda _: done.wait(60))
+        group.rebalance()
+        kafka.clock.advance(minutes=6)
+        group.wait_until("Stable", members=1, timeout=20)
+        assert {each.client_id for each in group.members} == {"other"}
+        assert len(group.owners) == 4
+        done.set()
+        working_long.result()
+
+
+@pytest.mark.parametrize("member", ["confluent", "kafka-python"])
+def test_members_work_on_while_the_clock_stands_still(kafka: Broker, member: str) -> None:
+    worker = a_worker(kafka, member, "worker")
+    with working(worker):
+        group = kafka.group("billing").wait_until("Stable", members=1, timeout=20)
+        kafka.clock.freeze()
+        frozen = kafka.clock.now
+        worker.commit(1)
+        beats = len(kafka.requests("Heartbeat"))
+        kafka.wait_for_request("Heartbeat", times=beats + 2)
+        worker.commit(2)
+        assert {each.time_ms for each in kafka.commits("billing")} == {int(frozen.timestamp() * 1000)}
+        kafka.clock.resume()
+        assert len(group.members) == 1
 
 
 def test_a_frozen_clock_stands_still_until_it_is_advanced_or_resumed(kafka: Broker) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kohort.testing import Broker
+from kohort.testing.check import CheckFailed
 from kohort.testing.group import UnknownGroup, UnknownMember
 from tests.testing.workers import KINDS, ConfluentWorker, PythonWorker, Worker, working
 
@@ -54,8 +55,9 @@ def test_a_group_rebalances_when_it_is_told_to(kafka: Broker, member: str) -> No
     assert "just so" in [each.cause for each in group.rebalances]
 
 
-def test_members_come_back_after_a_restart_and_after_a_crash(kafka: Broker) -> None:
-    worker = ConfluentWorker(kafka, "worker")
+@both
+def test_members_come_back_after_a_restart_and_after_a_crash(kafka: Broker, kind: type[Worker]) -> None:
+    worker = ConfluentWorker(kafka, "worker") if kind is ConfluentWorker else PythonWorker(kafka, "worker")
     with working(worker):
         group = kafka.group("billing").wait_until("Stable", members=1)
         worker.commit(2)
@@ -64,8 +66,30 @@ def test_members_come_back_after_a_restart_and_after_a_crash(kafka: Broker) -> N
             kafka.wait_for_request(
                 "Heartbeat", client_id="worker", times=len(kafka.requests("Heartbeat")) + 1, timeout=30
             )
-            group.wait_until("Stable", members=1)
+            group.wait_until("Stable", members=1, timeout=30)
             assert group.committed == {("orders", 0): 2}
+
+
+@both
+def test_members_read_what_the_test_produces(kafka: Broker, kind: type[Worker]) -> None:
+    worker = ConfluentWorker(kafka, "worker") if kind is ConfluentWorker else PythonWorker(kafka, "worker")
+    with working(worker):
+        assert kafka.produce("orders", b"1", b"2", key=b"7", headers={"shop": b"Bern"}, partition=3) == 0
+        worker.reads(2)
+        assert worker.values == [b"1", b"2"]
+
+
+@both
+def test_commits_of_members_are_judged(kafka: Broker, kind: type[Worker]) -> None:
+    kafka.produce("orders", *[b"order"] * 5)
+    worker = ConfluentWorker(kafka, "worker") if kind is ConfluentWorker else PythonWorker(kafka, "worker")
+    with working(worker):
+        kafka.group("billing").wait_until("Stable", members=1)
+        worker.commit(4)
+        kafka.check()
+        worker.commit(1)
+    with pytest.raises(CheckFailed, match="1 commit went back, at most by 3 records"):
+        kafka.check()
 
 
 @both

@@ -11,6 +11,7 @@ from aiokafka.errors import KafkaError
 from confluent_kafka import KafkaException, Producer
 
 from kohort.testing import Broker
+from kohort.testing.broker import Refused
 from kohort.testing.names import UnknownName
 from tests.testing.workers import KINDS, ConfluentWorker, PythonWorker, working
 
@@ -153,13 +154,33 @@ def test_a_slow_disk_makes_commits_wait(kafka: Broker, kind: Kind) -> None:
     assert kafka.group("billing").committed == {("orders", 0): 2}
 
 
-def test_a_throttled_confluent_consumer_is_told_so(kafka: Broker) -> None:
-    worker = ConfluentWorker(kafka, "worker")
+@both
+def test_a_throttled_consumer_is_told_so_and_goes_on(kafka: Broker, kind: Kind) -> None:
+    worker = kind(kafka, "worker")
     with working(worker), kafka.throttle("OffsetCommit", milliseconds=50, times=1) as fault:
+        stable(kafka)
         worker.commit(1)
         worker.commit(2)
         assert fault.hits == 1
     assert [each.fault for each in kafka.requests("OffsetCommit")] == ["throttled by 50 ms", None]
+
+
+@both
+def test_a_disk_can_be_full_for_one_topic_and_slow_for_one_group(kafka: Broker, kind: Kind) -> None:
+    worker = kind(kafka, "worker")
+    with working(worker):
+        stable(kafka)
+        with kafka.full_disk(topic="orders") as full, pytest.raises(Refused, match="KAFKA_STORAGE_ERROR"):
+            kafka.produce("orders", b"1")
+        with kafka.full_disk(topic="orders"):
+            worker.commit(1)  # is in another log
+        with kafka.slow_disk(seconds=0.001, group="billing", times=1) as slow:
+            worker.commit(2)
+            worker.commit(3)
+        assert (full.hits > 0, slow.hits) == (True, 1)
+        with kafka.slow_disk(seconds=60, topic="orders"):
+            worker.commit(4)  # does not wait
+    assert kafka.group("billing").committed == {("orders", 0): 4}
 
 
 def test_a_refused_produce_is_tried_again_by_a_confluent_producer(kafka: Broker) -> None:

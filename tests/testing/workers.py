@@ -58,6 +58,11 @@ class Worker:
         while self.news.get(timeout=TIMEOUT_S) != news:
             pass
 
+    def reads(self, count: int) -> None:
+        """Wait until the consumer has read so many records."""
+        while len(self.values) < count:
+            self.do(lambda _: None)  # comes back after the next poll
+
     def _run(self) -> None:
         self.consumer = self._make()
         try:
@@ -130,9 +135,13 @@ class ConfluentWorker(Worker):
 
 
 class PythonWorker(Worker):
-    """A member of kafka-python."""
+    """A member of kafka-python.
 
-    poll_ms = 20
+    On a busy machine, with polls that end before its requests are answered, it may join without knowing the topic, or
+    not find its coordinator again.
+    """
+
+    poll_ms = 200
 
     def __init__(self, kafka: Broker, client_id: str, group: str = "billing", **settings: Any) -> None:
         super().__init__(client_id)
@@ -180,7 +189,8 @@ class PythonWorker(Worker):
 def _close_refused_sockets() -> None:
     """kafka-python leaves sockets open whose connection was refused, while the broker restarted. They have no peer."""
     for each in gc.get_objects():
-        if isinstance(each, socket.socket) and each.fileno() >= 0 and each.getsockname()[0] == "0.0.0.0":
+        is_open = isinstance(each, socket.socket) and each.fileno() >= 0 and each.family == socket.AF_INET
+        if is_open and each.getsockname()[0] == "0.0.0.0":
             each.close()
 
 
