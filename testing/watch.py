@@ -22,6 +22,7 @@ from kohort.coordinator.events import News, Reconciled
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.codec import response_decoder
 from kohort.protocol.messages.fetch import FetchRequest
+from kohort.protocol.messages.share_fetch import ShareFetchRequest
 from kohort.protocol.wire import NO_UUID, Message
 from kohort.testing.names import error_name
 from kohort.testing.views import Commit, Rebalance, Request
@@ -108,7 +109,7 @@ class Watch:
         call.now, call.steady_ms = self._time.now_ms(), self._time.steady_ms()
         connection = call.connection
         assert isinstance(connection, WatchedConnection)
-        if isinstance(request, FetchRequest):
+        if isinstance(request, FetchRequest | ShareFetchRequest):
             request.max_wait_ms = min(request.max_wait_ms, self._max_fetch_wait_ms)
         if call.client_id == OWN_CLIENT:
             connection.seen = None
