@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kohort.audit.checks import ALL, MODULES
@@ -13,6 +14,7 @@ from kohort.audit.checks.kit.part import Part
 from kohort.audit.checks.kit.summary import Summary, summarize
 from kohort.audit.checks.kit.world import World
 from kohort.audit.checks.settings import Settings
+from kohort.audit.tables import keeps_share_state
 
 MAX_PER_GROUP = 20  # findings of one check in one group; the worst are kept, the others counted
 MAX_GROUPS_NAMED = 100  # if a check is not evaluable for more groups, they are counted, not named
@@ -24,6 +26,7 @@ class Seen(NamedTuple):
     findings: list[Row]
     missing: list[Missing]
     summaries: list[Summary]
+    clients: Mapping[tuple[str, str], str] = {}  # share groups: group and member id -> client id
 
 
 def check_part(part: Part, settings: Settings, only: Collection[str] | None = None) -> Seen:
@@ -34,16 +37,20 @@ def check_part(part: Part, settings: Settings, only: Collection[str] | None = No
             for row in rows:
                 row["log_partition"] = part.log_partition
             found += _capped(rows)
-    return Seen(found, list(missing_in(part)), [summarize(part)])
+    return Seen(found, list(missing_in(part)), [summarize(part)], part.share_clients)
 
 
 def conclude(
     seen: Iterable[Seen], world: World, settings: Settings, only: Collection[str] | None = None
 ) -> tuple[list[Row], list[Row]]:
     """Rows of findings, worst first, and of check_results."""
-    found, missing, summaries = Seen([], list(missing_overall(world)), [])
+    found: list[Row] = []
+    missing, summaries = list(missing_overall(world)), list[Summary]()
+    clients: dict[str, dict[str, str]] = {}
     for one in seen:
         found += one.findings
+        for (group_id, member_id), client_id in one.clients.items():
+            clients.setdefault(group_id, {})[member_id] = client_id
         missing += one.missing
         summaries += one.summaries
     missing.sort(key=lambda one: (one.need, one.group_id or ""))
@@ -52,8 +59,20 @@ def conclude(
     for check in checks:
         if find := getattr(MODULES[check.name], "find_overall", None):
             found += find(summaries, settings.of(check))
+    for row in found:
+        if row["group_id"] in clients and keeps_share_state(row["log_partition"] or 0):
+            row["message"] = _with_clients(row["message"], clients[row["group_id"]])
     found.sort(key=_worst_first)
     return found, [row for check in checks for row in _results(check, settings, found, missing, summaries)]
+
+
+def _with_clients(message: str, clients: Mapping[str, str]) -> str:
+    """Member ids of share groups are random, so the client stands before them. It is known in another log partition."""
+    for member_id in sorted(clients):
+        if member_id in message:
+            whole = rf"(?<![\w-]){re.escape(member_id)}(?![\w-])"
+            message = re.sub(whole, lambda _, name=f"{clients[member_id]} {member_id}": name, message)  # type: ignore[misc]
+    return message
 
 
 def wanted(only: Collection[str] | None) -> list[Check]:

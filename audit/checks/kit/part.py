@@ -29,6 +29,7 @@ from kohort.audit.tables import (
     OWNERSHIP_INTERVALS,
     PARTITION_FACTS,
     REBALANCES,
+    SHARE_MEMBERS,
     SHARE_PARTITIONS,
     SHARE_STATES,
     SHARE_STEPS,
@@ -69,6 +70,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
         "group_id", "topic", "partition", "commits", "first_time", "last_time", "last_offset", "unregained",
         "median_step", "median_interval_ms", "owner", "owner_since",
     ),
+    SHARE_MEMBERS.name: ("group_id", "member_id", "client_id"),
     SHARE_STATES.name: (
         "log_offset", "record_time", "group_id", "topic", "topic_id", "partition", "record_type", "tombstone",
         "start_offset", "batches", "cause", "member_id",
@@ -192,6 +194,12 @@ class Part:
     @cached_property
     def share_steps(self) -> ShareSteps:
         return ShareSteps(self.table(SHARE_STEPS.name))
+
+    @cached_property
+    def share_clients(self) -> dict[tuple[str, str], str]:
+        """Group and member id -> the client id, of share groups."""
+        rows = self.table(SHARE_MEMBERS.name).to_pylist()
+        return {(row["group_id"], row["member_id"]): row["client_id"] for row in rows if row["client_id"]}
 
     @cached_property
     def share_partitions(self) -> list[Row]:

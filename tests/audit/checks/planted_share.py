@@ -52,7 +52,8 @@ def a_record_is_given_up_after_five_deliveries(group: Group, bad: bool) -> Where
     working(state, 41, 4)
     return Where(
         ERROR,
-        "offset 40 was given up after 5 deliveries; came back by lock timeout (4 times), release (1 time); had by m1",
+        "offset 40 was given up after 5 deliveries; came back by lock timeout (4 times), release (1 time); had by"
+        " client-of-m1 m1 (5 times)",
         {"topic": "t", "partition": 0, "member_id": "m1", "log_offset": at, "value": 1.0},
     )
 
@@ -168,7 +169,7 @@ def a_member_is_slower_than_its_locks(group: Group, bad: bool) -> Where:
         state.accept(first, first + 9, deliveries=2)
         group.later(28 * SECOND)
     return Where(
-        WARNING, "locks expired 7 times in 3 min, and 105 records came back: slow (7 times)",
+        WARNING, "locks expired 7 times in 3 min, and 105 records came back: client-of-slow slow (7",
         {"topic": "t", "partition": 0, "member_id": "slow", "log_offset": places[0], "value": 7.0},
     )  # fmt: skip
 
