@@ -135,24 +135,33 @@ def set_order(texts: Sequence[str]) -> Steps[list[str]]:
 class JavaNumbers:
     """A HashSet of numbers that are not negative. Its order is nearly always that of the numbers."""
 
-    __slots__ = ("_capacity", "_numbers")
+    __slots__ = ("_capacity", "_highest", "_numbers")
 
     def __init__(self, numbers: Sequence[int] = (), capacity: int | None = None) -> None:
         self._capacity = capacity_of_copy(len(numbers)) if capacity is None else capacity
         self._numbers: dict[int, None] = {}
-        if max(numbers, default=0) < self._capacity:
+        self._highest = max(numbers, default=0)  # of all that were ever in the set
+        if self._highest < self._capacity:
             self._numbers.update(dict.fromkeys(numbers))  # at most one in a slot
         else:
             for number in numbers:
                 self.add(number)
 
     def add(self, number: int) -> None:
-        if self._capacity < MIN_SLOTS_OF_TREES and number not in self._numbers:
-            slot = self._slot(number)
-            if sum(1 for each in self._numbers if self._slot(each) == slot) >= LONGEST_SLOT:
-                self._capacity *= 2
-        self._numbers[number] = None
-        while len(self._numbers) > int(self._capacity * 0.75):
+        numbers = self._numbers
+        if number > self._highest:
+            self._highest = number
+        # Lower numbers cannot fill a slot.
+        if self._highest >= LONGEST_SLOT * self._capacity and self._capacity < MIN_SLOTS_OF_TREES:
+            self._grow_if_its_slot_is_full(number)
+        numbers[number] = None
+        while len(numbers) > int(self._capacity * 0.75):
+            self._capacity *= 2
+
+    def _grow_if_its_slot_is_full(self, number: int) -> None:
+        slot = self._slot(number)
+        others = (each for each in self._numbers if self._slot(each) == slot)
+        if number not in self._numbers and sum(1 for _ in others) >= LONGEST_SLOT:
             self._capacity *= 2
 
     def remove(self, number: int) -> None:
@@ -165,6 +174,8 @@ class JavaNumbers:
         return number in self._numbers
 
     def ordered(self) -> list[int]:
+        if self._highest < self._capacity:
+            return sorted(self._numbers)
         return sorted(self._numbers, key=self._slot)  # stable: numbers of one slot stay as they were put
 
     def _slot(self, number: int) -> int:

@@ -4,11 +4,17 @@ more, and keeps as many as possible of those that it had.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 
 from kohort.coordinator.api import Steps, in_slices
-from kohort.coordinator.assignors.java_order import USUAL_CAPACITY, JavaMap, capacity_of_copy, hash_of_uuid
+from kohort.coordinator.assignors.java_order import (
+    USUAL_CAPACITY,
+    JavaMap,
+    JavaNumbers,
+    capacity_of_copy,
+    hash_of_uuid,
+)
 from kohort.coordinator.assignors.server_side import (
     TOPICS_IN_STEP,
     Assigning,
@@ -117,6 +123,41 @@ class _Equal:
         if draft is None:
             draft = self._drafts[member_id] = yield from Draft.in_steps(self._group.members[member_id].target)
         return draft
+
+
+def assign_one_topic(members: Mapping[str, Sequence[int]], topic: TopicId, count: int) -> Targets:
+    """The same without steps, for a small group that wants one topic. Returns the targets that are new.
+
+    `members`: the partitions that each had, in order. All of them exist, and no two members have the same.
+    """
+    taken = set().union(*members.values())
+    free = [each for each in range(count) if each not in taken]
+    share, extra = divmod(count, len(members))
+    drafts: dict[str, JavaNumbers] = {}
+    unfilled: list[tuple[str, int]] = []
+    for rank, (member_id, partitions) in enumerate(members.items()):
+        may_have_extra = extra > 0
+        quota = share + may_have_extra
+        has = JavaNumbers(partitions).ordered() if partitions else []
+        missing = quota - len(has)
+        if missing < 0:
+            drafts[member_id] = JavaNumbers(has)
+            for partition in has[quota:]:
+                drafts[member_id].remove(partition)
+                free.append(partition)
+        elif missing > 0 and may_have_extra and len(members) - rank > extra:
+            missing -= 1
+            may_have_extra = False
+        extra -= may_have_extra
+        if missing > 0:
+            unfilled.append((member_id, missing))
+            drafts[member_id] = JavaNumbers(has) if has else JavaNumbers((), USUAL_CAPACITY)
+    given = iter(free)
+    for member_id, missing in unfilled:
+        draft = drafts[member_id]
+        for partition in islice(given, missing):
+            draft.add(partition)
+    return {member_id: {topic: tuple(draft.ordered())} if draft else {} for member_id, draft in drafts.items()}
 
 
 def _as_a_set(topics: Sequence[TopicId]) -> Steps[list[TopicId]]:

@@ -35,7 +35,7 @@ from kohort.coordinator.consumer.subscriptions import Subscriptions
 from kohort.coordinator.consumer.target import (
     Plan,
     assign_in_pieces,
-    moved_partitions,
+    moved_at_once,
     preferred_assignor_with,
 )
 from kohort.coordinator.outcome import Call, InPieces, LogEntry, Outcome, PackedRecords, Record
@@ -284,9 +284,9 @@ class MemberUpdate(ABC, Generic[Response]):
         if plan.size > SMALL_GROUP:
             self._later = plan
             return
-        targets = all_steps(plan.compute())
+        targets = plan.compute_at_once()
         changed = all_steps(changed_targets(group.targets, targets))
-        self._moved = all_steps(moved_partitions(group.targets, changed, self._rebalance))
+        self._moved = moved_at_once(group.targets, changed, self._rebalance)
         changes = self._changes
         changes.targets, changes.target_epoch, changes.wall_ms = changed, self._epoch, shard.clock.wall
         self._target = targets[member.member_id]

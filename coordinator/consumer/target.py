@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kohort.coordinator.api import Steps, in_slices
+from kohort.coordinator.api import Steps, all_steps, in_slices
 from kohort.coordinator.assignors.java_order import (
     USUAL_CAPACITY,
     JavaMap,
@@ -32,7 +32,7 @@ from kohort.coordinator.assignors.server_side import (
     TopicId,
     as_many_steps,
 )
-from kohort.coordinator.assignors.uniform import assign_uniformly
+from kohort.coordinator.assignors.uniform import assign_one_topic, assign_uniformly
 from kohort.coordinator.consumer.records import target_epoch_record, target_record
 from kohort.coordinator.consumer.subscriptions import Subscriptions
 from kohort.coordinator.outcome import Outcome
@@ -91,6 +91,30 @@ class Plan:
             yield
         assigned = yield from ASSIGNORS[self.assignor](ServerGroup(subscribers, self._counts, self.is_equal))
         return {member_id: assigned.get(member_id, NO_PARTITIONS) for member_id in subscribers}
+
+    def compute_at_once(self) -> Targets:
+        """The same without steps, for a small group. Most groups want one topic, which is quicker to assign."""
+        found = self._compute_for_one_topic()
+        return all_steps(self.compute()) if found is None else found
+
+    def _compute_for_one_topic(self) -> Targets | None:
+        """None: the members want several topics, or something else is unusual."""
+        wanted = self.subscriptions.names
+        if not self.is_equal or len(wanted) != 1 or self.assignor != "uniform" or self.replaced is not None:
+            return None
+        (name,) = wanted
+        topic_id, count = self.topics.topic_id(name), self.topics.partition_count(name)
+        if topic_id is None or self.subscriptions.regexes:
+            return None
+        in_order = all_steps(self._in_order())
+        before = {member_id: self.targets.get(member_id, NO_PARTITIONS) for member_id in in_order}
+        had = {member_id: target.get(topic_id, ()) for member_id, target in before.items()}
+        all_had = [partition for partitions in had.values() for partition in partitions]
+        if any(len(target) != bool(had[member_id]) for member_id, target in before.items()):
+            return None  # there are other topics, or none of a topic's partitions
+        if len(set(all_had)) < len(all_had) or not _are_all_below(count, all_had):
+            return None
+        return {**before, **assign_one_topic(had, topic_id, count)}
 
     def _in_order(self) -> Steps[list[str]]:
         changes = {}
@@ -171,6 +195,8 @@ def preferred_assignor(group: ConsumerGroup, default: str) -> str:
 def preferred_assignor_with(group: ConsumerGroup, old: ConsumerMember, new: ConsumerMember, default: str) -> str:
     """The assignor that most members ask for when `old` has become `new`. Kafka asks a copy, with another order."""
     known = group.server_assignors
+    if not known and new.server_assignor is None:
+        return default
     capacity = capacity_for(int(len(known) / 0.75) + 1) if known else USUAL_CAPACITY
     counts: JavaMap[str, int] = JavaMap(hash_of_text, capacity)
     for name in timeline_order(known, group.assignors_capacity):
@@ -201,6 +227,19 @@ def moved_partitions(before: Mapping[str, Target], changed: Targets, rebalance: 
                 if len(places) == PLACES_IN_STEP:
                     yield
         yield
+    return sum(place in lost for place in got)
+
+
+def moved_at_once(before: Mapping[str, Target], changed: Targets, rebalance: Rebalance | None) -> int:
+    """The same without steps, for a small group."""
+    lost = set() if rebalance is None else set(rebalance.freed)
+    got: list[tuple[TopicId, int]] = []
+    for member_id, target in changed.items():
+        if known := before.get(member_id):
+            lost.update(_difference(known, target))
+            got += _difference(target, known)
+        else:
+            got += [(topic, partition) for topic, partitions in target.items() for partition in partitions]
     return sum(place in lost for place in got)
 
 
