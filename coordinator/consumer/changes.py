@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from kohort.coordinator.consumer.member import ConsumerMember
     from kohort.coordinator.rebalance import Rebalance
 
+Why = tuple["Rebalance", str, str]  # the rebalance that a new group epoch is part of, the cause and the trigger
+
 MOST_BYTES_OF_A_START = BATCH_HEADER_BYTES + 12  # of a batch, and of a record up to its fields
 
 
@@ -56,7 +58,7 @@ class Changes:
         self.unused_regex: str | None = None  # nobody uses this regular expression any more
         self.epoch: int | None = None  # the group epoch is bumped: these three are set
         self.metadata_hash = 0
-        self.why: tuple[Rebalance, str, str] | None = None  # with its cause and trigger; None: the log has no headers
+        self.why: Why | None = None  # None: the log has no headers
         self.ends_old_metadata = False  # see ConsumerGroup.has_old_metadata_record
         self.targets: Targets | None = None  # those that changed in a new target: these three are set
         self.target_epoch = 0
@@ -101,10 +103,7 @@ class Changes:
         return made
 
     def _headers(self) -> Headers:
-        if self.why is None:
-            return ()
-        rebalance, cause, trigger = self.why
-        return rebalance.headers(cause, trigger)
+        return () if self.why is None else self.why[0].headers(*self.why[1:])
 
     # --- all at once
 
@@ -114,43 +113,19 @@ class Changes:
         if is_unusual or (self.described is not None and self.described.classic is not None):
             return None
         fields = self._packed()
-        if sum(map(len, fields)) + MOST_BYTES_OF_A_START * len(fields) > max_bytes:
-            return None
-        return StepRecords(fields, self.replay)
+        return StepRecords(fields, self.replay) if fits(fields, max_bytes) else None
 
     def _packed(self) -> list[bytes]:
-        group_id, group_name = self._group.group_id, self._group.packed_name
-        described, moved = self.described, self.moved
-        fields = []
-        if described is not None:
-            value = member_value(
-                described.instance_id, described.rack_id, described.client_id, described.client_host,
-                described.topic_names, described.topic_regex, described.rebalance_timeout_ms, described.server_assignor,
-            )  # fmt: skip
-            key = MEMBER_KEY + group_name + pack_name(described.member_id)
-            fields.append(encode_fields(key, value, NO_HEADERS))
+        group, fields = self._group, []
+        if self.described is not None:
+            fields.append(packed_member(group, self.described))
         if self.epoch is not None:
-            value = group_epoch_value(self.epoch, self.metadata_hash)
-            fields.append(encode_fields(GROUP_EPOCH_KEY + group_name, value, self._packed_headers()))
+            fields.append(packed_epoch(group, self.epoch, self.metadata_hash, self.why))
         if self.targets is not None:
-            start = TARGET_KEY + group_name
-            for member_id, target in self.targets.items():
-                fields.append(encode_fields(start + pack_name(member_id), target_value(target), NO_HEADERS))
-            kind, key_of_epoch, epoch, _, _ = target_epoch_record(group_id, self.target_epoch, self.wall_ms)
-            fields.append(encode_fields(encode_key(kind, key_of_epoch), encode_value(kind, epoch), NO_HEADERS))
-        if moved is not None:
-            value = assignment_value(
-                moved.epoch, moved.previous_epoch, moved.state, moved.assigned, moved.pending_revocation
-            )
-            key = ASSIGNMENT_KEY + group_name + pack_name(moved.member_id)
-            fields.append(encode_fields(key, value, NO_HEADERS))
+            fields += packed_targets(group, self.targets, self.target_epoch, self.wall_ms)
+        if self.moved is not None:
+            fields.append(packed_assignment(group, self.moved))
         return fields
-
-    def _packed_headers(self) -> bytes:
-        if self.why is None:
-            return NO_HEADERS
-        rebalance, cause, trigger = self.why
-        return rebalance.packed_headers(cause, trigger)
 
     def replay(self) -> None:
         """Change the group as the replay of the records would."""
@@ -160,3 +135,43 @@ class Changes:
             group.epoch, group.metadata_hash = self.epoch, self.metadata_hash
         if self.targets is not None:
             group.take_targets(self.targets, self.target_epoch, self.wall_ms)
+
+
+# --- the fields of records, packed
+
+
+def fits(fields: list[bytes], max_bytes: int) -> bool:
+    """Whether all these records fit into one batch in any case."""
+    return sum(map(len, fields)) + MOST_BYTES_OF_A_START * len(fields) <= max_bytes
+
+
+def packed_member(group: ConsumerGroup, member: ConsumerMember) -> bytes:
+    """Of a member that speaks KIP-848."""
+    value = member_value(
+        member.instance_id, member.rack_id, member.client_id, member.client_host, member.topic_names,
+        member.topic_regex, member.rebalance_timeout_ms, member.server_assignor,
+    )  # fmt: skip
+    return encode_fields(MEMBER_KEY + group.packed_name + pack_name(member.member_id), value, NO_HEADERS)
+
+
+def packed_epoch(group: ConsumerGroup, epoch: int, metadata_hash: int, why: Why | None) -> bytes:
+    headers = NO_HEADERS if why is None else why[0].packed_headers(*why[1:])
+    return encode_fields(GROUP_EPOCH_KEY + group.packed_name, group_epoch_value(epoch, metadata_hash), headers)
+
+
+def packed_targets(group: ConsumerGroup, targets: Targets, epoch: int, wall_ms: int) -> list[bytes]:
+    start = TARGET_KEY + group.packed_name
+    fields = [
+        encode_fields(start + pack_name(member_id), target_value(target), NO_HEADERS)
+        for member_id, target in targets.items()
+    ]
+    kind, key, value, _, _ = target_epoch_record(group.group_id, epoch, wall_ms)
+    fields.append(encode_fields(encode_key(kind, key), encode_value(kind, value), NO_HEADERS))
+    return fields
+
+
+def packed_assignment(group: ConsumerGroup, member: ConsumerMember) -> bytes:
+    value = assignment_value(
+        member.epoch, member.previous_epoch, member.state, member.assigned, member.pending_revocation
+    )
+    return encode_fields(ASSIGNMENT_KEY + group.packed_name + pack_name(member.member_id), value, NO_HEADERS)

@@ -27,14 +27,13 @@ from kohort.coordinator.consumer.records import (
     current_assignment_record,
 )
 from kohort.coordinator.consumer.removal import remove_members
+from kohort.coordinator.consumer.usual import assignment_of, says_nothing, usual_answer
 from kohort.coordinator.outcome import Call, Outcome, PackedRecords, Record
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.consumer_group_heartbeat import (
-    Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
 )
 
 FIRST_VERSION_WITH_OWN_ID = 1
@@ -53,41 +52,7 @@ def consumer_group_heartbeat(
         if request.member_epoch != JOIN_EPOCH:
             return group_not_found(request.group_id).response()
         group = ConsumerGroup(request.group_id)
-    return _sign_of_life(shard, group, request, call) or Heartbeat(shard, group, request, call, []).answer()
-
-
-def _sign_of_life(
-    shard: ShardState, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, call: Call
-) -> ConsumerGroupHeartbeatResponse | None:
-    """The answer to the usual heartbeat: the member has nothing to do, and says nothing new. None: it is not usual."""
-    member = group.members.get(request.member_id)
-    if (
-        member is None
-        or request.member_epoch != member.epoch
-        or request.topic_partitions is not None
-        or member.classic is not None
-        or group.subscriptions.regexes  # they are resolved anew from time to time
-        or not group.is_at_rest(shard, member)
-        or not _says_nothing(request, member, call)
-    ):
-        return None
-    group.heard_from(shard, member)
-    interval_ms = shard.consumer_settings(group.group_id).heartbeat_interval_ms
-    return ConsumerGroupHeartbeatResponse(0, 0, None, member.member_id, member.epoch, interval_ms)
-
-
-def _says_nothing(request: ConsumerGroupHeartbeatRequest, member: ConsumerMember, call: Call) -> bool:
-    """Whether the member describes itself as before, by leaving everything out."""
-    return (
-        request.subscribed_topic_names is None
-        and request.rebalance_timeout_ms == -1
-        and request.subscribed_topic_regex is None
-        and request.instance_id is None
-        and request.rack_id is None
-        and request.server_assignor is None
-        and call.client_id == member.client_id
-        and call.client_host == member.client_host
-    )
+    return usual_answer(shard, group, request, call) or Heartbeat(shard, group, request, call, []).answer()
 
 
 def group_not_found(group_id: str) -> Refusal:
@@ -227,7 +192,7 @@ class Heartbeat(MemberUpdate[ConsumerGroupHeartbeatResponse]):
     def _as_it_says(self) -> ConsumerMember:
         request, before, call = self._request, self._before, self._call
         names = request.subscribed_topic_names
-        if before.classic is None and _says_nothing(request, before, call):  # a classic one changes its protocol
+        if before.classic is None and says_nothing(request, before, call):  # a classic one changes its protocol
             return before
         return before.described(
             before.instance_id if request.instance_id is None else request.instance_id,
@@ -269,7 +234,7 @@ class Heartbeat(MemberUpdate[ConsumerGroupHeartbeatResponse]):
             member.member_id,
             member.epoch,
             self._shard.consumer_settings(self._group.group_id).heartbeat_interval_ms,
-            _assignment(member.assigned) if is_told else None,
+            assignment_of(member.assigned) if is_told else None,
         )
 
     def _refused(self, refusal: Refusal) -> ConsumerGroupHeartbeatResponse:
@@ -302,10 +267,6 @@ def _is_part(owned: Owned, assigned: Partitions) -> bool:
         topic.topic_id in assigned and all(each in assigned[topic.topic_id] for each in topic.partitions)
         for topic in owned
     )
-
-
-def _assignment(partitions: Partitions) -> Assignment:
-    return Assignment([TopicPartitions(topic_id, sorted(owned)) for topic_id, owned in partitions.items()])
 
 
 def unavailable(

@@ -7,7 +7,7 @@ whoever holds a member object and finds the same object in `members` knows that 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from kohort.coordinator.assignors.java_order import timeline_capacity
@@ -193,6 +193,19 @@ class ConsumerGroup(Group):
         holders = self._holders.get(topic_id)
         return holders is not None and partition in holders
 
+    def free_partitions(self, topic_id: TopicId, partitions: Sequence[int]) -> Sequence[int]:
+        """Those of the partitions that nobody holds."""
+        holders = self._holders.get(topic_id)
+        return partitions if not holders else [each for each in partitions if each not in holders]
+
+    def may_assign(self, shard: ShardState) -> bool:
+        """A target is computed at most once in an interval, so that members that join together share one."""
+        if self.is_assigning:
+            return False
+        age_ms = shard.clock.wall - self.assignment_timestamp  # negative if the clock was set back
+        interval_ms = shard.consumer_settings(self.group_id).assignment_interval_ms
+        return self.assignment_timestamp == 0 or not 0 <= age_ms < interval_ms
+
     # --- replay: live or at restart, the only writer of hard state
 
     def replay(self, key: Message, value: Message | None) -> None:
@@ -247,12 +260,21 @@ class ConsumerGroup(Group):
             before = self.members.get(described.member_id)
             if moved is None or before is not None or described.server_assignor is not None:
                 self._install(before, described)
-            else:  # the usual member that joins: install it once, and let the map grow as if it was installed twice
-                self._install(None, moved)
-                self.capacity = timeline_capacity(self.capacity, len(self.members) + 1)
+            else:
+                self._install_new(moved)
                 return
         if moved is not None:
             self._install(self.members.get(moved.member_id), moved)
+
+    def take_joined(self, member: ConsumerMember, epoch: int) -> None:
+        """As the replay of the records of a usual member that joins: it is described, bumps the epoch, and moves on."""
+        self._install_new(member)
+        self.epoch = epoch
+
+    def _install_new(self, member: ConsumerMember) -> None:
+        """Install the member once, and let Kafka's map grow as if it was installed twice."""
+        self._install(None, member)
+        self.capacity = timeline_capacity(self.capacity, len(self.members) + 1)
 
     def take_targets(self, targets: Targets, epoch: int, wall_ms: int) -> None:
         """As the replay of their records."""

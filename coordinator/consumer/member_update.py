@@ -38,6 +38,7 @@ from kohort.coordinator.consumer.target import (
     moved_at_once,
     preferred_assignor_with,
 )
+from kohort.coordinator.consumer.usual import wanted_ids
 from kohort.coordinator.outcome import Call, InPieces, LogEntry, Outcome, PackedRecords, Record
 from kohort.coordinator.planning import SMALL_GROUP, changed_targets
 from kohort.coordinator.rebalance import Rebalance, client_of, end_rebalance
@@ -278,7 +279,7 @@ class MemberUpdate(ABC, Generic[Response]):
     def _find_target(self, member: ConsumerMember) -> None:
         shard, group = self._shard, self._group
         self._target = group.target_of(self._replaced.member_id if self._replaced else member.member_id)
-        if self._epoch <= group.assignment_epoch or not self._may_assign():
+        if self._epoch <= group.assignment_epoch or not group.may_assign(shard):
             return
         plan = self._plan(member)
         if plan.size > SMALL_GROUP:
@@ -291,15 +292,6 @@ class MemberUpdate(ABC, Generic[Response]):
         changes.targets, changes.target_epoch, changes.wall_ms = changed, self._epoch, shard.clock.wall
         self._target = targets[member.member_id]
         self._assignment_epoch = self._epoch
-
-    def _may_assign(self) -> bool:
-        """A target is computed at most once in an interval, so that members that join together share one."""
-        group, clock = self._group, self._shard.clock
-        if group.is_assigning:
-            return False
-        interval_ms = self._shard.consumer_settings(group.group_id).assignment_interval_ms
-        age_ms = clock.wall - group.assignment_timestamp  # negative if the clock was set back
-        return group.assignment_timestamp == 0 or not 0 <= age_ms < interval_ms
 
     def _plan(self, member: ConsumerMember) -> Plan:
         shard, group = self._shard, self._group
@@ -328,8 +320,7 @@ class MemberUpdate(ABC, Generic[Response]):
         subscriptions = self._subscriptions
         if subscriptions is None:
             subscriptions = self._subscriptions_with(member) if subscription_changed else group.subscriptions
-        topics = self._shard.topics
-        wants = {found for name in subscriptions.topics_of(member) if (found := topics.topic_id(name)) is not None}
+        wants = wanted_ids(self._shard, subscriptions.topics_of(member))
         reconciliation = Reconciliation(member, self._assignment_epoch, self._target, wants, group.is_held, self._owned)
         reconciled = reconciliation.next(subscription_changed=subscription_changed)
         if reconciled is not None and not reconciled.is_where(member):

@@ -28,6 +28,25 @@ Owned = Sequence[TopicPartitions] | None  # the partitions that the member says 
 KNOWN_STATES = (STABLE, UNREVOKED, UNRELEASED)
 
 
+def first_share(
+    member: ConsumerMember,
+    epoch: int,
+    target: Target,
+    wants: Collection[TopicId | None],
+    free_partitions: Callable[[TopicId, Sequence[int]], Sequence[int]],
+) -> ConsumerMember:
+    """What Reconciliation makes of a member that has nothing, nor has to give up anything: as members that join."""
+    added: dict[TopicId, dict[int, int]] = {}
+    must_wait = False
+    for topic_id, partitions in target.items():
+        if topic_id in wants:
+            free = free_partitions(topic_id, partitions)
+            must_wait |= len(free) < len(partitions)
+            if free:
+                added[topic_id] = dict.fromkeys(free, epoch)
+    return member.moved_on(epoch, member.epoch, UNRELEASED if must_wait else STABLE, added, NOTHING)
+
+
 class Reconciliation:
     """A member and its target. `is_held` tells whether any member holds a partition. `wants`: the subscribed topics."""
 
@@ -38,7 +57,7 @@ class Reconciliation:
         member: ConsumerMember,
         epoch: int,
         target: Target,
-        wants: Collection[TopicId],
+        wants: Collection[TopicId | None],
         is_held: Callable[[TopicId, int], bool],
         owned: Owned,
     ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from kohort.coordinator.topic_hash import group_hash
@@ -68,7 +68,7 @@ class Subscriptions:
         """Whether both are for the same topics, whoever wants them."""
         return self.names.keys() == other.names.keys() and self.matched.keys() == other.matched.keys()
 
-    def topics_of(self, member: ConsumerMember) -> Iterable[str]:
+    def topics_of(self, member: ConsumerMember) -> Collection[str]:
         """What the member wants. A regular expression that is not resolved yet matches nothing."""
         found = self.resolved.get(member.topic_regex or "")
         if found is None:

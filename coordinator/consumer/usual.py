@@ -1,0 +1,175 @@
+"""The heartbeats that come by the dozen while a group converges, decided without all the steps of member_update.py.
+
+There are two kinds. A new member joins, and another heartbeat will compute the target; or a member that says nothing
+new about itself comes nearer to its target, or has nothing to do. What is unusual in any way is left to
+member_update.py. The outcome is the same: a test plays random groups in both ways, and compares their answers and logs.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kohort.coordinator.assignors.server_side import NO_PARTITIONS
+from kohort.coordinator.consumer.changes import fits, packed_assignment, packed_epoch, packed_member
+from kohort.coordinator.consumer.member import (
+    JOIN_EPOCH,
+    NOTHING,
+    STABLE,
+    UNRELEASED,
+    UNREVOKED,
+    ConsumerMember,
+    Partitions,
+    sorted_names,
+)
+from kohort.coordinator.consumer.reconcile import Reconciliation, first_share
+from kohort.coordinator.outcome import Outcome, StepRecords
+from kohort.coordinator.rebalance import Rebalance, client_of, end_rebalance
+from kohort.protocol.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from kohort.coordinator.assignors.server_side import TopicId
+    from kohort.coordinator.consumer.group import ConsumerGroup
+    from kohort.coordinator.outcome import Call
+    from kohort.coordinator.shard_state import ShardState
+
+Answer = ConsumerGroupHeartbeatResponse | Outcome
+
+
+def usual_answer(
+    shard: ShardState, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, call: Call
+) -> Answer | None:
+    """None: the heartbeat is not usual."""
+    if (
+        group.topics_version != shard.topics.version
+        or group.subscriptions.regexes  # they are resolved anew from time to time
+        or group.subscriptions.resolved
+        or request.instance_id is not None
+    ):
+        return None
+    member = group.members.get(request.member_id)
+    if member is None:
+        return _joined(shard, group, request, call) if request.member_epoch == JOIN_EPOCH else None
+    if request.member_epoch != member.epoch or member.classic is not None or not says_nothing(request, member, call):
+        return None
+    return _went_on(shard, group, member, request, call)
+
+
+def says_nothing(request: ConsumerGroupHeartbeatRequest, member: ConsumerMember, call: Call) -> bool:
+    """Whether the member describes itself as before, by leaving everything out."""
+    return (
+        request.subscribed_topic_names is None
+        and request.rebalance_timeout_ms == -1
+        and request.subscribed_topic_regex is None
+        and request.instance_id is None
+        and request.rack_id is None
+        and request.server_assignor is None
+        and call.client_id == member.client_id
+        and call.client_host == member.client_host
+    )
+
+
+def _joined(
+    shard: ShardState, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, call: Call
+) -> Answer | None:
+    """A member that nobody knows joins a group that wants its topics already."""
+    names, member_id, known = request.subscribed_topic_names, request.member_id, group.subscriptions.names
+    epoch, now = group.epoch + 1, group.assignment_epoch
+    if (
+        not names
+        or not member_id
+        or request.subscribed_topic_regex
+        or request.server_assignor is not None
+        or not 0 < now < epoch
+        or len(group.members) >= shard.config.consumer_max_size
+        or group.has_old_metadata_record
+        or member_id in group.targets
+        or group.may_assign(shard)
+        or not known.keys() >= {*names}
+    ):
+        return None
+    member = ConsumerMember(
+        member_id, now, JOIN_EPOCH, STABLE, None, request.rack_id, request.rebalance_timeout_ms,
+        call.client_id, call.client_host, sorted_names(names), "", None, NOTHING, NOTHING, None,
+    )  # fmt: skip
+    cause = "member joined"
+    rebalance = group.rebalance or Rebalance(shard.clock, cause, member_id, client_of(member))
+    why = (rebalance, cause, member_id) if shard.config.audit_headers else None
+    fields = [
+        packed_member(group, member),
+        packed_epoch(group, epoch, group.metadata_hash, why),
+        packed_assignment(group, member),
+    ]
+    if not fits(fields, shard.config.max_message_bytes):
+        return None
+    group.rebalance = rebalance
+    group.heard_from(shard, member)
+    group.expect_no_revocation(member_id)
+    interval_ms = shard.consumer_settings(group.group_id).heartbeat_interval_ms
+    response = ConsumerGroupHeartbeatResponse(0, 0, None, member_id, now, interval_ms, Assignment([]))
+    return Outcome([StepRecords(fields, partial(group.take_joined, member, epoch))], [(call, response)])
+
+
+def _went_on(
+    shard: ShardState, group: ConsumerGroup, member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, call: Call
+) -> Answer | None:
+    """A member that says nothing new about itself comes nearer to its target, if it can."""
+    epoch = group.assignment_epoch
+    if group.epoch > epoch and group.may_assign(shard):
+        return None
+    moved = member if member.is_reconciled_to(epoch) else _nearer(shard, group, member, request)
+    if moved is None:
+        return None
+    interval_ms = shard.consumer_settings(group.group_id).heartbeat_interval_ms
+    response = ConsumerGroupHeartbeatResponse(0, 0, None, member.member_id, moved.epoch, interval_ms)
+    if moved.is_where(member):
+        group.heard_from(shard, member)
+        return response
+    fields = [packed_assignment(group, moved)]
+    if not fits(fields, shard.config.max_message_bytes):
+        return None
+    group.heard_from(shard, moved)
+    if moved.state == UNREVOKED:
+        group.expect_revocation(shard, moved)
+    else:
+        group.expect_no_revocation(member.member_id)
+    if moved.assigned != member.assigned:
+        response.assignment = assignment_of(moved.assigned)
+    out = Outcome([StepRecords(fields, partial(group.take_member, None, moved))], [(call, response)])
+    if group.epoch == epoch and group.will_be_stable(member, moved, epoch):
+        event = end_rebalance(shard, group, epoch, len(group.members), moved)
+        if event is not None:
+            out.events.append(event)
+    return out
+
+
+def _nearer(
+    shard: ShardState, group: ConsumerGroup, member: ConsumerMember, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerMember | None:
+    target = group.targets.get(member.member_id, NO_PARTITIONS)
+    wants = wanted_ids(shard, member.topic_names)
+    if not member.assigned and not member.pending_revocation and member.state in (STABLE, UNRELEASED):
+        return first_share(member, group.assignment_epoch, target, wants, group.free_partitions)
+    owned = request.topic_partitions
+    reconciliation = Reconciliation(member, group.assignment_epoch, target, wants, group.is_held, owned)
+    return reconciliation.next(subscription_changed=False)
+
+
+def wanted_ids(shard: ShardState, names: Collection[str]) -> Collection[TopicId | None]:
+    """The ids of these topics; None for one that does not exist."""
+    topic_id = shard.topics.topic_id
+    if len(names) == 1:
+        (name,) = names
+        return (topic_id(name),)
+    return {topic_id(name) for name in names}
+
+
+def assignment_of(partitions: Partitions) -> Assignment:
+    return Assignment([TopicPartitions(topic_id, sorted(owned)) for topic_id, owned in partitions.items()])
