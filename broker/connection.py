@@ -277,7 +277,8 @@ class Connection(asyncio.Protocol):
         slow_from = MILLISECONDS.ends_ns + SLOW_STEP_NS  # a step that ends earlier was not slow
         server = self._server
         known = self._recurring.get(kind)
-        if known is not None and ((rest := frame[pos:]) == known.rest or known.reads(rest)):
+        recurs = known is not None and ((rest := frame[pos:]) == known.rest or known.reads(rest))
+        if known is not None and recurs:
             route, request, call = known.route, known.request, known.call
         else:
             found = server.routes.get(kind) or self._find_route(kind, correlation_id, frame, pos)
@@ -310,7 +311,7 @@ class Connection(asyncio.Protocol):
         if response is not PARKED:
             self._parked = None
             self._answer(call, route, response)
-            if type(known) is RecurringHeartbeats and not (self._pumping or self._choked or server.metrics is not None):
+            if recurs and type(known) is RecurringHeartbeats and not (self._pumping or self._choked or server.metrics):
                 self._begin_to_beat(known, response)
         if server.metrics is not None or monotonic_ns() > slow_from:
             server.measure_step(call, monotonic_ns() - began)

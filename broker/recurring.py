@@ -57,8 +57,11 @@ class RecurringHeartbeats(Recurring):
     request: Heartbeat
 
     def __init__(self, route: Route, call: Call, rest: bytes, request: Heartbeat) -> None:
-        super().__init__(route, call, rest, request)
-        self.start = pack_framed_kind(CLIENT_ID_AT + len(rest), route.api_key, route.version)
+        self.route = route  # as Recurring, without a call
+        self.call = call
+        self.rest = rest
+        self.request = request
+        self.start: bytes
         self.before: bytes
         self.after: bytes
         self.pulse: Pulse
@@ -67,6 +70,7 @@ class RecurringHeartbeats(Recurring):
         """A heartbeat was answered without an error: as long as the pulse beats, each is answered like that one."""
         self.after = b"\0" * self.route.tagged + (response.encoded or bytes(self.route.encode(response)))
         self.before = _int32(4 + len(self.after))
+        self.start = pack_framed_kind(CLIENT_ID_AT + len(self.rest), self.route.api_key, self.route.version)
         self.pulse = pulse
 
 

@@ -88,8 +88,8 @@ class ShardHost(Generic[S]):
         runtime = self.runtime
         answer = runtime.ask(runtime.known_shards.get(key) or runtime.shard_of(key), api, request, call)
         waits = answer is PARKED and not (self._turn_is_due or self._unfinished_appends)
-        if waits or runtime.changed or runtime.replies or runtime.events:
-            self._after()  # usually nothing is to do, and asking is cheaper than the call
+        if waits or runtime.replies or runtime.events or (runtime.changed and not self._turn_is_due):
+            self._after()  # usually nothing is to do, or a turn will do it, and asking is cheaper than the call
         return answer
 
     def submit_in_steps(

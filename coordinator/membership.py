@@ -21,6 +21,7 @@ from kohort.coordinator.consumer import classic_heartbeat, classic_join, classic
 from kohort.coordinator.consumer import consumer_group_heartbeat as consumer_heartbeats
 from kohort.coordinator.consumer.group import ConsumerGroup, find_consumer
 from kohort.coordinator.consumer.member import JOIN_EPOCH
+from kohort.coordinator.consumer.usual import usual_answer
 from kohort.coordinator.conversion import Upgrade, upgrade
 from kohort.coordinator.outcome import Call, InPieces, Outcome, Parked
 from kohort.coordinator.pieces import in_pieces
@@ -96,9 +97,11 @@ def consumer_group_heartbeat(
     shard: ShardState, request: ConsumerGroupHeartbeatRequest, call: Call, made: Upgrade | None = None
 ) -> ConsumerGroupHeartbeatResponse | Outcome | InPieces:
     """`made`: the consumer group that was made from a large classic group for this request."""
+    group = shard.groups.get(request.group_id)
+    if type(group) is ConsumerGroup and (answered := usual_answer(shard, group, request, call)) is not None:
+        return answered
     if refusal := consumer_heartbeats.refused(shard, request, call):
         return refusal.response()
-    group = shard.groups.get(request.group_id)
     if group is None or isinstance(group, ConsumerGroup):
         return consumer_heartbeats.consumer_group_heartbeat(shard, group, request, call)
     if request.member_epoch == JOIN_EPOCH and isinstance(group, ClassicGroup):

@@ -146,7 +146,7 @@ class Batches:
         """As add_atomic."""
         first = self._count
         packed = [place_record(delta, fields) for delta, fields in enumerate(step.fields, first)]
-        size = sum(map(len, packed))
+        size = len(packed[0]) if len(packed) == 1 else sum(map(len, packed))
         if self._size + size > self._max_bytes and first:
             self.finish()
             self.add_step(step)

@@ -27,7 +27,7 @@ from kohort.coordinator.consumer.records import (
     current_assignment_record,
 )
 from kohort.coordinator.consumer.removal import remove_members
-from kohort.coordinator.consumer.usual import assignment_of, says_nothing, usual_answer
+from kohort.coordinator.consumer.usual import assignment_of, is_blank, says_nothing
 from kohort.coordinator.outcome import Call, Outcome, PackedRecords, Record
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode
@@ -37,7 +37,6 @@ from kohort.protocol.messages.consumer_group_heartbeat import (
 )
 
 FIRST_VERSION_WITH_OWN_ID = 1
-JAVA_BLANKS = "".join(map(chr, range(33)))  # what String.trim takes away: fewer characters than Python's strip
 
 Answer = ConsumerGroupHeartbeatResponse | Outcome
 
@@ -52,7 +51,7 @@ def consumer_group_heartbeat(
         if request.member_epoch != JOIN_EPOCH:
             return group_not_found(request.group_id).response()
         group = ConsumerGroup(request.group_id)
-    return usual_answer(shard, group, request, call) or Heartbeat(shard, group, request, call, []).answer()
+    return Heartbeat(shard, group, request, call, []).answer()
 
 
 def group_not_found(group_id: str) -> Refusal:
@@ -77,19 +76,15 @@ def refused(shard: ShardState, request: ConsumerGroupHeartbeatRequest, call: Cal
 def _blank(request: ConsumerGroupHeartbeatRequest, version: int) -> str | None:
     epoch = request.member_epoch
     needs_id = version >= FIRST_VERSION_WITH_OWN_ID or epoch > 0 or epoch == LEAVE_EPOCH
-    if needs_id and _is_blank(request.member_id):
+    if needs_id and is_blank(request.member_id):
         return "MemberId can't be empty."
-    if _is_blank(request.group_id):
+    if is_blank(request.group_id):
         return "GroupId can't be empty."
-    if request.instance_id is not None and _is_blank(request.instance_id):
+    if request.instance_id is not None and is_blank(request.instance_id):
         return "InstanceId can't be empty."
-    if request.rack_id is not None and _is_blank(request.rack_id):
+    if request.rack_id is not None and is_blank(request.rack_id):
         return "RackId can't be empty."
     return None
-
-
-def _is_blank(text: str) -> bool:
-    return not text.strip(JAVA_BLANKS)
 
 
 def _problem_of_epoch(request: ConsumerGroupHeartbeatRequest, epoch: int) -> str | None:

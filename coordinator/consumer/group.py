@@ -266,6 +266,23 @@ class ConsumerGroup(Group):
         if moved is not None:
             self._install(self.members.get(moved.member_id), moved)
 
+    def take_moved(self, old: ConsumerMember, new: ConsumerMember) -> None:
+        """As the replay of the record of a member that has nothing new but its assignment."""
+        if old.assigned:
+            self._release(old.assigned, old.epoch)
+        if old.pending_revocation:
+            self._release(old.pending_revocation, old.epoch)
+        if new.assigned:
+            self._hold(new.assigned, new.epoch)
+        if new.pending_revocation:
+            self._hold(new.pending_revocation, new.epoch)
+        self._count(old, -1)
+        self._count(new, 1)
+        self.capacity = timeline_capacity(self.capacity, len(self.members) + 1)
+        self.members[new.member_id] = new
+        if new.instance_id is not None:
+            self.static_members[new.instance_id] = new.member_id
+
     def take_joined(self, member: ConsumerMember, epoch: int) -> None:
         """As the replay of the records of a usual member that joins: it is described, bumps the epoch, and moves on."""
         self._install_new(member)

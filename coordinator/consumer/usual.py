@@ -42,22 +42,26 @@ if TYPE_CHECKING:
 
 Answer = ConsumerGroupHeartbeatResponse | Outcome
 
+FEW_TOPICS = 200  # in a subscription
+JAVA_BLANKS = "".join(map(chr, range(33)))  # what String.trim takes away: fewer characters than Python's strip
+
 
 def usual_answer(
     shard: ShardState, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, call: Call
 ) -> Answer | None:
     """None: the heartbeat is not usual."""
     if (
-        group.topics_version != shard.topics.version
+        not shard.config.consumer_enabled
+        or group.topics_version != shard.topics.version
         or group.subscriptions.regexes  # they are resolved anew from time to time
         or group.subscriptions.resolved
         or request.instance_id is not None
     ):
         return None
-    member = group.members.get(request.member_id)
+    member, epoch = group.members.get(request.member_id), request.member_epoch
     if member is None:
-        return _joined(shard, group, request, call) if request.member_epoch == JOIN_EPOCH else None
-    if request.member_epoch != member.epoch or member.classic is not None or not says_nothing(request, member, call):
+        return _joined(shard, group, request, call) if epoch == JOIN_EPOCH else None
+    if epoch != member.epoch or epoch <= 0 or member.classic is not None or not says_nothing(request, member, call):
         return None
     return _went_on(shard, group, member, request, call)
 
@@ -76,6 +80,10 @@ def says_nothing(request: ConsumerGroupHeartbeatRequest, member: ConsumerMember,
     )
 
 
+def is_blank(text: str) -> bool:
+    return not text.strip(JAVA_BLANKS)
+
+
 def _joined(
     shard: ShardState, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, call: Call
 ) -> Answer | None:
@@ -84,7 +92,12 @@ def _joined(
     epoch, now = group.epoch + 1, group.assignment_epoch
     if (
         not names
-        or not member_id
+        or len(names) > FEW_TOPICS
+        or request.topic_partitions is None
+        or len(request.topic_partitions)
+        or request.rebalance_timeout_ms == -1
+        or is_blank(member_id)
+        or (request.rack_id is not None and is_blank(request.rack_id))
         or request.subscribed_topic_regex
         or request.server_assignor is not None
         or not 0 < now < epoch
@@ -142,7 +155,7 @@ def _went_on(
         group.expect_no_revocation(member.member_id)
     if moved.assigned != member.assigned:
         response.assignment = assignment_of(moved.assigned)
-    out = Outcome([StepRecords(fields, partial(group.take_member, None, moved))], [(call, response)])
+    out = Outcome([StepRecords(fields, partial(group.take_moved, member, moved))], [(call, response)])
     if group.epoch == epoch and group.will_be_stable(member, moved, epoch):
         event = end_rebalance(shard, group, epoch, len(group.members), moved)
         if event is not None:
