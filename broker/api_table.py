@@ -83,16 +83,6 @@ HANDLERS: dict[ApiKey, str] = {
 }
 
 
-DELIVERY = (
-    "kohort.coordinator.delivery.window",
-    "kohort.coordinator.delivery.share_partition",
-    "kohort.protocol.messages.share_fetch",
-    "kohort.broker.share.share_partitions",
-    "kohort.broker.share.fetch_reading",
-    "kohort.broker.share.sessions",
-    "kohort.broker.share.acknowledging",
-)
-
 # The modules that these need; each comes after those that it imports. One takes a few milliseconds.
 IMPORTED_FIRST: dict[str, tuple[str, ...]] = {
     "kohort.broker.share.states": (
@@ -134,8 +124,15 @@ IMPORTED_FIRST: dict[str, tuple[str, ...]] = {
         "kohort.coordinator.offsets.offset_delete",
         "kohort.coordinator.offsets.offset_fetch",
     ),
-    "kohort.broker.share.share_fetch": DELIVERY,
-    "kohort.broker.share.share_acknowledge": DELIVERY,
+    "kohort.broker.share.share_fetch": (
+        "kohort.coordinator.delivery.window",
+        "kohort.coordinator.delivery.share_partition",
+        "kohort.protocol.messages.share_fetch",
+        "kohort.broker.share.share_partitions",
+        "kohort.broker.share.fetch_reading",
+        "kohort.broker.share.sessions",
+        "kohort.broker.share.acknowledging",
+    ),
 }
 
 RECURRING = frozenset({  # see broker.recurring
