@@ -32,10 +32,10 @@ from kohort.protocol.wire import Message
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.call import Call
-    from kohort.broker.share.state_host import ShareStateHost
 
 A = TypeVar("A", bound=Asked)
-Rows = dict[bytes, dict[int, Row]]  # by topic id and partition; named twice, a partition is answered once
+Topic = TypeVar("Topic", bound=Message)
+LOWEST = -(2**31) - 1  # below every number
 
 
 def initialize_states(
@@ -49,8 +49,9 @@ def initialize_states(
     def result(partition: int, row: Row) -> initialize_share_group_state.PartitionResult:
         return initialize_share_group_state.PartitionResult(partition, row.error, row.message)
 
-    rows = yield from _ask_all(broker, request, INITIALIZE, asked)
-    results = yield from _results(rows, result, initialize_share_group_state.InitializeStateResult)
+    results = yield from _ask_all(
+        broker, request, INITIALIZE, asked, result, initialize_share_group_state.InitializeStateResult
+    )
     return initialize_share_group_state.InitializeShareGroupStateResponse(results)
 
 
@@ -68,8 +69,7 @@ def read_states(
             partition, row.error, row.message, row.state_epoch, row.start_offset, batches
         )
 
-    rows = yield from _ask_all(broker, request, READ, asked)
-    results = yield from _results(rows, result, read_share_group_state.ReadStateResult)
+    results = yield from _ask_all(broker, request, READ, asked, result, read_share_group_state.ReadStateResult)
     return read_share_group_state.ReadShareGroupStateResponse(results)
 
 
@@ -90,8 +90,7 @@ def write_states(
     def result(partition: int, row: Row) -> write_share_group_state.PartitionResult:
         return write_share_group_state.PartitionResult(partition, row.error, row.message)
 
-    rows = yield from _ask_all(broker, request, WRITE, asked)
-    results = yield from _results(rows, result, write_share_group_state.WriteStateResult)
+    results = yield from _ask_all(broker, request, WRITE, asked, result, write_share_group_state.WriteStateResult)
     return write_share_group_state.WriteShareGroupStateResponse(results)
 
 
@@ -106,8 +105,7 @@ def delete_states(
     def result(partition: int, row: Row) -> delete_share_group_state.PartitionResult:
         return delete_share_group_state.PartitionResult(partition, row.error, row.message)
 
-    rows = yield from _ask_all(broker, request, DELETE, asked)
-    results = yield from _results(rows, result, delete_share_group_state.DeleteStateResult)
+    results = yield from _ask_all(broker, request, DELETE, asked, result, delete_share_group_state.DeleteStateResult)
     return delete_share_group_state.DeleteShareGroupStateResponse(results)
 
 
@@ -125,32 +123,66 @@ def read_summaries(
             row.delivery_complete_count,
         )  # fmt: skip
 
-    rows = yield from _ask_all(broker, request, READ_SUMMARY, asked)
-    results = yield from _results(rows, result, read_share_group_state_summary.ReadStateSummaryResult)
+    results = yield from _ask_all(
+        broker, request, READ_SUMMARY, asked, result, read_share_group_state_summary.ReadStateSummaryResult
+    )
     return read_share_group_state_summary.ReadShareGroupStateSummaryResponse(results)
 
 
 # --- all of them
 
 
-class Answers:
-    """The rows that have come, and a pause until the last of them."""
+class TopicAnswers:
+    """The results of one topic in the order of the request; a partition that has no answer yet has its number there.
+
+    A partition that is named twice is answered once. Mostly each number is higher than those before it, so that nothing
+    has to be looked up.
+    """
+
+    __slots__ = ("_highest", "_places", "results")
 
     def __init__(self) -> None:
-        self.rows: Rows = {}
+        self.results: list[Any] = []
+        self._highest = LOWEST
+        self._places: dict[int, int] | None = None  # by partition
+
+    def place_of(self, partition: int) -> int:
+        if partition > self._highest:
+            self._highest = partition
+        else:
+            if self._places is None:
+                numbers = (each if isinstance(each, int) else each.partition for each in self.results)
+                self._places = {number: place for place, number in enumerate(numbers)}
+            if (known := self._places.get(partition)) is not None:
+                return known
+        if self._places is not None:
+            self._places[partition] = len(self.results)
+        self.results.append(partition)
+        return len(self.results) - 1
+
+
+class Answers:
+    """The results that have come, and a pause until the last of them."""
+
+    def __init__(self, result: Callable[[int, Row], Message]) -> None:
+        self.topics: dict[bytes, TopicAnswers] = {}
         self.all_are_here = Pause()
+        self._result = result
         self._missing = 1  # one more, until everything was asked
 
-    def ask(self, host: ShareStateHost, api: PartitionApi[A], asked: A) -> None:
+    def expect(self, key: SharePartitionKey) -> Callable[[Row], None]:
+        """What to call with the row of this share partition."""
         self._missing += 1
-        rows = self.rows.setdefault(asked.key.topic_id, {})
-        rows.setdefault(asked.key.partition, Row())  # in the order of the request; it is replaced by the answer
+        topic = self.topics.get(key.topic_id)
+        if topic is None:
+            topic = self.topics[key.topic_id] = TopicAnswers()
+        place, results = topic.place_of(key.partition), topic.results
 
         def answered(row: Row) -> None:
-            rows[asked.key.partition] = row
+            results[place] = self._result(key.partition, row)
             self.one_less()
 
-        host.ask(api, asked, answered)
+        return answered
 
     def one_less(self) -> None:
         self._missing -= 1
@@ -159,42 +191,34 @@ class Answers:
 
 
 def _ask_all(
-    broker: Broker, request: Any, api: PartitionApi[A], asked: Callable[[SharePartitionKey, Any], A]
-) -> WaitingSteps[Rows]:
-    answers = Answers()
+    broker: Broker,
+    request: Any,
+    api: PartitionApi[A],
+    asked: Callable[[SharePartitionKey, Any], A],
+    result: Callable[[int, Row], Message],
+    of_topic: Callable[[bytes, Sequence[Any]], Topic],
+) -> WaitingSteps[list[Topic]]:
     if not request.group_id:
-        return answers.rows
+        return []
     for topic in request.topics:
         if not topic.partitions:
-            return answers.rows
+            return []
         yield None
+    answers = Answers(result)
     is_coordinated = broker.catalog.get(SHARE_GROUP_STATE) is not None
     for topic in request.topics:
         for each in topic.partitions:
             key = SharePartitionKey(request.group_id, topic.topic_id, each.partition)
             if is_coordinated:
-                answers.ask(broker.share_coordinator, api, asked(key, each))
+                broker.share_coordinator.ask(api, asked(key, each), answers.expect(key))
             else:
-                answers.rows.setdefault(key.topic_id, {})[key.partition] = refused(api)
+                answers.expect(key)(refused(api))
             yield None
     answers.one_less()
     if not answers.all_are_here.is_over:
         yield answers.all_are_here
-    return answers.rows
-
-
-Result = TypeVar("Result", bound=Message)
-Topic = TypeVar("Topic", bound=Message)
-
-
-def _results(
-    rows: Rows, result: Callable[[int, Row], Result], of_topic: Callable[[bytes, Sequence[Result]], Topic]
-) -> WaitingSteps[list[Topic]]:
     topics = []
-    for topic_id, partitions in rows.items():
-        results = []
-        for partition, row in partitions.items():
-            results.append(result(partition, row))
-            yield None
-        topics.append(of_topic(topic_id, results))
+    for topic_id, found in answers.topics.items():
+        topics.append(of_topic(topic_id, found.results))
+        yield None
     return topics
