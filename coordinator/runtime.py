@@ -77,6 +77,10 @@ class Runtime(Generic[S]):
                 self.known_shards[key] = shard
         return shard
 
+    def shard_of_rare(self, key: str) -> Shard[S]:
+        """The same without remembering the key: one request could drive keys that are in use out of the cache."""
+        return self.known_shards.get(key) or self.shards[partition_of(key, len(self.shards))]
+
     # --- requests
 
     def submit(self, key: str, api: Api[S, Request, Response], request: Request, call: Call) -> Response | Parked:
@@ -158,9 +162,7 @@ class Runtime(Generic[S]):
                 if entry in known:
                     continue
                 known.add(entry)
-            key = several.key(entry)
-            # `known_shards` is not filled here: one request could drive keys that are in use out of the cache.
-            shard = self.known_shards.get(key) or self.shards[partition_of(key, len(self.shards))]
+            shard = self.shard_of_rare(several.key(entry))
             by_partition.setdefault(shard.partition, []).append(len(entries))
             entries.append(entry)
             yield

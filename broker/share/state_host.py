@@ -22,7 +22,7 @@ from kohort.coordinator.runtime import Runtime
 from kohort.coordinator.shard import Shard, Status
 from kohort.coordinator.share_state.delete_share_group_state import DELETE
 from kohort.coordinator.share_state.initialize_share_group_state import INITIALIZE, InitializeAsked
-from kohort.coordinator.share_state.keys import SharePartitionKey, known_coordinator_key
+from kohort.coordinator.share_state.keys import SharePartitionKey, coordinator_key, known_coordinator_key
 from kohort.coordinator.share_state.partition_api import Asked, PartitionApi, Row
 from kohort.coordinator.share_state.read_share_group_state import READ, ReadAsked
 from kohort.coordinator.share_state.read_share_group_state_summary import READ_SUMMARY
@@ -69,12 +69,17 @@ class ShareStateHost(ShardHost[ShareState]):
         self._trim_later()
         self._snapshot_later()
 
-    def ask(self, api: PartitionApi[A], asked: A, answered: Callable[[Row], object]) -> None:
-        """Ask about one share partition. `answered` is called on the event loop, maybe before this returns."""
-        call = StateCall(self._clock, answered)
-        row = self.submit(known_coordinator_key(asked.key), api, asked, call)
+    def ask(self, api: PartitionApi[A], asked: A, answered: Callable[[Row], object], *, is_rare: bool = False) -> None:
+        """Ask about one share partition. `answered` is called on the event loop, maybe before this returns.
+
+        `is_rare`: it is one of many of a request, and not worth being remembered.
+        """
+        runtime, key = self.runtime, asked.key
+        shard = runtime.shard_of_rare(coordinator_key(key)) if is_rare else runtime.shard_of(known_coordinator_key(key))
+        row = runtime.ask(shard, api, asked, StateCall(self._clock, answered))
         if not isinstance(row, Parked):
             answered(row)
+        self._after()
 
     # --- the leader of a partition and the group coordinator ask; see broker/share/persister.py
 

@@ -210,7 +210,7 @@ def _ask_all(
         for each in topic.partitions:
             key = SharePartitionKey(request.group_id, topic.topic_id, each.partition)
             if is_coordinated:
-                broker.share_coordinator.ask(api, asked(key, each), answers.expect(key))
+                broker.share_coordinator.ask(api, asked(key, each), answers.expect(key), is_rare=True)
             else:
                 answers.expect(key)(refused(api))
             yield None

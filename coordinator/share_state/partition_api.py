@@ -74,11 +74,14 @@ def partition_api(handle: Callable[[ShareState, A], tuple[Row, Record | None]], 
         row, record = handle(state, asked)
         return row if record is None else Outcome([record], [(call, row)])
 
+    texts = {error: f"{unable}: {why}" for error, why in NOT_NOW.items()}  # once: a request can get very many
+    other_text = f"{unable}: {UNKNOWN}"
+
     def unavailable(state: ShareState, asked: A, call: Call, error: ErrorCode) -> Row:
-        return Row(error, f"{unable}: {NOT_NOW.get(error, UNKNOWN)}")
+        return Row(error, texts.get(error, other_text))
 
     def failed(row: Row, version: int, error: ErrorCode) -> Row:
-        return Row(error, f"{unable}: {NOT_NOW.get(error, UNKNOWN)}")
+        return Row(error, texts.get(error, other_text))
 
     return Api(handle_one, unavailable, failed)
 
