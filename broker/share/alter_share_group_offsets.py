@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kohort.broker.share.coordinators import Problem, Problems, ask_group, initialize
+from kohort.broker.share.coordinators import Place, Problem, Problems, ask_group, initialize
 from kohort.broker.steps import WaitingSteps
+from kohort.coordinator.api import in_slices
 from kohort.coordinator.events import InitializeStates
-from kohort.coordinator.share.offsets import ALTER_OFFSETS
+from kohort.coordinator.share.offsets import ALTER_OFFSETS, StartsAltered
+from kohort.coordinator.share.records import Ready
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
@@ -37,54 +39,67 @@ def alter_share_group_offsets(
 ) -> WaitingSteps[AlterShareGroupOffsetsResponse]:
     if not request.group_id:
         return AlterShareGroupOffsetsResponse(0, ErrorCode.INVALID_GROUP_ID, "The group id is invalid.")
-    if (problem := _below_zero(broker, request)) is not None:
-        return AlterShareGroupOffsetsResponse(0, ErrorCode.UNKNOWN_SERVER_ERROR, problem)
-    part = yield from ask_group(broker, request.group_id, ALTER_OFFSETS, request)
+    asked = Asked(broker, request)
+    yield from asked.read()
+    if asked.problem is not None:
+        return AlterShareGroupOffsetsResponse(0, ErrorCode.UNKNOWN_SERVER_ERROR, asked.problem)
+    part = yield from ask_group(broker, request.group_id, ALTER_OFFSETS, StartsAltered(request.group_id, asked.topics))
     if part.error:
         return AlterShareGroupOffsetsResponse(0, part.error, part.message)
     problems: Problems = {}
     if part.places:
-        starts = _starts(broker, request)
-        partitions = [(*place, starts[place]) for place in part.places if place in starts]
-        asked = initialize(broker, InitializeStates(request.group_id, part.state_epoch, partitions))
-        yield asked.waits
-        problems = asked.problems
-    # Kafka names topics that it does not know first.
-    known = [topic for topic in request.topics if broker.catalog.topic_id(topic.topic_name) is not None]
-    unknown = [topic for topic in request.topics if broker.catalog.topic_id(topic.topic_name) is None]
-    return AlterShareGroupOffsetsResponse(0, 0, None, [_topic(broker, each, problems) for each in (*unknown, *known)])
+        partitions = [(*place, asked.starts[place]) for place in part.places]
+        waiting = initialize(broker, InitializeStates(request.group_id, part.state_epoch, partitions))
+        yield waiting.waits
+        problems = waiting.problems
+    return AlterShareGroupOffsetsResponse(0, 0, None, (yield from asked.rows(problems)))
 
 
-def _below_zero(broker: Broker, request: AlterShareGroupOffsetsRequest) -> str | None:
-    """What Kafka says of a partition below 0. It notices that late, and the whole request fails."""
-    for topic in request.topics:
-        topic_id = broker.catalog.topic_id(topic.topic_name)
-        for each in topic.partitions:
-            if topic_id is not None and each.partition_index < 0:
-                place = f"{request.group_id} {uuid_text(topic_id)} {each.partition_index}"
-                return f"Initialize share group parameters has invalid partitionId - {place}"
-    return None
+class Asked:
+    """A request, read in steps: which of its partitions exist."""
 
+    def __init__(self, broker: Broker, request: AlterShareGroupOffsetsRequest) -> None:
+        self._broker = broker
+        self._request = request
+        self.topics: dict[bytes, Ready] = {}
+        self.starts: dict[Place, int] = {}
+        self.problem: str | None = None  # with which the whole request fails
 
-def _starts(broker: Broker, request: AlterShareGroupOffsetsRequest) -> dict[tuple[bytes, int], int]:
-    return {
-        (topic_id, each.partition_index): each.start_offset
-        for topic in request.topics
-        if (topic_id := broker.catalog.topic_id(topic.topic_name)) is not None
-        for each in topic.partitions
-    }
+    def read(self) -> WaitingSteps[None]:
+        for topic in self._request.topics:
+            topic_id = self._broker.catalog.topic_id(topic.topic_name)
+            if topic_id is not None:
+                yield from self._read(topic, topic_id)
+            yield None
 
+    def _read(self, topic: AlterShareGroupOffsetsRequestTopic, topic_id: bytes) -> WaitingSteps[None]:
+        count = self._broker.catalog.partition_count(topic.topic_name)
+        for some in in_slices(topic.partitions):
+            for each in some:
+                index = each.partition_index
+                if index < 0:  # Kafka notices that late, and the whole request fails
+                    place = f"{self._request.group_id} {uuid_text(topic_id)} {index}"
+                    self.problem = f"Initialize share group parameters has invalid partitionId - {place}"
+                elif index < count:
+                    self.starts[topic_id, index] = each.start_offset
+            yield None
+        exist = tuple(index for index in range(count) if (topic_id, index) in self.starts)
+        self.topics[topic_id] = Ready(topic.topic_name, exist)
 
-def _topic(
-    broker: Broker, asked: AlterShareGroupOffsetsRequestTopic, problems: Problems
-) -> AlterShareGroupOffsetsResponseTopic:
-    topic_id = broker.catalog.topic_id(asked.topic_name)
-    count = broker.catalog.partition_count(asked.topic_name)
-    rows = []
-    for index in (each.partition_index for each in asked.partitions):
-        if topic_id is None or not 0 <= index < count:
-            problem: Problem = UNKNOWN
-        else:
-            problem = problems.get((topic_id, index), NO_PROBLEM)
-        rows.append(AlterShareGroupOffsetsResponsePartition(index, *problem))
-    return AlterShareGroupOffsetsResponseTopic(asked.topic_name, topic_id or NO_UUID, rows)
+    def rows(self, problems: Problems) -> WaitingSteps[list[AlterShareGroupOffsetsResponseTopic]]:
+        """Topics that do not exist come first, as in Kafka."""
+        known: list[AlterShareGroupOffsetsResponseTopic] = []
+        unknown: list[AlterShareGroupOffsetsResponseTopic] = []
+        for topic in self._request.topics:
+            topic_id = self._broker.catalog.topic_id(topic.topic_name)
+            rows: list[AlterShareGroupOffsetsResponsePartition] = []
+            for some in in_slices(topic.partitions):
+                for index in (each.partition_index for each in some):
+                    place = topic_id or NO_UUID, index
+                    problem = problems.get(place, NO_PROBLEM) if place in self.starts else UNKNOWN
+                    rows.append(AlterShareGroupOffsetsResponsePartition(index, *problem))
+                yield None
+            row = AlterShareGroupOffsetsResponseTopic(topic.topic_name, topic_id or NO_UUID, rows)
+            (unknown if topic_id is None else known).append(row)
+            yield None
+        return [*unknown, *known]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from kohort.broker.share.coordinators import PARTITIONS_AT_ONCE, ask_group
 from kohort.broker.share.persister import SharePartitionKey, ShareStateSummary
 from kohort.broker.steps import Pause, WaitingSteps
+from kohort.coordinator.api import in_slices
 from kohort.coordinator.share.offsets import INITIALIZED_PARTITIONS, AboutGroup
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.describe_share_group_offsets import (
@@ -69,11 +70,17 @@ def _describe(
     for name, partitions in wanted.items():
         found = broker.catalog.topic_id(name)
         if found is None:
-            rows = [DescribeShareGroupOffsetsResponsePartition(each, NOT_KNOWN) for each in partitions]
+            rows = []
+            for some in in_slices(partitions):
+                rows += [DescribeShareGroupOffsetsResponsePartition(each, NOT_KNOWN) for each in some]
+                yield None
             unknown.append(DescribeShareGroupOffsetsResponseTopic(name, NO_UUID, rows))
         else:
             summaries = yield from _summaries(broker, asked.group_id, found, partitions)
-            rows = [_row(broker, name, index, summary) for index, summary in summaries.items()]
+            rows = []
+            for summarized in in_slices(summaries.items()):
+                rows += [_row(broker, name, index, summary) for index, summary in summarized]
+                yield None
             known.append(DescribeShareGroupOffsetsResponseTopic(name, found, rows))
         yield None
     return DescribeShareGroupOffsetsResponseGroup(asked.group_id, [*known, *unknown])

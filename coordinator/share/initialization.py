@@ -21,6 +21,7 @@ from kohort.coordinator.share.records import PartitionStates, Ready, ReadyTopics
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.wire import Message
 
+MAX_TOPICS = 1_000  # that a group wants: one record names all that are initialized, and is written anew each time
 DEFAULT_START = -1  # where to start is decided by share.auto.offset.reset when the partition is first read
 TOPIC_BYTES, PARTITION_BYTES = 30, 4  # of a topic and a partition in the record; the name comes on top
 
@@ -51,6 +52,13 @@ def missing(shard: ShardState, group: ShareGroup, names: Iterable[str]) -> dict[
                 break  # one record names all partitions of the group, and must fit into a batch of the log
             found[topic_id] = topic
     return found
+
+
+def has_room(shard: ShardState, group: ShareGroup, topics: ReadyTopics) -> bool:
+    """Whether one record can name these topics as well as those that it names already."""
+    named = merged(group.states.initializing, topics)
+    size = _size(named) + _size(group.states.initialized)
+    return size <= shard.config.max_message_bytes and len(named) + len(group.states.initialized) <= 2 * MAX_TOPICS
 
 
 def _partitions_of(topics: ReadyTopics, topic_id: TopicId) -> Sequence[int]:

@@ -16,14 +16,16 @@ from kohort.coordinator.assignors.server_side import TopicId
 from kohort.coordinator.outcome import Call, Outcome
 from kohort.coordinator.shard_state import ShardState
 from kohort.coordinator.share.group import ShareGroup, find_share
-from kohort.coordinator.share.initialization import begin, change, merged
+from kohort.coordinator.share.initialization import begin, change, has_room, merged
 from kohort.coordinator.share.records import PartitionStates, Ready, ReadyTopics
 from kohort.protocol.error_codes import ErrorCode
-from kohort.protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest
 from kohort.protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
 from kohort.protocol.wire import Message
 
 Places = Sequence[tuple[TopicId, int]]  # partitions with a state, or that shall have one
+
+
+NOT_HERE = "This server does not host this topic-partition."
 
 
 class AboutGroup(Message):
@@ -65,6 +67,9 @@ class Refusal(NamedTuple):
         return PartOfGroup(self.error, self.message)
 
 
+TOO_MANY = Refusal(
+    ErrorCode.UNKNOWN_SERVER_ERROR, "The group would have more partitions than a record of the log can name."
+)
 NON_EMPTY = Refusal(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
 
 
@@ -98,21 +103,28 @@ def initialized_partitions(shard: ShardState, request: AboutGroup, call: Call) -
 # --- AlterShareGroupOffsets
 
 
-def alter_offsets(shard: ShardState, request: AlterShareGroupOffsetsRequest, call: Call) -> PartOfGroup | Outcome:
-    """The partitions that exist are being initialized anew from now on. A group that does not exist is created."""
+class StartsAltered(Message):
+    """These partitions, which exist, shall have states that begin somewhere else."""
+
+    __slots__ = ("group_id", "topics")
+
+    def __init__(self, group_id: str, topics: Mapping[TopicId, Ready]) -> None:
+        self.group_id = group_id
+        self.topics = topics
+
+
+def alter_offsets(shard: ShardState, request: StartsAltered, call: Call) -> PartOfGroup | Outcome:
+    """The partitions are being initialized anew from now on. A group that does not exist is created."""
     found = _find(shard, request.group_id)
     if isinstance(found, Refusal):
         if request.group_id in shard.groups:
             return found.response()
         found = ShareGroup(request.group_id)
-    topics: dict[TopicId, Ready] = {}
-    for topic in request.topics:
-        topic_id, count = shard.topics.topic_id(topic.topic_name), shard.topics.partition_count(topic.topic_name)
-        if topic_id is not None:
-            exist = {each.partition_index for each in topic.partitions if 0 <= each.partition_index < count}
-            topics[topic_id] = Ready(topic.topic_name, tuple(sorted(exist)))
+    topics = request.topics
     if not topics:
         return PartOfGroup()
+    if not has_room(shard, found, topics):
+        return TOO_MANY.response()
     if shard.groups.get(request.group_id) is not found:
         shard.replace(found)
     answer = PartOfGroup(places=_places(topics), state_epoch=found.epoch)
@@ -134,7 +146,7 @@ def begin_deletion(shard: ShardState, request: DeleteShareGroupOffsetsRequest, c
     for name in dict.fromkeys(topic.topic_name for topic in request.topics):
         topic_id = topics.topic_id(name)
         if topic_id is None:
-            unknown[name] = "This server does not host this topic-partition."
+            unknown[name] = NOT_HERE
         elif topic_id in initialized:
             places += ((topic_id, partition) for partition in initialized.pop(topic_id).partitions)
             deleting[topic_id] = name

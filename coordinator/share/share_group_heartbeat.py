@@ -23,7 +23,7 @@ from kohort.coordinator.rebalance import Rebalance, client_of, end_rebalance, he
 from kohort.coordinator.record_codec import batch_bytes
 from kohort.coordinator.shard_state import ShardState
 from kohort.coordinator.share.group import ShareGroup
-from kohort.coordinator.share.initialization import begin, missing, request_of
+from kohort.coordinator.share.initialization import MAX_TOPICS, begin, missing, request_of
 from kohort.coordinator.share.member import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -51,7 +51,6 @@ from kohort.protocol.messages.share_group_heartbeat import (
 
 JAVA_BLANKS = "".join(map(chr, range(33)))  # what String.trim takes away: fewer characters than Python's strip
 MAX_ID_LENGTH = 36  # of a member id, in UTF-16 code units: as long as a UUID for people
-MAX_TOPICS = 1_000  # that a group wants: one record names all that are initialized, and is written anew each time
 FEW_RECORDS = 20
 MOST_BYTES_OF_A_RECORD = 5_000  # without names, ids and partitions
 

@@ -8,13 +8,9 @@ import pytest
 
 from kohort.coordinator.outcome import PARKED
 from kohort.coordinator.share import offsets
-from kohort.coordinator.share.offsets import AboutGroup, PartOfGroup, TopicsDeleted
+from kohort.coordinator.share.offsets import AboutGroup, PartOfGroup, StartsAltered, TopicsDeleted
+from kohort.coordinator.share.records import Ready
 from kohort.protocol.error_codes import ErrorCode
-from kohort.protocol.messages.alter_share_group_offsets import (
-    AlterShareGroupOffsetsRequest,
-    AlterShareGroupOffsetsRequestPartition,
-    AlterShareGroupOffsetsRequestTopic,
-)
 from kohort.protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsRequestTopic,
@@ -35,11 +31,8 @@ def ask(group: Group, api: Any, request: Any) -> PartOfGroup:
 
 
 def alter(group: Group, **partitions: list[int]) -> PartOfGroup:
-    topics = [
-        AlterShareGroupOffsetsRequestTopic(name, [AlterShareGroupOffsetsRequestPartition(each, 7) for each in indexes])
-        for name, indexes in partitions.items()
-    ]
-    return ask(group, offsets.ALTER_OFFSETS, AlterShareGroupOffsetsRequest("work", topics))
+    topics = {topic_id(group, name): Ready(name, tuple(indexes)) for name, indexes in partitions.items()}
+    return ask(group, offsets.ALTER_OFFSETS, StartsAltered("work", topics))
 
 
 def delete(group: Group, *names: str) -> PartOfGroup:
@@ -83,21 +76,28 @@ def test_all_initialized_partitions_are_told_and_none_of_a_group_that_nobody_kno
 
 def test_partitions_that_exist_are_initialized_anew_with_the_groups_epoch() -> None:
     group = emptied()
-    part = alter(group, orders=[0, 2, 3], nowhere=[0])
+    part = alter(group, orders=[0, 2])
     assert (by_name(group, part), part.state_epoch) == ({"orders": [0, 2]}, 4)
     states = group.object.states
     assert states.initializing[topic_id(group, "orders")].partitions == (0, 2)
     assert states.initialized[topic_id(group, "orders")].partitions == (0, 1, 2)
 
 
-def test_a_group_that_nobody_knows_is_created_with_epoch_1_but_not_for_topics_that_nobody_knows() -> None:
+def test_a_group_that_nobody_knows_is_created_with_epoch_1_but_not_for_nothing() -> None:
     group = a_group()
-    assert alter(group, nowhere=[0]).places == ()
+    assert alter(group).places == ()
     assert group.host.list_groups() == []
     part = alter(group, orders=[1])
     assert (by_name(group, part), part.state_epoch) == ({"orders": [1]}, 1)
     group.host.crash()
     assert (group.state, group.describe().group_epoch) == ("Empty", 1)
+
+
+def test_more_partitions_than_a_record_can_name_are_refused() -> None:
+    group = a_group(partitions=900, max_message_bytes=2_000)
+    part = alter(group, orders=list(range(900)))
+    assert part.error == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert group.host.list_groups() == []
 
 
 def test_a_group_with_members_or_of_another_kind_is_left_as_it_is() -> None:
