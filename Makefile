@@ -53,7 +53,7 @@ SIDE_BY_SIDE = -n $(WORKERS) --dist loadscope --no-loadscope-reorder --max-worke
 test: install  ## run the tests, two at a time (WORKERS=1: one at a time)
 	$(BIN)/python -m pytest $(if $(filter-out 0 1,$(WORKERS)),$(SIDE_BY_SIDE))
 
-stories: install  ## real clients of several languages in groups of KIP-848: kills, restarts, migrations (5 minutes)
+stories: install  ## real clients in groups that the broker assigns: kills, restarts, migrations (8 minutes)
 	$(BIN)/python -m pytest -m story
 
 examples: install  ## the tests in examples/, with the test runners of their languages
@@ -122,6 +122,7 @@ fuzz: install  ## decode 10 million mutated frames (10 minutes on 2 cores)
 parity: install  ## send the same requests to Apache Kafka and to Kohort and compare the answers (needs Java and Maven)
 	$(BIN)/python -m tests.parity $(PARITY)
 	$(BIN)/python -m tests.parity.assignments --groups 300
+	$(BIN)/python -m tests.parity.share_assignments --groups 100
 	$(BIN)/python -m tests.parity.random_stories --stories 80
 
 MINUTES ?= 60

@@ -13,7 +13,7 @@ FILES = (
     *("consumer_requests", "consumer_members", "consumer_static", "consumer_topics", "consumer_regex"),
     *("consumer_time", "consumer_offsets", "consumer_admin", "consumer_classic", "consumer_migration"),
     *("share_members", "share_fetch", "share_acknowledge", "share_sessions", "share_time"),
-    *("share_groups", "share_offsets", "share_state"),
+    *("share_groups", "share_offsets", "share_state", "share_random"),
 )
 
 
