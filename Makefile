@@ -98,6 +98,7 @@ PEER ?= --kafka
 
 bench: install  ## figures for docs/performance.md, with ratios against Apache Kafka if Java and Maven are here
 	$(BIN)/python -m benchmarks.startup
+	$(BIN)/python -m benchmarks.test_kit
 	$(BIN)/python -m benchmarks.codec
 	$(BIN)/python -m benchmarks.storage
 	$(BIN)/python -m benchmarks.in_process

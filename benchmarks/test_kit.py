@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import os
 import shutil
 import signal
@@ -202,6 +203,7 @@ def seconds_to_replace_a_member() -> float:
             group.wait_until("Stable", members=2, timeout=60)
             began = perf_counter()
             victim.send_signal(signal.SIGKILL)
+            victim.wait()  # then its connection is closed
             kafka.clock.advance(seconds=46)
             group.wait_until("Stable", members=1, timeout=60)
             took = perf_counter() - began
@@ -236,6 +238,7 @@ def main() -> None:
     parser.add_argument("--kafka-rounds", type=int, default=3)
     parser.add_argument("--only", nargs="+", choices=PEERS, default=list(PEERS))
     options = parser.parse_args()
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # Kafka makes its topic of offsets first
     needs = {"kfake": "go", "kafka": "java"}
     peers = [each for each in options.only if each not in needs or shutil.which(needs[each])]
     print(f"load {os.getloadavg()[0]:.1f} at the start\n")

@@ -30,6 +30,7 @@ from kohort.testing.turnstile import Turnstile
 from kohort.testing.watch import Watch, WatchedApis, WatchedConnection
 
 if TYPE_CHECKING:
+    from kohort.broker.call import Call
     from kohort.broker.config import Config
 
 Result = TypeVar("Result")
@@ -105,6 +106,11 @@ class WatchedBroker(Broker):
         return made
 
 
+class QuietServer(Server):
+    def measure_step(self, call: Call, took_ns: int) -> None:
+        """Steps that take long are no news here: the process has a test to run, too."""
+
+
 class Host:
     def __init__(self, config: Config, disk: Disk, max_fetch_wait_ms: int) -> None:
         self.config = config
@@ -167,7 +173,7 @@ class Host:
     async def _start(self) -> None:
         self.broker = WatchedBroker(self.config, self.disk, self.time, self.watch)
         make_connection = partial(WatchedConnection, watch=self.watch)
-        self.server = Server(self.broker, make_connection, self.time.call_later)
+        self.server = QuietServer(self.broker, make_connection, self.time.call_later)
         await self.server.start()
 
     @property
