@@ -127,20 +127,6 @@ ALLOWED = [
     Allowed(
         "*",
         "*",
-        "the leader in Kafka does not hear of a new start, or of deleted offsets, while a session is open; ours does",
-        Kind.ANY,
-        "a start is altered while a session is open",
-    ),
-    Allowed(
-        "ShareFetch",
-        "#4 *",
-        "a closed session of Kafka leaves records locked whose partition it has forgotten; ours releases them",
-        Kind.ANY,
-        "a session is closed after it has forgotten a partition",
-    ),
-    Allowed(
-        "*",
-        "*",
         "Kafka forgets the group and writes nothing, so its epochs begin anew; ours only rise",
         Kind.ANY,
         "a classic member with an id comes to an empty consumer group",

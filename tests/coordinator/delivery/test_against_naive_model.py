@@ -1,6 +1,6 @@
 """A share partition beside a naive model of it, over random histories with failing writes and crashes.
 
-In `make test` some thousand steps. A hundred thousand (two minutes):
+In `make test` some thousand steps. A hundred thousand (a minute):
 
     KOHORT_DELIVERY_EXAMPLES=1000 .venv/bin/python -m pytest tests/coordinator/delivery/test_against_naive_model.py
 """
