@@ -1,4 +1,7 @@
-"""Share partitions whose start offset stands still although their state changes: the group cannot get past a record."""
+"""Share partitions whose start offset stands still although their state changes: the group cannot get past a record.
+
+With a broker to ask, also those in which many records wait and nothing happens, although the group has members.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +13,25 @@ import numpy as np
 from kohort.audit.checks.kit.check import SHARE_HISTORY, WARNING, Check, Limits, Row, finding
 from kohort.audit.checks.kit.part import Part
 from kohort.audit.checks.kit.share import SET, ShareSteps, place_of
-from kohort.audit.checks.kit.words import count, duration
+from kohort.audit.checks.kit.words import between, count, duration
+
+STABLE = "Stable"  # state of a share group with members
 
 CHECK = Check(
     "share_stall",
     WARNING,
-    "Share partitions whose start offset stands still for a long time, while records behind it are delivered.",
+    "Share partitions whose start offset stands still for a long time, while records behind it are delivered; with"
+    " --baseline also those whose members do nothing while many records wait.",
     "A member holds the record at the start offset, or it comes back again and again: see which member that is, and why"
     " it neither accepts nor rejects the record; when the locks of the partition are used up, nobody gets anything.",
-    {"minutes": 10, "updates": 10},
+    {"minutes": 10, "updates": 10, "records": 1000},
     needs=(SHARE_HISTORY,),
 )
 
 
 def find(part: Part, limits: Limits) -> Iterator[Row]:
     """A group that is merely idle has no updates, and the start offset of one that works moves with nearly each."""
+    yield from _nothing_happens(part, limits)
     steps = part.share_steps
     if not len(steps):
         return
@@ -45,6 +52,30 @@ def find(part: Part, limits: Limits) -> Iterator[Row]:
             until=end["time"],
             value=float(seconds),
         )
+
+
+def _nothing_happens(part: Part, limits: Limits) -> Iterator[Row]:
+    """Share partitions without updates, in which more records wait than arrive while the audit runs."""
+    if part.world.baseline is None or part.world.end_time is None:
+        return
+    groups, ends = part.world.baseline.groups, part.world.baseline.partitions
+    for row in part.share_partitions:
+        group = groups.get(row["group_id"])
+        _, end = ends.get((row["topic"], row["partition"]), (None, None))
+        if group is None or group.state != STABLE or end is None or row["start_offset"] is None or row["deleted"]:
+            continue
+        since = row["last_update"] or row["first_time"]
+        waiting, seconds = end - row["start_offset"] - row["finished"], between(since, part.world.end_time)
+        if waiting >= max(1, limits["records"]) and seconds >= limits["minutes"] * 60:
+            yield finding(
+                CHECK,
+                f"nothing happened for {duration(seconds)}, while {count(waiting, 'record')} wait from offset"
+                f" {row['start_offset']} on and the group has members",
+                **place_of(row),
+                time=since,
+                until=part.world.end_time,
+                value=float(seconds),
+            )
 
 
 def _longest_of_each_place(steps: ShareSteps, limits: Limits) -> Iterator[tuple[int, int, int]]:

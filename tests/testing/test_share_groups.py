@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import AcknowledgeType, ShareConsumer
 
+from kohort.audit.checks.kit import baseline
 from kohort.testing import Broker
 from kohort.testing.check import CheckFailed
 from kohort.testing.group import Group
@@ -192,6 +193,12 @@ def is_kept(group: Group, delivery: int) -> bool:
     return any(
         each.state == "acquired" and each.first_offset == 0 and each.deliveries == delivery for each in group.deliveries
     )
+
+
+def test_an_audit_with_a_baseline_asks_the_broker_about_share_groups_as_well(kafka: Broker) -> None:
+    with packers(kafka, ShareWorker(kafka, "m-1")):
+        answers = baseline.ask(kafka.bootstrap_servers)
+    assert answers.groups == {"packers": baseline.GroupAnswer("share", "Stable", {}, None)}
 
 
 def test_members_that_do_their_work_are_not_blamed(kafka: Broker) -> None:

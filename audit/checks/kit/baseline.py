@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from kohort.audit.checks.kit.describe import owners_in
 from kohort.audit.derive.records import CLASSIC, CONSUMER
+from kohort.audit.derive.share_members import SHARE
 from kohort.protocol.errors import MalformedMessage
 
 SETTLED = ("Stable", "Empty")  # in other states assignments are about to change
@@ -99,7 +100,7 @@ def _groups(admin: Any, address: str, only: str | None) -> dict[str, GroupAnswer
     kinds = {group_id: str(one.get("group_type") or CLASSIC).lower() for group_id, one in listed.items()}
     answers: dict[str, GroupAnswer] = {}
     for some in _chunks(sorted(listed), GROUPS_AT_ONCE):
-        described = admin.describe_groups([group_id for group_id in some if kinds[group_id] != CONSUMER])
+        described = admin.describe_groups([group_id for group_id in some if kinds[group_id] not in (CONSUMER, SHARE)])
         by_epochs = owners_in(address, [group_id for group_id in some if kinds[group_id] == CONSUMER])
         committed = admin.list_group_offsets(dict.fromkeys(some))
         for group_id in some:

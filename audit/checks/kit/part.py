@@ -80,8 +80,8 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
         "step", "accepted", "archived", "returned", "cause", "member_id",
     ),
     SHARE_PARTITIONS.name: (
-        "group_id", "topic", "topic_id", "partition", "deleted", "last_time", "updates", "start_offset", "timeouts",
-        "finished", "waiting", "deliveries", "most_delivered", "start_deliveries",
+        "group_id", "topic", "topic_id", "partition", "deleted", "first_time", "last_time", "last_update", "updates",
+        "start_offset", "timeouts", "finished", "waiting", "deliveries", "most_delivered", "start_deliveries",
     ),
 }  # fmt: skip
 UNNAMED = "its log partition knows only the ids of topics that it was assigned, not their names"

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from kohort.audit.checks import ALL, Settings
+from kohort.audit.checks.kit.baseline import Answers, GroupAnswer
 from kohort.audit.run.in_a_test import CHECKS
 from kohort.audit.tables import STATE_LOGS
 from kohort.coordinator.share_state.headers import Cause
@@ -111,6 +112,30 @@ def test_what_the_broker_has_cut_off_is_not_evaluable_and_never_clean(tmp_path: 
     rows = [row for row in results if row["group_id"] == "shop"]
     assert {row["check"] for row in rows} == SHARE_CHECKS
     assert all(f"the broker has removed what was before log offset {at}" in row["reason"] for row in rows)
+
+
+def test_members_that_do_nothing_while_records_wait_are_found_with_a_broker_to_ask(tmp_path: Path) -> None:
+    logs = Logs(tmp_path)
+    shop = logs.group("shop")
+    joined(shop, "m1", ["t-0"])
+    state = state_of(shop)
+    state.snapshot(0)
+    working(state, 0, 3)
+    shop.later(20 * MINUTE)
+    joined(shop, "m2", ["t-0"])
+    tables = tables_of(logs.close())
+
+    def found(group_state: str, end: int) -> list[Row]:
+        answers = Answers({"shop": GroupAnswer("share", group_state, {}, None)}, {("t", 0): (0, end)})
+        findings, _ = check_tables(tables, baseline=answers)
+        return of_check(findings, "share_stall")
+
+    (only,) = found("Stable", 2_030)
+    assert "nothing happened for 20" in only["message"]
+    assert "while 2,000 records wait from offset 20 on and the group has members" in only["message"]
+    assert (only["topic"], only["partition"], only["log_partition"]) == ("t", 0, STATE_LOGS + state.log_partition)
+    assert not found("Stable", 1_020)  # they may have come a moment ago
+    assert not found("Empty", 2_030)
 
 
 def test_thresholds_are_heeded(tmp_path: Path) -> None:
