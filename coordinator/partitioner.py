@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from operator import mul
+
 INT_MIN = -(2**31)
+LONGEST_QUICK = 100  # characters
+POWERS = [pow(31, exponent, 2**32) for exponent in reversed(range(LONGEST_QUICK))]
 
 
 def java_hash(text: str) -> int:
     """Java's String.hashCode: over UTF-16 code units, wrapped to a signed 32-bit integer."""
     h = 0
     if text.isascii():
-        for byte in text.encode():
-            h = (31 * h + byte) & 0xFFFFFFFF
+        raw = text.encode()
+        if len(raw) <= LONGEST_QUICK:
+            h = sum(map(mul, raw, POWERS[-len(raw) :])) & 0xFFFFFFFF  # in C, for the usual id
+        else:
+            for byte in raw:
+                h = (31 * h + byte) & 0xFFFFFFFF
     else:
         raw = text.encode("utf-16-be", "surrogatepass")
         for high, low in zip(raw[::2], raw[1::2], strict=True):

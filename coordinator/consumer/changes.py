@@ -118,13 +118,13 @@ class Changes:
     def _packed(self) -> list[bytes]:
         group, fields = self._group, []
         if self.described is not None:
-            fields.append(packed_member(group, self.described))
+            fields.append(packed_member(packed_names(group, self.described), self.described))
         if self.epoch is not None:
             fields.append(packed_epoch(group, self.epoch, self.metadata_hash, self.why))
         if self.targets is not None:
             fields += packed_targets(group, self.targets, self.target_epoch, self.wall_ms)
         if self.moved is not None:
-            fields.append(packed_assignment(group, self.moved))
+            fields.append(packed_assignment(packed_names(group, self.moved), self.moved))
         return fields
 
     def replay(self) -> None:
@@ -145,13 +145,18 @@ def fits(fields: list[bytes], max_bytes: int) -> bool:
     return sum(map(len, fields)) + MOST_BYTES_OF_A_START * len(fields) <= max_bytes
 
 
-def packed_member(group: ConsumerGroup, member: ConsumerMember) -> bytes:
+def packed_names(group: ConsumerGroup, member: ConsumerMember) -> bytes:
+    """Group and member, as they stand in the keys of the member's records."""
+    return group.packed_name + pack_name(member.member_id)
+
+
+def packed_member(names: bytes, member: ConsumerMember) -> bytes:
     """Of a member that speaks KIP-848."""
     value = member_value(
         member.instance_id, member.rack_id, member.client_id, member.client_host, member.topic_names,
         member.topic_regex, member.rebalance_timeout_ms, member.server_assignor,
     )  # fmt: skip
-    return encode_fields(MEMBER_KEY + group.packed_name + pack_name(member.member_id), value, NO_HEADERS)
+    return encode_fields(MEMBER_KEY + names, value, NO_HEADERS)
 
 
 def packed_epoch(group: ConsumerGroup, epoch: int, metadata_hash: int, why: Why | None) -> bytes:
@@ -170,8 +175,8 @@ def packed_targets(group: ConsumerGroup, targets: Targets, epoch: int, wall_ms: 
     return fields
 
 
-def packed_assignment(group: ConsumerGroup, member: ConsumerMember) -> bytes:
+def packed_assignment(names: bytes, member: ConsumerMember) -> bytes:
     value = assignment_value(
         member.epoch, member.previous_epoch, member.state, member.assigned, member.pending_revocation
     )
-    return encode_fields(ASSIGNMENT_KEY + group.packed_name + pack_name(member.member_id), value, NO_HEADERS)
+    return encode_fields(ASSIGNMENT_KEY + names, value, NO_HEADERS)

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kohort.coordinator.assignors.server_side import NO_PARTITIONS
-from kohort.coordinator.consumer.changes import fits, packed_assignment, packed_epoch, packed_member
+from kohort.coordinator.consumer.changes import fits, packed_assignment, packed_epoch, packed_member, packed_names
 from kohort.coordinator.consumer.member import (
     JOIN_EPOCH,
     NOTHING,
@@ -115,10 +115,11 @@ def _joined(
     cause = "member joined"
     rebalance = group.rebalance or Rebalance(shard.clock, cause, member_id, client_of(member))
     why = (rebalance, cause, member_id) if shard.config.audit_headers else None
+    names_in_keys = packed_names(group, member)
     fields = [
-        packed_member(group, member),
+        packed_member(names_in_keys, member),
         packed_epoch(group, epoch, group.metadata_hash, why),
-        packed_assignment(group, member),
+        packed_assignment(names_in_keys, member),
     ]
     if not fits(fields, shard.config.max_message_bytes):
         return None
@@ -145,7 +146,7 @@ def _went_on(
     if moved.is_where(member):
         group.heard_from(shard, member)
         return response
-    fields = [packed_assignment(group, moved)]
+    fields = [packed_assignment(packed_names(group, moved), moved)]
     if not fits(fields, shard.config.max_message_bytes):
         return None
     group.heard_from(shard, moved)
