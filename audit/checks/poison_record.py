@@ -22,6 +22,7 @@ from kohort.audit.checks.kit.share import RETURNS, in_words, place_of
 from kohort.audit.checks.kit.words import count
 from kohort.audit.derive.share_states import ARCHIVED, ShareRows, share_rows
 from kohort.audit.tables import SHARE_STATES
+from kohort.coordinator.share_state.headers import Cause
 
 CHECK = Check(
     "poison_record",
@@ -119,7 +120,9 @@ def _who_gave_back(share: ShareRows, row: int, offset: int) -> tuple[Counter[str
     about_it = (share.batches["first"][here] <= offset) & (share.batches["last"][here] >= offset)
     updates = of_row[about_it & ~share.snapshot[of_row]]
     rows = share.rows.select(["cause", "member_id"]).take(updates).to_pylist()
-    causes = Counter(one["cause"] for one in rows if one["cause"])
+    # Beside records that were accepted, one that was released came back with an acknowledgement.
+    named = {Cause.ACKNOWLEDGE.value: Cause.RELEASE.value}
+    causes = Counter(named.get(one["cause"], one["cause"]) for one in rows if one["cause"])
     return causes, Counter(one["member_id"] for one in rows if one["cause"] and one["member_id"])
 
 

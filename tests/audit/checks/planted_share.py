@@ -45,11 +45,12 @@ def a_record_is_given_up_after_five_deliveries(group: Group, bad: bool) -> Where
     state = state_of(group)
     state.snapshot(0)
     working(state, 0, 4)
-    for delivery in range(1, 5 if bad else 3):
-        state.returned(40, 40, delivery, Cause.RELEASE if delivery == 1 else Cause.LOCK_TIMEOUT)
+    state.update((40, 40, AVAILABLE, 1), (41, 41, ACKNOWLEDGED, 1), by="m1")  # released beside one that is accepted
+    for delivery in range(2, 5 if bad else 3):
+        state.returned(40, 40, delivery, Cause.LOCK_TIMEOUT)
         group.later(30 * SECOND)
     at = state.archive(40, 40, 5, Cause.LOCK_TIMEOUT) if bad else state.accept(40, 40, deliveries=3)
-    working(state, 41, 4)
+    working(state, 42, 4)
     return Where(
         ERROR,
         "offset 40 was given up after 5 deliveries; came back by lock timeout (4 times), release (1 time); had by"
@@ -64,7 +65,7 @@ def a_lower_limit_is_known_by_the_cause(group: Group, bad: bool) -> Where:
     joined(group, "m1", ["t-0"])
     state = state_of(group)
     state.snapshot(0)
-    state.returned(0, 6, 1, Cause.SESSION_CLOSED)
+    state.update((0, 3, AVAILABLE, 1), (4, 6, AVAILABLE, 1), cause=Cause.SESSION_CLOSED, by="m1")
     cause = Cause.SESSION_CLOSED if bad else Cause.ACKNOWLEDGE  # rejected on purpose
     at = state.update((0, 3, ACKNOWLEDGED, 2), (4, 6, ARCHIVED, 2), cause=cause, by="m2")
     working(state, 7, 4)
