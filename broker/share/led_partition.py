@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kohort.broker.share.first_offset import find_first_offset
@@ -74,9 +75,6 @@ class LedPartition:
     def settings(self) -> ShareGroupSettings:
         return settings_of(self._broker, self.key.group_id)
 
-    def _settings(self) -> ShareGroupSettings:
-        return settings_of(self._broker, self.key.group_id)
-
     # --- loading
 
     def load(self) -> None:
@@ -106,14 +104,17 @@ class LedPartition:
 
     def _begin(self, start_offset: int, persisted: Sequence[StateBatch] = ()) -> None:
         try:
-            self.share = SharePartition(self._settings, start_offset, persisted)
+            self.share = SharePartition(partial(settings_of, self._broker, self.key.group_id), start_offset, persisted)
         except BrokenState as problem:
+            logger.error("what is persisted of %r cannot be: %s", self, problem)
             self._cannot_load(ErrorCode.UNKNOWN_SERVER_ERROR, str(problem))
             return
         self.wake()
 
     def _cannot_load(self, error: ErrorCode, why: str) -> None:
-        logger.warning("%r could not be loaded: %s", self, why)
+        # Any client can ask for a group that has no state here: that is not worth a warning each time.
+        level = logging.DEBUG if error is ErrorCode.UNKNOWN_SERVER_ERROR else logging.WARNING
+        logger.log(level, "%r could not be loaded: %s", self, why)
         self.error = error
         self._leader.drop(self)
 
