@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 from kohort.testing import Broker
 from kohort.testing.check import CheckFailed
 from kohort.testing.names import UnknownName
+from tests.testing.workers import ConfluentWorker, working
 
 
 def commit(kafka: Broker, *offsets: int, group: str = "billing") -> None:
@@ -72,4 +73,31 @@ def test_what_was_left_before_a_restart_counts(tmp_path: Path) -> None:
         kafka.restart()
         commit(kafka, 1)
         with pytest.raises(CheckFailed, match="offset_rewind"):
+            kafka.check()
+
+
+def test_a_commit_for_a_partition_of_another_member_is_found() -> None:
+    with Broker() as kafka:
+        kafka.create_topic("orders", partitions=2)
+        one, other = ConfluentWorker(kafka, "one"), ConfluentWorker(kafka, "other")
+        with working(one, other):
+            group = kafka.group("billing").wait_until("Stable", members=2, timeout=20)
+            names = {each.member_id: each.client_id for each in group.members}
+            (partition,) = [number for (_, number), owner in group.owners.items() if names[owner] == "other"]
+            one.commit(0, partition)
+        with pytest.raises(CheckFailed, match="commit_by_non_owner"):
+            kafka.check()
+
+
+def test_a_storm_of_rebalances_is_found_unless_it_was_made_by_chaos() -> None:
+    with Broker() as kafka:
+        kafka.create_topic("orders")
+        with working(ConfluentWorker(kafka, "worker")):
+            group = kafka.group("billing")
+            for number in range(1, 18):
+                group.wait_until("Stable", rebalances=number, timeout=20)
+                group.rebalance()
+            with pytest.raises(CheckFailed, match="rebalance_storm"):
+                kafka.check()
+            kafka.chaos(1).stop()
             kafka.check()
