@@ -168,9 +168,11 @@ class ShareWorld(World):
         part = call.answer if isinstance(call, NobodysCall) else call
         if not isinstance(part, PartOfGroup) or part.error:
             return
-        group = find_share(self.host.state_of(group_id), group_id)
-        if group is not None and any(topic_id in group.states.initialized for topic_id, _ in part.places):
-            return  # somebody has joined meanwhile, and the partitions have new states
+        shard = self.host.shard_of(group_id)
+        for state in (shard.state, self._shadows[shard.partition].state):  # in memory, and in the log
+            group = find_share(state, group_id)
+            if group is not None and any(topic_id in group.states.initialized for topic_id, _ in part.places):
+                return  # somebody has joined meanwhile, and the partitions have new states
         self.states -= {(group_id, place) for place in part.places}
         self.hang_up(self.host.send(DeleteGroupsRequest([group_id])))
 

@@ -27,6 +27,7 @@ FOUND_A_BUG = [
     ("share", 1),  # a topic was deleted, the broker crashed before it wrote that down, and the group never came to rest
     ("share", 9),  # a heartbeat that waited for a large target moved a member on that had sent another one since
     # The world was wrong, or did not know what Kafka allows:
+    ("share", 500_126),  # a group is deleted twice at once, and the disk fails
     ("migrating", 21),  # after an upgrade by a static member nobody has the partitions that were changing hands
     ("migrating", 700_209),  # after a downgrade by a static member nobody has the partitions that others waited for
     ("migrating", 500_906),  # and a member may commit what another one has been given
