@@ -112,12 +112,16 @@ class SharePartition:
         return window.move_start() or frees
 
     def _join(self, batches: Sequence[StateBatch]) -> None:
-        """Make long runs again of what these changes have split."""
+        """Make long runs again of what these changes have split. They are in the order of offsets."""
         window = self.window
+        joined_until = -1
         for changed in batches:
-            index = max(window.floor(changed.first_offset), 0)
-            for batch in window.batches[index : window.floor(changed.last_offset) + 1]:
-                batch.join(window.start)
+            if changed.last_offset > joined_until:
+                index = max(window.floor(changed.first_offset), 0)
+                for batch in window.batches[index : window.floor(changed.last_offset) + 1]:
+                    if batch.last > joined_until:
+                        batch.join(window.start)
+                        joined_until = batch.last
 
     # --- locks
 

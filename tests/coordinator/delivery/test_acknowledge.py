@@ -311,3 +311,21 @@ def test_the_state_that_is_persisted_is_loaded_again(delivery: Delivery) -> None
     ]
     loaded = Delivery(5, 5, persisted=kept)
     assert loaded.fetch() == [(0, 1, 1), (3, 3, 2), (5, 5, 2), (8, 9, 1)]
+
+
+def test_runs_are_joined_in_every_batch_that_was_changed() -> None:
+    delivery = Delivery(100, 100, 100)
+    delivery.fetch(batch_size=100)
+    kinds = [ACCEPT, RELEASE] * 150
+    delivery.acknowledge((1, 298, kinds[1:299]))
+    delivery.acknowledge((0, 0, RELEASE), (299, 299, RELEASE))
+    delivery.fetch(batch_size=100)
+    delivery.acknowledge(*[(offset, offset, ACCEPT) for offset in range(300) if delivery.states[offset] == "A"])
+    assert delivery.start == 300
+
+
+def test_after_many_small_changes_there_are_few_runs() -> None:
+    delivery = Delivery(100, 100)
+    delivery.fetch(batch_size=100)
+    delivery.acknowledge(*[(offset, offset, ACCEPT) for offset in range(1, 200)])
+    assert [len(run) for run in delivery.share.window.runs()] == [1, 99, 100]
