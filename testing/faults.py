@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 GROUP_APIS = (
     "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "OffsetFetch", "OffsetDelete",
-    "DescribeGroups", "DeleteGroups", "ConsumerGroupHeartbeat", "ConsumerGroupDescribe",
+    "DescribeGroups", "DeleteGroups", "ConsumerGroupHeartbeat", "ConsumerGroupDescribe", "ShareGroupHeartbeat",
+    "ShareGroupDescribe",
 )  # fmt: skip
 
 
