@@ -33,6 +33,7 @@ from tests.share_requests import alter_offsets_request, describe_offsets_request
 TOPIC, GROUP = "numbers", "sharers"
 HERE = Path(__file__).parent
 DELIVERY_LIMIT = 5
+LAST_SEEN = DELIVERY_LIMIT - 1  # the last delivery may be lost on its way, when the broker or the member goes away
 COORDINATOR_KEYS = {0: GROUP, 2: f"{GROUP}:AAAAAAAAAAAAAAAAAAAAAQ:0"}  # by type
 
 Place = tuple[int, int]  # partition and offset
@@ -86,6 +87,7 @@ def places_of(ranges: Sequence[Sequence[int]]) -> list[Place]:
 class Ledger:
     deliveries: Counter[Place] = field(default_factory=Counter)
     most: dict[Place, int] = field(default_factory=dict)  # the highest delivery count
+    accepted_by: dict[Place, list[str]] = field(default_factory=dict)
     said: dict[str, Counter[Place]] = field(default_factory=dict)  # by kind: what the broker has confirmed
     unsure: dict[str, set[Place]] = field(default_factory=dict)  # by kind: what was answered with an error, or not
 
@@ -104,6 +106,12 @@ class Ledger:
     def confirmed(self, kind: str) -> Counter[Place]:
         return self.said.get(kind, Counter())
 
+    def unexplained(self) -> list[Place]:
+        """Without a decision that anybody heard of, and not delivered as often as allowed."""
+        known: set[Place] = set(self.confirmed("accept")) | set(self.confirmed("reject"))
+        known.update(*(self.unsure.get(kind, ()) for kind in ("accept", "reject")))
+        return [place for place in self.deliveries if place not in known and self.most[place] < LAST_SEEN]
+
     def summary(self, records: int) -> dict[str, int]:
         accepted, rejected = self.confirmed("accept"), self.confirmed("reject")
         unsure = set().union(*(self.unsure.get(kind, set()) for kind in ("accept", "reject")))
@@ -116,9 +124,9 @@ class Ledger:
             "accepted twice": sum(1 for times in accepted.values() if times > 1),
             "rejected": len(rejected),
             "accepted and rejected": len(set(accepted) & set(rejected)),
-            "delivered as often as allowed": sum(1 for each in open_ones if self.most[each] >= DELIVERY_LIMIT),
-            "answer lost": sum(1 for each in open_ones if self.most[each] < DELIVERY_LIMIT and each in unsure),
-            "unexplained": sum(1 for each in open_ones if self.most[each] < DELIVERY_LIMIT and each not in unsure),
+            "delivered as often as allowed": sum(1 for each in open_ones - unsure if self.most[each] >= LAST_SEEN),
+            "answer lost": len(open_ones & unsure),
+            "unexplained": len(self.unexplained()),
             "delivered again": sum(times - 1 for times in self.deliveries.values()),
             "released": sum(self.confirmed("release").values()),
             "renewed": sum(self.confirmed("renew").values()),
@@ -214,6 +222,11 @@ class ShareScenario:
         assert self._problems == []
         summary = self.ledger.summary(sum(self.ends.values()))
         print(f"{time.monotonic() - self._began:.1f} s", summary, "troubles:", dict(self.troubles))
+        twice = [(place, by) for place, by in sorted(self.ledger.accepted_by.items()) if len(by) > 1]
+        print(f"accepted twice, of {len(twice)}:", twice[:3], twice[-3:])
+        for place in self.ledger.unexplained():
+            said = [kind for kind, places in self.ledger.said.items() if place in places]
+            print(place, "delivered", self.ledger.deliveries[place], "highest count", self.ledger.most[place], said)
         return summary
 
     def _is_done(self) -> bool:
@@ -243,7 +256,8 @@ class ShareScenario:
         self._drain()
         assert self._problems == []
         for each in self.members:
-            assert each.process.poll() is None, f"{each.name} ended: {each.errors.read_text()[-2000:]}"
+            status = each.process.poll()
+            assert status is None, f"{each.name} ended with {status}: {each.errors.read_text()[-2000:]}"
 
     def _drain(self) -> None:
         with contextlib.suppress(queue.Empty):
@@ -258,6 +272,9 @@ class ShareScenario:
             case "said" | "failed":
                 places = places_of(event["ranges"])
                 self.ledger.add(event["kind"], places, sure=event["event"] == "said")
+                if (event["event"], event["kind"]) == ("said", "accept"):
+                    for place in places:
+                        self.ledger.accepted_by.setdefault(place, []).append(f"{event['member']} at {event['at']:.3f}")
                 self._open[member.name].difference_update(places)
                 if event["event"] == "failed":
                     self.troubles[f"{member.name}: {event['kind']}: {event['text'][:80]}"] += 1
