@@ -19,6 +19,9 @@ from kohort.protocol.messages.offset_commit import (
 )
 from kohort.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from kohort.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kohort.protocol.messages.read_share_group_state import PartitionData as ReadPartitionData
+from kohort.protocol.messages.read_share_group_state import ReadShareGroupStateRequest, ReadStateData
+from kohort.protocol.messages.share_group_describe import ShareGroupDescribeRequest
 from kohort.testing.errors import error_answer
 from kohort.testing.watch import errors_in
 
@@ -29,7 +32,9 @@ NO_ERROR_WITHOUT_ROWS = {
     ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS, ApiKey.DESCRIBE_CONFIGS, ApiKey.ALTER_CONFIGS, ApiKey.CREATE_PARTITIONS,
     ApiKey.DELETE_GROUPS, ApiKey.INCREMENTAL_ALTER_CONFIGS, ApiKey.ALTER_CLIENT_QUOTAS,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS, ApiKey.CONSUMER_GROUP_DESCRIBE, ApiKey.FIND_COORDINATOR, ApiKey.METADATA,
-    ApiKey.DESCRIBE_LOG_DIRS, ApiKey.LEAVE_GROUP, ApiKey.FETCH, ApiKey.ELECT_LEADERS,
+    ApiKey.DESCRIBE_LOG_DIRS, ApiKey.LEAVE_GROUP, ApiKey.FETCH, ApiKey.ELECT_LEADERS, ApiKey.SHARE_GROUP_DESCRIBE,
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, ApiKey.INITIALIZE_SHARE_GROUP_STATE, ApiKey.READ_SHARE_GROUP_STATE,
+    ApiKey.WRITE_SHARE_GROUP_STATE, ApiKey.DELETE_SHARE_GROUP_STATE, ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
 }  # fmt: skip
 
 
@@ -68,6 +73,17 @@ def test_each_partition_of_a_fetch_and_of_a_produce_has_the_error() -> None:
     produce = ProduceRequest(topic_data=[TopicProduceData("orders", partition_data=[PartitionProduceData(7, b"")])])
     row = answered(ApiKey.PRODUCE, 9, produce).responses[0].partition_responses[0]
     assert (row.index, row.error_code) == (7, ERROR)
+
+
+def test_each_share_group_and_each_share_partition_has_the_error() -> None:
+    asked = ShareGroupDescribeRequest(group_ids=["one", "two"])
+    found = answered(ApiKey.SHARE_GROUP_DESCRIBE, 1, asked).groups
+    assert [(each.group_id, each.error_code) for each in found] == [("one", ERROR), ("two", ERROR)]
+    topic_id = bytes(range(16))
+    state = ReadShareGroupStateRequest("g", [ReadStateData(topic_id, [ReadPartitionData(3, 0)])])
+    (topic,) = answered(ApiKey.READ_SHARE_GROUP_STATE, 0, state).results
+    assert topic.topic_id == topic_id
+    assert [(each.partition, each.error_code) for each in topic.partitions] == [(3, ERROR)]
 
 
 def test_each_group_of_an_offset_fetch_has_the_error() -> None:
