@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kohort.broker import cli
 from kohort.broker.topics import catalog
-from kohort.coordinator import runtime
+from kohort.coordinator import group_runtime
 from kohort.coordinator.shard_state import ShardState
 from tests.clients.kohort import KohortProcess
 
@@ -74,7 +74,7 @@ def _main(path: Path, arguments: list[str]) -> int:
         return bytes.fromhex(found)
 
     _ShardState.path = path
-    runtime.ShardState = _ShardState  # type: ignore[attr-defined]
+    group_runtime.ShardState = _ShardState  # type: ignore[attr-defined]
     catalog.new_topic_id = topic_id
     return cli.main(arguments)
 
