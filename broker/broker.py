@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kohort.broker.shard_host import ShardHost
     from kohort.broker.share.persister import Persister
     from kohort.broker.share.state_host import ShareStateHost
+    from kohort.broker.transactions.seam import TransactionCoordinator
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +74,7 @@ class Broker:
         self._topic_saver: Worker  # saves changes of topics
         self._topic_files: Worker  # removes the files of deleted topics, and writes the file of topics anew
         self.coordinator: CoordinatorHost
+        self.transactions: TransactionCoordinator
         self.housekeeping: Housekeeping | None = None
         self.call_later: CallLater  # the event loop's, in real seconds; set by the server
         # The same in seconds of `clock`: for deadlines of groups, and for what is done at intervals.
