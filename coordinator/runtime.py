@@ -453,7 +453,7 @@ def _batch_bytes(max_message_bytes: int) -> int:
     return min(MAX_BATCH_BYTES, max_message_bytes - BATCH_HEADER_BYTES)
 
 
-def _earliest(shards: Iterable[Shard[Any]], now: int) -> int | None:
+def _earliest(shards: Iterable[Shard[S]], now: int) -> int | None:
     earliest = None
     for shard in shards:
         purgatory = shard.state.purgatory
@@ -468,7 +468,7 @@ def _earliest(shards: Iterable[Shard[Any]], now: int) -> int | None:
     return earliest
 
 
-def _problem(shard: Shard[Any]) -> ErrorCode | None:
+def _problem(shard: Shard[S]) -> ErrorCode | None:
     """Why the shard cannot be asked now. While a long request is handled, the shard may fail."""
     if shard.is_abandoned:
         return ErrorCode.NOT_COORDINATOR

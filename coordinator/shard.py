@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Generator, Iterator, Sequence
 from enum import Enum
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from kohort.coordinator.events import Event
 from kohort.coordinator.outcome import AtomicRecords, InPieces, LogEntry, Outcome, Record, Reply
@@ -177,7 +177,7 @@ class Shard(Generic[S]):
                 self.replay(record.type, record.key, record.value, self.next_offset)
                 self.next_offset += 1
 
-    def replay(self, record_type: int, key: Any, value: Message | None, log_offset: int) -> None:
+    def replay(self, record_type: int, key: Message, value: Message | None, log_offset: int) -> None:
         """A record changes the state. Live and at a restart, nothing else does."""
         raise NotImplementedError
 

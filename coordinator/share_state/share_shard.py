@@ -19,13 +19,8 @@ from kohort.protocol.wire import Message
 class ShareShard(Shard[ShareState]):
     types = SHARE_GROUP_STATE
 
-    def replay(
-        self,
-        record_type: int,
-        key: ShareSnapshotKey | ShareUpdateKey,
-        value: Message | None,
-        log_offset: int,
-    ) -> None:
+    def replay(self, record_type: int, key: Message, value: Message | None, log_offset: int) -> None:
+        assert isinstance(key, (ShareSnapshotKey, ShareUpdateKey)), key
         state = self.state
         share_partition = SharePartitionKey(key.group_id, key.topic_id, key.partition)
         if value is None:
