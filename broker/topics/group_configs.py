@@ -1,7 +1,7 @@
 """The settings of single groups: Kafka's names, types, defaults and limits, and the broker's settings they inherit.
 
-Those of consumer groups are honoured. Kohort has no share and no streams groups. Their settings are kept and shown,
-because Kafka's tools show all of them, and have no effect.
+Those of consumer groups and of share groups are honoured. Kohort has no streams groups: the settings of those are kept
+and shown, because Kafka's tools show all of them, and have no effect.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _limits(kind: str, value: str, low: int, high: int) -> Limits:
     return Limits(f"group.{kind}.min.{value}", low, f"group.{kind}.max.{value}", high)
 
 
-# The values are Kafka's defaults. Kohort has the settings for consumer groups itself: their values win.
+# The values are Kafka's defaults. Kohort has the broker's settings for consumer and share groups: their values win.
 _LIMITS = {
     "consumer.heartbeat.interval.ms": _limits("consumer", "heartbeat.interval.ms", 5_000, 15_000),
     "consumer.session.timeout.ms": _limits("consumer", "session.timeout.ms", 45_000, 60_000),
