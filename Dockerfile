@@ -9,6 +9,7 @@ WORKDIR /opt/kohort
 COPY pyproject.toml hatch_build.py pypi_readme.py README.md LICENSE ./
 COPY audit audit
 COPY broker broker
+COPY client client
 COPY coordinator coordinator
 COPY protocol protocol
 COPY src src

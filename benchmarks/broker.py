@@ -26,7 +26,7 @@ from struct import Struct
 from time import perf_counter, time
 from typing import NamedTuple
 
-from kohort.broker.client import Client
+from kohort.client.client import Client
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.codec import request_encoder, response_decoder
 from kohort.protocol.headers import read_response_header, request_header

@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks.broker import Broker, Figure, Loop, frame, run_report
 from benchmarks.groups import CONNECTIONS, OVERRIDES, connect, wait_for_coordinator
-from kohort.broker.client import Client
+from kohort.client.client import Client
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.codec import response_decoder
 from kohort.protocol.headers import read_response_header

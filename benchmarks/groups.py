@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from benchmarks.broker import Broker, Figure, Loop, frame, run_report
 from benchmarks.rebalance import Crew
-from kohort.broker.client import Client
+from kohort.client.client import Client
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.codec import response_decoder
 from kohort.protocol.error_codes import ErrorCode

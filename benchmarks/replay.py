@@ -16,7 +16,7 @@ from pathlib import Path
 from time import perf_counter, time
 
 from benchmarks.broker import Broker
-from kohort.broker.client import Client
+from kohort.client.client import Client
 from kohort.coordinator.outcome import CommitRecords
 from kohort.coordinator.partitioner import partition_of
 from kohort.coordinator.record_codec import batches

@@ -26,7 +26,7 @@ from time import perf_counter, sleep, time
 from benchmarks.broker import RECORD_BYTES, Broker, Figure, frame, own_broker, report, warm_kafka
 from benchmarks.consumer_groups import topics
 from benchmarks.groups import OVERRIDES, connect, wait_for_coordinator
-from kohort.broker.client import Client
+from kohort.client.client import Client
 from kohort.coordinator.config import ShareGroupSettings
 from kohort.coordinator.delivery.share_partition import SharePartition
 from kohort.coordinator.delivery.states import Acknowledgement, LogBatch, Wish

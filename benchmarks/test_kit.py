@@ -31,7 +31,7 @@ from time import perf_counter, time
 from aiokafka import AIOKafkaConsumer
 from confluent_kafka import Consumer
 
-from kohort.broker.client import Client, ClientError
+from kohort.client.client import Client, ClientError
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.api_versions import ApiVersionsRequest
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest

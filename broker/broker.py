@@ -18,10 +18,10 @@ from kohort.broker.clock import CLOCK, Clock
 from kohort.broker.config import Config, Listener
 from kohort.broker.coordinator_host import CoordinatorHost
 from kohort.broker.flusher import Flusher
-from kohort.broker.properties import parse_properties
 from kohort.broker.steps import OneAtATime
 from kohort.broker.topics.catalog import SHARE_GROUP_STATE, Catalog
 from kohort.broker.worker import Worker
+from kohort.properties import parse_properties
 from kohort.storage.disk import Disk
 from kohort.storage.log_directory import LogDirectory
 

@@ -22,8 +22,8 @@ from kohort.broker.consumer_settings import (
     parse_protocols,
     warn_of_protocols,
 )
-from kohort.broker.properties import parse_properties
 from kohort.broker.share_settings import check_share_assignors, share_contradictions_in
+from kohort.properties import parse_properties
 
 logger = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from kohort.broker.client import Client
 from kohort.broker.config import Config, parse_listeners
+from kohort.client.client import Client
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kohort.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

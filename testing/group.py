@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kohort.broker.group_client import assigned_partitions
+from kohort.client.ask import assigned_partitions
 from kohort.coordinator.classic.delayed_join import drop_member, rebalance_or_go_on
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.consumer.group import ConsumerGroup

@@ -10,9 +10,9 @@ from urllib.request import urlopen
 
 import pytest
 
-from kohort.broker import group_client
-from kohort.broker.client import Client
 from kohort.broker.config import load_config
+from kohort.client import ask
+from kohort.client.client import Client
 from kohort.coordinator.partitioner import partition_of
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -35,7 +35,7 @@ def test_the_story_of_the_readme_is_true_and_can_be_run_twice(tmp_path: Path, de
             owned = [eval(line.partition(" owns ")[2]) for line in done.stdout.splitlines()]
             assert sorted(partition for each in owned for partition in each) == list(range(6))
             with Client(broker.address) as client:
-                assert sum(group_client.committed_offsets(client, "billing").values()) == 1000 * run
+                assert sum(ask.committed_offsets(client, "billing").values()) == 1000 * run
         for command in re.findall(r"^    kohort ((?:groups|dump) .*)$", README, re.MULTILINE):
             words = command.replace("kohort-data", str(broker.data)).split()
             if words[0] == "groups":
@@ -67,7 +67,7 @@ def test_the_copy_of_offsets_that_the_operations_page_keeps_can_be_brought_back(
     assert ["--export" in commands[0], "--from-file" in commands[1]] == [True, True]
     with KohortProcess(tmp_path) as broker, Client(broker.address) as client:
         client.send(ApiKey.CREATE_TOPICS, CreateTopicsRequest([CreatableTopic("orders", 2, 1)]))
-        group_client.commit(client, "billing", {("orders", 0): 0, ("orders", 1): 0})
+        ask.commit(client, "billing", {("orders", 0): 0, ("orders", 1): 0})
         for command in commands:
             script = f"PATH={Path(sys.executable).parent}:$PATH; " + command.replace(
                 "billing ", f"billing --bootstrap-server {broker.address} ", 1

@@ -22,8 +22,8 @@ from zipfile import ZipFile
 
 import pytest
 
-from kohort.broker import group_client
-from kohort.broker.client import Client
+from kohort.client import ask
+from kohort.client.client import Client
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.api_versions import ApiVersionsRequest
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -31,7 +31,8 @@ from pypi_readme import for_pypi
 from tests.built_wheel import ROOT, build, check_out
 from tests.clients.kohort import KohortProcess
 
-USERS = ("audit", "broker", "coordinator", "protocol", "storage", "testing")  # names of packages of the user's own
+# Kohort's packages, and the names of packages of the user's own.
+USERS = ("audit", "broker", "client", "coordinator", "protocol", "storage", "testing")
 
 
 class Environment(NamedTuple):
@@ -96,12 +97,12 @@ def test_a_wheel_has_one_top_level_package_with_type_information(wheel: Path) ->
     assert {name.partition("/")[0] for name in names} == {"kohort", "-".join(wheel.name.split("-")[:2]) + ".dist-info"}
     assert "kohort/py.typed" in names
     folders = {name.split("/")[1] for name in names if name.startswith("kohort/") and name.count("/") > 1}
-    assert folders == {"audit", "broker", "coordinator", "protocol", "storage", "testing"}
+    assert folders == set(USERS)
     assert not [name for name in names if "__pycache__" in name or "tests" in name.split("/")]
 
 
 def test_a_wheel_has_every_file_of_the_packages(checkout: Path, wheel: Path) -> None:
-    folders = [checkout / name for name in ("audit", "broker", "coordinator", "protocol", "storage", "testing")]
+    folders = [checkout / name for name in USERS]
     files = {
         f"kohort/{path.relative_to(checkout)}" for folder in folders for path in folder.rglob("*") if path.is_file()
     }
@@ -152,7 +153,7 @@ def test_the_installed_broker_answers_a_client_and_the_installed_audit_reads_its
     with Installed(tmp_path, offsets_topic_num_partitions="1") as broker, Client(broker.address) as client:
         assert client.send(ApiKey.API_VERSIONS, ApiVersionsRequest("test", "1.0"), 3).error_code == 0
         client.send(ApiKey.CREATE_TOPICS, CreateTopicsRequest([CreatableTopic("orders", 2, 1)]))
-        group_client.commit(client, "billing", {("orders", 0): 3, ("orders", 1): 4})
+        ask.commit(client, "billing", {("orders", 0): 3, ("orders", 1): 4})
     done = installed.run("kohort", "audit", str(broker.data), "--out", str(tmp_path / "audit"), "--json")
     assert done.returncode in (0, 1), done.stderr  # 1: it has found something
     assert (tmp_path / "audit" / "report.html").stat().st_size > 0

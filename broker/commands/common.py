@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from kohort.broker.client import Client, ClientError, parse_address
 from kohort.broker.terminal import complain
+from kohort.client.client import Client, ClientError, parse_address
 
 if TYPE_CHECKING:
     Actions = argparse._SubParsersAction[argparse.ArgumentParser]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 
-from kohort.broker import group_client
-from kohort.broker.client import Client
 from kohort.broker.commands.common import option
 from kohort.broker.commands.places import must_exist, named_partitions, parse_place
 from kohort.broker.terminal import complain, table
+from kohort.client import ask
+from kohort.client.client import Client
 
 
 def add_delete_offsets_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,17 +21,17 @@ def add_delete_offsets_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def delete_offsets(client: Client, options: argparse.Namespace) -> int:
-    group_client.wait_for_coordinator(client, options.group)
+    ask.wait_for_coordinator(client, options.group)
     places = named_partitions(client, options.topic)
     must_exist(client, places)
-    errors = group_client.delete_offsets(client, options.group, places)
+    errors = ask.delete_offsets(client, options.group, places)
     if options.json:
         names = ("topic", "partition", "error")
-        rows = [(*place, group_client.error_name(code)) for place, code in errors.items()]
+        rows = [(*place, ask.error_name(code)) for place, code in errors.items()]
         print(json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=2))
     elif deleted := [place for place, code in errors.items() if not code]:
         print(table(("DELETED-TOPIC", "PARTITION"), deleted))
     for (topic, partition), code in errors.items():
         if code:
-            complain(f"{topic}-{partition}: {group_client.why(code)}")
+            complain(f"{topic}-{partition}: {ask.why(code)}")
     return 1 if any(errors.values()) else 0

@@ -7,14 +7,14 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from kohort.broker import group_client
-from kohort.broker.client import Client
 from kohort.broker.commands.common import Action, add_action, option, with_broker
 from kohort.broker.commands.delete_offsets import add_delete_offsets_arguments, delete_offsets
 from kohort.broker.commands.reset_offsets import add_reset_arguments, check_reset_options, reset_offsets
-from kohort.broker.group_view import MemberView, partition_rows, view
-from kohort.broker.share_group_view import share_rows, share_view
 from kohort.broker.terminal import complain, table
+from kohort.client import ask
+from kohort.client.client import Client
+from kohort.client.group_view import MemberView, partition_rows, view
+from kohort.client.share_group_view import share_rows, share_view
 from kohort.printable import printable
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _with_lone_broker(action: Action) -> Callable[[argparse.Namespace], int]:
     def act(client: Client, options: argparse.Namespace) -> int:
-        group_client.must_be_alone(client)
+        ask.must_be_alone(client)
         return action(client, options)
 
     return with_broker(act)
@@ -73,7 +73,7 @@ def _reset(options: argparse.Namespace) -> int:
 
 
 def _list(client: Client, options: argparse.Namespace) -> int:
-    groups = group_client.list_groups(client, options.state)
+    groups = ask.list_groups(client, options.state)
     rows = [(group.group_id, group.group_type, group.protocol_type or None, group.group_state) for group in groups]
     if options.json:
         print(
@@ -94,7 +94,7 @@ def _states(text: str) -> list[str]:
 
 
 def _describe(client: Client, options: argparse.Namespace) -> int:
-    names = options.group or [group.group_id for group in group_client.list_groups(client)]
+    names = options.group or [group.group_id for group in ask.list_groups(client)]
     shown = [_description(client, name) for name in names]
     if options.json:
         print(json.dumps(shown, indent=2))
@@ -103,7 +103,7 @@ def _describe(client: Client, options: argparse.Namespace) -> int:
     else:
         for group in shown:
             _print_group(group, options.members)
-    missing = [group["group"] for group in shown if group["state"] == group_client.DEAD]
+    missing = [group["group"] for group in shown if group["state"] == ask.DEAD]
     for name in missing:
         complain(f"group {name} does not exist")
     return 1 if missing else 0
@@ -111,7 +111,7 @@ def _describe(client: Client, options: argparse.Namespace) -> int:
 
 def _description(client: Client, name: str) -> dict[str, Any]:
     group = view(client, name)
-    if group.type == group_client.SHARE and client.offers(ApiKey.SHARE_GROUP_DESCRIBE):
+    if group.type == ask.SHARE and client.offers(ApiKey.SHARE_GROUP_DESCRIBE):
         return _share_description(client, name)
     shown = {
         "group": name,
@@ -130,9 +130,9 @@ def _share_description(client: Client, name: str) -> dict[str, Any]:
     group = share_view(client, name)
     return {
         "group": name,
-        "type": group_client.SHARE,
+        "type": ask.SHARE,
         "state": group.state,
-        "protocol_type": group_client.SHARE,
+        "protocol_type": ask.SHARE,
         "assignor": group.assignor,
         "epoch": group.epoch,
         "target_epoch": group.target_epoch,
@@ -148,9 +148,9 @@ def _member(member: MemberView) -> dict[str, Any]:
 
 
 def _print_group(group: dict[str, Any], members: bool) -> None:
-    if group["state"] == group_client.DEAD:
+    if group["state"] == ask.DEAD:
         return
-    kind = f"{group['type']} group" if group["type"] != group_client.CLASSIC else "group"
+    kind = f"{group['type']} group" if group["type"] != ask.CLASSIC else "group"
     count = "its members are not shown" if group["members"] is None else _count(len(group["members"]))
     words = [f"{kind} {group['group']}: {group['state']}", count]
     if group["assignor"]:
@@ -158,7 +158,7 @@ def _print_group(group: dict[str, Any], members: bool) -> None:
     if group["epoch"] is not None:
         words.append(f"epoch {group['epoch']}, target of epoch {group['target_epoch']}")
     print(printable(", ".join(words)))
-    if group["type"] == group_client.SHARE and group["members"] is not None:
+    if group["type"] == ask.SHARE and group["members"] is not None:
         _print_share_group(group, members)
     elif members and group["members"] is not None:
         heads = MEMBER_HEADS if group["epoch"] is None else CONSUMER_MEMBER_HEADS
@@ -196,19 +196,19 @@ def _member_row(member: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _places(partitions: list[tuple[str, int]]) -> str | None:
-    found = group_client.by_topic(partitions)
+    found = ask.by_topic(partitions)
     return " ".join(f"{topic}({','.join(map(str, sorted(found[topic])))})" for topic in sorted(found)) or None
 
 
 def _delete(client: Client, options: argparse.Namespace) -> int:
     for name in options.group:
-        group_client.wait_for_coordinator(client, name)
+        ask.wait_for_coordinator(client, name)
     results = client.send(ApiKey.DELETE_GROUPS, DeleteGroupsRequest(options.group)).results
     if options.json:
-        print(json.dumps([{"group": r.group_id, "error": group_client.error_name(r.error_code)} for r in results]))
+        print(json.dumps([{"group": r.group_id, "error": ask.error_name(r.error_code)} for r in results]))
     for result in results:
         if result.error_code:
-            complain(f"{result.group_id}: {group_client.why(result.error_code)}")
+            complain(f"{result.group_id}: {ask.why(result.error_code)}")
         elif not options.json:
             print(printable(f"deleted {result.group_id}"))
     return 1 if any(result.error_code for result in results) else 0

@@ -6,8 +6,8 @@ import csv
 import sys
 from collections.abc import Mapping
 
-from kohort.broker.client import ClientError
-from kohort.broker.group_client import TopicPartition
+from kohort.client.ask import TopicPartition
+from kohort.client.client import ClientError
 
 
 def read_offsets(path: str, group: str) -> dict[TopicPartition, int]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from kohort.broker import group_client
-from kohort.broker.client import Client, ClientError
-from kohort.broker.group_client import TopicPartition
+from kohort.client import ask
+from kohort.client.ask import TopicPartition
+from kohort.client.client import Client, ClientError
 
 
 class Place(NamedTuple):
@@ -32,7 +32,7 @@ def named_partitions(client: Client, named: Iterable[Place]) -> list[TopicPartit
     """The partitions that are meant, each once, however often it was named."""
     places: list[TopicPartition] = []
     for topic, partitions in named:
-        count = group_client.partition_counts(client, [topic]).get(topic)
+        count = ask.partition_counts(client, [topic]).get(topic)
         if count is None:
             raise ClientError(f"there is no topic {topic}")
         places += [(topic, index) for index in (range(count) if partitions is None else partitions)]
@@ -40,7 +40,7 @@ def named_partitions(client: Client, named: Iterable[Place]) -> list[TopicPartit
 
 
 def must_exist(client: Client, places: Iterable[TopicPartition]) -> None:
-    counts = group_client.partition_counts(client, {topic for topic, _ in places})
+    counts = ask.partition_counts(client, {topic for topic, _ in places})
     for topic, partition in places:
         if topic not in counts:
             raise ClientError(f"there is no topic {topic}")

@@ -8,10 +8,10 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kohort.broker.client import Client
 from kohort.broker.commands.common import add_action, option, with_broker
-from kohort.broker.group_client import error_name
 from kohort.broker.terminal import complain, table
+from kohort.client.ask import error_name
+from kohort.client.client import Client
 from kohort.printable import printable
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.error_codes import ErrorCode

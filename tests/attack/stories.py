@@ -14,7 +14,7 @@ from typing import Any
 
 import zstandard
 
-from kohort.broker.client import Client
+from kohort.client.client import Client
 from kohort.protocol.api_keys import APIS, ApiKey
 from kohort.protocol.codec import request_encoder
 from kohort.protocol.headers import request_header

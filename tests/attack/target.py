@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kohort.broker.call import holds_error
-from kohort.broker.client import Client
+from kohort.client.client import Client
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest

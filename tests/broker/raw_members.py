@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from kohort.broker.client import Client, ClientError
+from kohort.client.client import Client, ClientError
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.consumer_protocol import (

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kohort.broker import group_client
-from kohort.broker.client import Client
+from kohort.client import ask
+from kohort.client.client import Client
 from kohort.coordinator.partitioner import partition_of
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.error_codes import ErrorCode
@@ -49,7 +49,7 @@ def test_groups_of_a_damaged_log_are_not_served_until_it_is_restored(tmp_path: P
     with KohortProcess(tmp_path) as broker, Client(broker.address) as client:
         client.send(ApiKey.CREATE_TOPICS, CreateTopicsRequest([CreatableTopic("orders", 1, 1)]))
         for group in (DAMAGED, WHOLE):
-            group_client.commit(client, group, OFFSETS)
+            ask.commit(client, group, OFFSETS)
         data = broker.data
     log = log_of(data, DAMAGED)
     good = damage(log)
@@ -59,13 +59,13 @@ def test_groups_of_a_damaged_log_are_not_served_until_it_is_restored(tmp_path: P
     try:
         with Client(broker.address) as client:
             assert errors(client, DAMAGED) == (ErrorCode.NOT_COORDINATOR, ErrorCode.NOT_COORDINATOR)
-            assert group_client.committed_offsets(client, WHOLE) == OFFSETS
+            assert ask.committed_offsets(client, WHOLE) == OFFSETS
         assert f"shard {partition_of(DAMAGED, OFFSETS_PARTITIONS)} cannot be loaded" in broker.log_tail()
     finally:
         broker.stop()  # with status 1 if the log was not even opened: then it is no clean stop
     log.write_bytes(good)
     with KohortProcess(tmp_path) as broker, Client(broker.address) as client:
-        assert group_client.committed_offsets(client, DAMAGED) == OFFSETS
+        assert ask.committed_offsets(client, DAMAGED) == OFFSETS
 
 
 def test_offsets_are_not_reset_where_the_partition_is_offline(tmp_path: Path) -> None:

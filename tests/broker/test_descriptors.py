@@ -14,8 +14,8 @@ from time import time
 
 import pytest
 
-from kohort.broker.client import Client, ClientError
-from kohort.broker.group_client import commit
+from kohort.client.ask import commit
+from kohort.client.client import Client, ClientError
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.api_versions import ApiVersionsRequest
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest

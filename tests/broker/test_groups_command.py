@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from kohort.broker import group_client, group_view
-from kohort.broker.client import Client
-from kohort.broker.group_client import TopicPartition
+from kohort.client import ask, group_view
+from kohort.client.ask import TopicPartition
+from kohort.client.client import Client
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kohort.protocol.messages.metadata import MetadataRequest
@@ -52,7 +52,7 @@ class Operator:
 
     def offsets(self, group: str) -> dict[tuple[str, int], int]:
         with Client(self.address) as client:
-            return group_client.committed_offsets(client, group)
+            return ask.committed_offsets(client, group)
 
     def refused(self, *arguments: str) -> str:
         """The one line that it says, and that it changed nothing."""
@@ -440,11 +440,11 @@ def test_questions_wait_for_a_broker_that_is_still_loading_its_groups(tmp_path: 
         operator.story.close()
         broker.restart()
         with Client(broker.address) as client:
-            assert [group.group_id for group in group_client.list_groups(client)] == ["large"]
+            assert [group.group_id for group in ask.list_groups(client)] == ["large"]
         broker.restart()
         with Client(broker.address) as client:
-            described, group_type = group_client.describe(client, "large")
-            offsets = group_client.committed_offsets(client, "large")
+            described, group_type = ask.describe(client, "large")
+            offsets = ask.committed_offsets(client, "large")
     assert (described.group_state, group_type) == ("Empty", "classic")
     assert offsets == {("wide", partition): 59 for partition in range(partitions)}
 

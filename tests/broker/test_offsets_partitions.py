@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kohort.broker import group_client
-from kohort.broker.client import Client
+from kohort.client import ask
+from kohort.client.client import Client
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -25,11 +25,11 @@ CATALOG = "kohort-catalog.json"
 def commit(client: Client, groups: list[str]) -> None:
     client.send(ApiKey.CREATE_TOPICS, CreateTopicsRequest([CreatableTopic("orders", 1, 1)]))
     for group in groups:
-        group_client.commit(client, group, OFFSETS)
+        ask.commit(client, group, OFFSETS)
 
 
 def groups_with_offsets(client: Client) -> list[str]:
-    return [group for group in GROUPS if group_client.committed_offsets(client, group) == OFFSETS]
+    return [group for group in GROUPS if ask.committed_offsets(client, group) == OFFSETS]
 
 
 def written_with(folder: Path, partitions: int, *, groups: list[str] = GROUPS) -> Path:
@@ -55,7 +55,7 @@ def test_a_log_with_another_number_of_partitions_is_read_as_it_was_written(tmp_p
     for _ in range(2):  # the second time the file of topics says it
         with KohortProcess(tmp_path) as broker, Client(broker.address) as client:
             assert groups_with_offsets(client) == GROUPS
-            assert group_client.partition_counts(client, [TOPIC]) == {TOPIC: partitions}
+            assert ask.partition_counts(client, [TOPIC]) == {TOPIC: partitions}
     assert f"{TOPIC} has {partitions} partitions, not offsets.topic.num.partitions=50" in broker.log_tail()
 
 
@@ -66,7 +66,7 @@ def test_a_lost_file_of_topics_does_not_change_the_number(tmp_path: Path, groups
     assert len(list(data.glob(f"{TOPIC}-*"))) < 50
     with KohortProcess(tmp_path) as broker, Client(broker.address) as client:
         assert groups_with_offsets(client) == groups
-        assert group_client.partition_counts(client, [TOPIC]) == {TOPIC: 50}
+        assert ask.partition_counts(client, [TOPIC]) == {TOPIC: 50}
 
 
 def test_a_number_that_cannot_be_known_is_refused(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
-from kohort.broker.client import Client
+from kohort.client.client import Client
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kohort.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic

@@ -12,10 +12,10 @@ from typing import Any, cast
 import pytest
 
 from kohort.broker.api_table import ApiTable
-from kohort.broker.client import Client
 from kohort.broker.connection import Connection
 from kohort.broker.coordinator_host import CoordinatorHost
 from kohort.broker.recurring import Recurring, remember
+from kohort.client.client import Client
 from kohort.coordinator.offsets.recurring_commit import RecurringCommit
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.codec import request_encoder, response_decoder

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kohort.broker.client import Client
+from kohort.client.client import Client
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.codec import request_encoder
 from kohort.protocol.frames import framed

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from kohort.broker.client import Client
 from kohort.broker.sending import MAX_BYTES_PER_TURN, FileSender
+from kohort.client.client import Client
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kohort.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kohort.broker.client import Client
+from kohort.client.client import Client
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.api_versions import ApiVersionsRequest
 from tests.clients.kohort import STOP_TIMEOUT_S, KohortProcess

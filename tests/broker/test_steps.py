@@ -19,7 +19,6 @@ import pytest_asyncio
 
 from kohort.broker.broker import Broker
 from kohort.broker.call import Call
-from kohort.broker.client import Client, ClientError
 from kohort.broker.config import load_config
 from kohort.broker.server import Server
 from kohort.broker.steps import (
@@ -35,6 +34,7 @@ from kohort.broker.steps import (
     all_steps,
     take_steps,
 )
+from kohort.client.client import Client, ClientError
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.codec import request_encoder, response_encoder
 from kohort.protocol.headers import request_header

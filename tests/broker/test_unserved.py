@@ -11,8 +11,8 @@ from struct import pack
 import pytest
 
 from kohort.broker import unserved
-from kohort.broker.client import Client, ClientError
 from kohort.broker.unserved import GAPS, Unserved
+from kohort.client.client import Client, ClientError
 from kohort.protocol.headers import request_header
 from tests.clients.kohort import KohortProcess
 

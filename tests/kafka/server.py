@@ -11,7 +11,7 @@ import uuid
 from pathlib import Path
 from types import TracebackType
 
-from kohort.broker.client import Client
+from kohort.client.client import Client
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.clients.ports import free_ports

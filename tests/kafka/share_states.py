@@ -6,7 +6,7 @@ import time
 from types import TracebackType
 from typing import Any
 
-from kohort.broker.client import Client
+from kohort.client.client import Client
 from kohort.coordinator.share_state.keys import SharePartitionKey, coordinator_key
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.error_codes import ErrorCode

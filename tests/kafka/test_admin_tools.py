@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kohort.broker.client import Client
+from kohort.client.client import Client
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kohort.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kohort.broker.client import Client
+from kohort.client.client import Client
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.metadata import MetadataRequest
 from tests.broker.test_groups_command import Operator

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from kohort.broker.client import Client
+from kohort.client.client import Client
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.delete_groups import DeleteGroupsRequest
 from kohort.protocol.messages.offset_fetch import OffsetFetchRequest

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kohort.broker.client import Client
 from kohort.broker.dump import dump
+from kohort.client.client import Client
 from kohort.coordinator.share_state.keys import SharePartitionKey
 from kohort.printable import printable_json
 from kohort.protocol.api_keys import ApiKey

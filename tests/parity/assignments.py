@@ -24,8 +24,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from kohort.broker.client import Client
 from kohort.broker.topics.catalog_file import CatalogFile, Saved
+from kohort.client.client import Client
 from kohort.coordinator.partitioner import partition_of
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest

@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import groupby, repeat, starmap
 from pathlib import Path
 
-from kohort.broker.client import Client
+from kohort.client.client import Client
 from kohort.protocol.api_keys import APIS
 from kohort.protocol.messages.api_versions import ApiVersionsRequest
 from tests.clients.kohort import KohortProcess

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from aiokafka import AIOKafkaConsumer
 from confluent_kafka import Consumer
 
-from kohort.broker.client import Client
+from kohort.client.client import Client
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol

@@ -152,7 +152,7 @@ def test_a_broker_that_is_stopped_says_so() -> None:
 
 
 FIRST_IN_THE_PROCESS = """
-from kohort.broker.client import Client
+from kohort.client.client import Client
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.heartbeat import HeartbeatRequest
 from kohort.testing import Broker

@@ -11,7 +11,7 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaError
 from confluent_kafka import Consumer, KafkaException
 
-from kohort.broker.client import Client, ClientError
+from kohort.client.client import Client, ClientError
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.heartbeat import HeartbeatRequest
 from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol

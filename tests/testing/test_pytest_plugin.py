@@ -29,7 +29,7 @@ def test_each_test_has_a_broker_of_its_own(kafka, kafka_session):
 
 
 def test_that_fails(kafka):
-    from kohort.broker.client import Client
+    from kohort.client.client import Client
     from kohort.protocol.api_keys import ApiKey
     from kohort.protocol.messages.heartbeat import HeartbeatRequest
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kohort.broker.client import Client
 from kohort.broker.topics.catalog import SHARE_GROUP_STATE
+from kohort.client.client import Client
 from kohort.coordinator.share_state.keys import SharePartitionKey
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.error_codes import ErrorCode

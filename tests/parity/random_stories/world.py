@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from kohort.broker.client import Client
+from kohort.client.client import Client
 from kohort.protocol.api_keys import APIS, ApiKey
 from kohort.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest

@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kohort.broker import group_client
-from kohort.broker.client import Client
-from kohort.broker.group_client import CLASSIC, CONSUMER, DEAD, TopicPartition
+from kohort.client import ask
+from kohort.client.ask import CLASSIC, CONSUMER, DEAD, TopicPartition
+from kohort.client.client import Client
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.consumer_group_describe import (
     Assignment,
@@ -65,11 +65,11 @@ class GroupView(NamedTuple):
 
 def view(client: Client, group_id: str) -> GroupView:
     """A group that does not exist is Dead."""
-    group, group_type = group_client.describe(client, group_id)
+    group, group_type = ask.describe(client, group_id)
     if group_type == CONSUMER and client.offers(ApiKey.CONSUMER_GROUP_DESCRIBE):
         answer = client.send(ApiKey.CONSUMER_GROUP_DESCRIBE, ConsumerGroupDescribeRequest([group_id], False))
         described: DescribedGroup = answer.groups[0]
-        group_client.fail_on(described.error_code, f"group {group_id}")
+        ask.fail_on(described.error_code, f"group {group_id}")
         return _consumer_view(described, group.protocol_type)
     members = [
         MemberView(
@@ -77,7 +77,7 @@ def view(client: Client, group_id: str) -> GroupView:
             member.group_instance_id,
             member.client_id,
             member.client_host,
-            group_client.assigned_partitions(member.member_assignment),
+            ask.assigned_partitions(member.member_assignment),
         )
         for member in group.members
     ]
@@ -85,7 +85,7 @@ def view(client: Client, group_id: str) -> GroupView:
     return GroupView(group_id, group_type, group.group_state, group.protocol_type, group.protocol_data, told)
 
 
-def partition_rows(client: Client, group: GroupView) -> list[group_client.PartitionRow]:
+def partition_rows(client: Client, group: GroupView) -> list[ask.PartitionRow]:
     """Every partition that is owned or has a committed offset, with its lag."""
     if group.state == DEAD:
         return []
@@ -93,7 +93,7 @@ def partition_rows(client: Client, group: GroupView) -> list[group_client.Partit
     for member in group.members or ():
         for place in member.partitions:
             owners[place] = member.member_id, member.host, member.client_id
-    return group_client.partition_rows(client, group.group_id, owners)
+    return ask.partition_rows(client, group.group_id, owners)
 
 
 def _consumer_view(group: DescribedGroup, protocol_type: str) -> GroupView:

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kohort.broker import group_client
-from kohort.broker.client import Client
-from kohort.broker.group_client import LATEST, TopicPartition
+from kohort.client import ask
+from kohort.client.ask import LATEST, TopicPartition
+from kohort.client.client import Client
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
@@ -67,7 +67,7 @@ class SharePartitionRow(NamedTuple):
 def share_view(client: Client, group_id: str) -> ShareGroup:
     answer = client.send(ApiKey.SHARE_GROUP_DESCRIBE, ShareGroupDescribeRequest([group_id], False))
     group: DescribedGroup = answer.groups[0]
-    group_client.fail_on(group.error_code, f"group {group_id}")
+    ask.fail_on(group.error_code, f"group {group_id}")
     in_order = sorted(group.members, key=lambda member: member.member_id)  # Kafka tells them in no order
     members = [_member(member, group.assignment_epoch) for member in in_order]
     head = group.group_id, group.group_state, group.assignor_name
@@ -93,7 +93,7 @@ def share_rows(client: Client, group: ShareGroup) -> list[SharePartitionRow]:
     readers = Counter(place for member in group.members for place in member.partitions)
     asked = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(group.group_id, None)])
     found = client.send(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, asked).groups[0]
-    group_client.fail_on(found.error_code, f"group {group.group_id}")
+    ask.fail_on(found.error_code, f"group {group.group_id}")
     known = {
         (topic.topic_name, row.partition_index): row
         for topic in found.topics
@@ -101,7 +101,7 @@ def share_rows(client: Client, group: ShareGroup) -> list[SharePartitionRow]:
         if not row.error_code
     }
     places = sorted({*readers, *known})
-    ends = group_client.offsets_at(client, places, LATEST)
+    ends = ask.offsets_at(client, places, LATEST)
     topic_ids = {topic.topic_name: topic.topic_id for topic in found.topics}
     batches = _batches(client, group.group_id, topic_ids, known)
     rows = []
@@ -121,7 +121,7 @@ def _batches(
     names = {topic_id: name for name, topic_id in topic_ids.items()}
     asked = [
         ReadStateData(topic_ids[topic], [PartitionData(index, NO_LEADER) for index in indexes])
-        for topic, indexes in group_client.by_topic(places).items()
+        for topic, indexes in ask.by_topic(places).items()
     ]
     if not asked:
         return {}

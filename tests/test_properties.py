@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.broker.properties import parse_properties
+from kohort.properties import parse_properties
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from time import monotonic, sleep
 from typing import Any, NamedTuple
 
-from kohort.broker.client import Client, ClientError
+from kohort.client.client import Client, ClientError
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.errors import MalformedMessage
