@@ -132,7 +132,7 @@ class Changes:
         group = self._group
         group.take_member(self.described, self.moved)
         if self.epoch is not None:
-            group.epoch, group.metadata_hash = self.epoch, self.metadata_hash
+            group.enter_epoch(self.epoch, self.metadata_hash)
         if self.targets is not None:
             group.take_targets(self.targets, self.target_epoch, self.wall_ms)
 

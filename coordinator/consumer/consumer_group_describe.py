@@ -6,7 +6,7 @@ long as the answer is not too large.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import cast
 
 from kohort.coordinator.api import ELEMENTS_IN_STEP, GroupApi, SeveralGroups, Steps, all_steps
@@ -14,6 +14,7 @@ from kohort.coordinator.assignors.server_side import TopicId
 from kohort.coordinator.consumer.group import ConsumerGroup, find_consumer
 from kohort.coordinator.consumer.member import ConsumerMember
 from kohort.coordinator.consumer.target import preferred_assignor
+from kohort.coordinator.describing import UnknownGroup, member_bytes, topics_that_exist
 from kohort.coordinator.group import ALL_OPERATIONS, NOT_ASKED
 from kohort.coordinator.outcome import Call
 from kohort.coordinator.shard_state import ShardState
@@ -26,34 +27,8 @@ from kohort.protocol.messages.consumer_group_describe import (
     Member,
     TopicPartitions,
 )
-from kohort.protocol.wire import Message
 
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
-MEMBER_BYTES = 300  # of memory for a member, without its ids, topics and partitions
-TOPIC_BYTES = 150
-PARTITION_BYTES = 8
-MAX_TOLD = 1_000  # characters of an id in a message: the answer must not be twice as long as the request
-
-
-class UnknownGroup(Message):
-    """As much of a DescribedGroup as is encoded, in a part of the memory: a request may name 100,000 such groups."""
-
-    __slots__ = ("group_id", "is_known")
-
-    error_code = ErrorCode.GROUP_ID_NOT_FOUND
-    group_state = assignor_name = ""
-    group_epoch = assignment_epoch = 0
-    members: Sequence[Member] = ()
-    authorized_operations = NOT_ASKED
-
-    def __init__(self, group_id: str, is_known: bool) -> None:
-        self.group_id = group_id
-        self.is_known = is_known  # a group of another kind has this id
-
-    @property
-    def error_message(self) -> str:
-        name = f"{self.group_id[:MAX_TOLD]}{'...' if len(self.group_id) > MAX_TOLD else ''}"
-        return f"Group {name} {'is not a consumer group' if self.is_known else 'not found'}."
 
 
 def consumer_group_describe(
@@ -74,7 +49,7 @@ def row(
         return DescribedGroup(error, None, group_id)
     group = find_consumer(shard, group_id)
     if group is None:
-        return cast("DescribedGroup", UnknownGroup(group_id, group_id in shard.groups))
+        return cast("DescribedGroup", UnknownGroup("consumer group", group_id, group_id in shard.groups))
     described = yield from _describe(shard, group)
     if request.include_authorized_operations:
         described.authorized_operations = ALL_OPERATIONS  # there is no authorizer: everyone may do everything
@@ -119,14 +94,8 @@ def _member(shard: ShardState, group: ConsumerGroup, member: ConsumerMember) -> 
 
 
 def _assignment(shard: ShardState, partitions: Mapping[TopicId, Iterable[int]]) -> Assignment:
-    """Topics that do not exist any more are left out."""
-    return Assignment(
-        [
-            TopicPartitions(topic_id, name, sorted(owned))
-            for topic_id, owned in partitions.items()
-            if (name := shard.topics.name_of(topic_id)) is not None
-        ]
-    )
+    there = topics_that_exist(shard, partitions)
+    return Assignment([TopicPartitions(topic_id, name, sorted(owned)) for topic_id, name, owned in there])
 
 
 def row_bytes(group: DescribedGroup) -> int:
@@ -134,10 +103,7 @@ def row_bytes(group: DescribedGroup) -> int:
 
 
 def _member_bytes(member: Member) -> int:
-    names = sum(map(len, member.subscribed_topic_names))
-    topics = [*member.assignment.topic_partitions, *member.target_assignment.topic_partitions]
-    partitions = sum(TOPIC_BYTES + PARTITION_BYTES * len(topic.partitions) for topic in topics)
-    return MEMBER_BYTES + len(member.member_id) + len(member.client_id) + names + partitions
+    return member_bytes(member, [*member.assignment.topic_partitions, *member.target_assignment.topic_partitions])
 
 
 def unavailable(

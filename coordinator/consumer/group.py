@@ -28,13 +28,14 @@ from kohort.coordinator.consumer.timers import (
     ClassicPulse,
     ClassicTimeout,
     CommitPulse,
-    ConsumerPulse,
     RebalanceTimeout,
 )
 from kohort.coordinator.group import CONSUMER, Group
+from kohort.coordinator.member_pulse import MemberPulse
 from kohort.coordinator.member_session import Session
 from kohort.coordinator.outcome import Outcome, Record
 from kohort.coordinator.rebalance import Rebalance
+from kohort.coordinator.shard_clock import NEVER
 from kohort.protocol.consumer_group_record import pack_name
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.log_consumer_group_current_member_assignment import (
@@ -82,6 +83,7 @@ class ConsumerGroup(Group):
         "assignment_timestamp",
         "assignors_capacity",
         "capacity",
+        "changes",
         "classic_member_count",
         "classic_protocols",
         "classic_timeouts",
@@ -112,6 +114,7 @@ class ConsumerGroup(Group):
         super().__init__(group_id)
         self.packed_name = pack_name(group_id)  # as it stands in the keys of its records
         self.epoch = FIRST_EPOCH
+        self.changes = 0  # rises with every record about the epoch, so that fast paths see it
         self.metadata_hash = 0
         self.assignment_epoch = FIRST_EPOCH
         self.assignment_timestamp = 0  # wall time; 0: not known
@@ -216,7 +219,7 @@ class ConsumerGroup(Group):
                 self._replay_target(key.member_id, _value(ConsumerGroupTargetAssignmentMemberValue, value))
             case ConsumerGroupMetadataKey():
                 assert isinstance(value, ConsumerGroupMetadataValue), "its tombstone ends the group: see shard.py"
-                self.epoch, self.metadata_hash = value.epoch, value.metadata_hash
+                self.enter_epoch(value.epoch, value.metadata_hash)
             case ConsumerGroupMemberMetadataKey():
                 self._replay_member(key.member_id, _value(ConsumerGroupMemberMetadataValue, value))
             case ConsumerGroupTargetAssignmentMetadataKey():
@@ -283,10 +286,14 @@ class ConsumerGroup(Group):
         if new.instance_id is not None:
             self.static_members[new.instance_id] = new.member_id
 
+    def enter_epoch(self, epoch: int, metadata_hash: int) -> None:
+        self.epoch, self.metadata_hash = epoch, metadata_hash
+        self.changes += 1
+
     def take_joined(self, member: ConsumerMember, epoch: int) -> None:
         """As the replay of the records of a usual member that joins: it is described, bumps the epoch, and moves on."""
         self._install_new(member)
-        self.epoch = epoch
+        self.enter_epoch(epoch, self.metadata_hash)
 
     def _install_new(self, member: ConsumerMember) -> None:
         """Install the member once, and let Kafka's map grow as if it was installed twice."""
@@ -495,7 +502,7 @@ class ConsumerGroup(Group):
 
     def pulse(
         self, shard: ShardState, member_id: str, instance_id: str | None, generation_or_epoch: int
-    ) -> ConsumerPulse | ClassicPulse | None:
+    ) -> MemberPulse | ClassicPulse | None:
         """The fast path for heartbeats. A classic member sends Heartbeat, any other member ConsumerGroupHeartbeat."""
         member, session = self.members.get(member_id), self.sessions.get(member_id)
         if member is None or session is None or generation_or_epoch != member.epoch:
@@ -504,7 +511,12 @@ class ConsumerGroup(Group):
             return None
         if member.classic is not None:
             return ClassicPulse(shard, self, member, session) if member.state == STABLE else None
-        return ConsumerPulse(shard, self, member, session) if self.is_at_rest(shard, member) else None
+        if not self.is_at_rest(shard, member):
+            return None
+        due = self.regexes_are_due_at(shard)
+        until = NEVER if due is None else shard.clock.steady_ms + due - shard.clock.wall
+        timeout_ms = shard.consumer_settings(self.group_id).session_timeout_ms
+        return MemberPulse(shard, self, member_id, session, shard.consumer, timeout_ms, until)
 
     def commit_pulse(
         self, shard: ShardState, member_id: str, instance_id: str | None, generation_or_epoch: int

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kohort.coordinator.consumer.removal import remove_members
-from kohort.coordinator.shard_clock import NEVER
 
 JOIN, SYNC = "JoinGroup", "SyncGroup"  # what a classic member has to send in time
 
@@ -21,21 +20,23 @@ if TYPE_CHECKING:
     from kohort.coordinator.shard_state import ShardState
 
 
-class RebalanceTimeout:
-    """A member has to give up partitions, and has its rebalance timeout to do so."""
+class Timeout:
+    """A member has its rebalance timeout to do something."""
 
-    __slots__ = ("_epoch", "_group", "_key", "_member_id", "_shard")
+    __slots__ = ("_group", "_key", "_member_id", "_shard")
 
-    def __init__(self, shard: ShardState, group: ConsumerGroup, member: ConsumerMember) -> None:
+    def __init__(self, shard: ShardState, group: ConsumerGroup, member: ConsumerMember, what: str) -> None:
         self._shard = shard
         self._group = group
         self._member_id = member.member_id
-        self._epoch = member.epoch
-        self._key: Key = ("revocation", group.group_id, member.member_id)
+        self._key: Key = (what, group.group_id, member.member_id)
         shard.purgatory.watch(self._key, self, shard.clock.now + member.rebalance_timeout_ms)
 
     def stop(self) -> None:
         self._shard.purgatory.cancel(self._key)
+
+    def _remove(self, cause: str, out: Outcome) -> None:
+        remove_members(self._shard, self._group, [self._member_id], cause, out)
 
     # --- in the purgatory
 
@@ -44,6 +45,19 @@ class RebalanceTimeout:
 
     def complete(self, out: Outcome) -> None:
         raise AssertionError("it is stopped if the member is on time")
+
+    def expire(self, out: Outcome) -> None:
+        raise NotImplementedError
+
+
+class RebalanceTimeout(Timeout):
+    """A member has to give up partitions."""
+
+    __slots__ = ("_epoch",)
+
+    def __init__(self, shard: ShardState, group: ConsumerGroup, member: ConsumerMember) -> None:
+        super().__init__(shard, group, member, "revocation")
+        self._epoch = member.epoch
 
     def expire(self, out: Outcome) -> None:
         group = self._group
@@ -52,33 +66,17 @@ class RebalanceTimeout:
         del group.rebalance_timeouts[self._member_id]
         member = group.members.get(self._member_id)
         if member is not None and member.epoch == self._epoch:
-            cause = "partitions not given up within the rebalance timeout"
-            remove_members(self._shard, group, [self._member_id], cause, out)
+            self._remove("partitions not given up within the rebalance timeout", out)
 
 
-class ClassicTimeout:
-    """A classic member has to send JoinGroup or SyncGroup, and has its rebalance timeout to do so."""
+class ClassicTimeout(Timeout):
+    """A classic member has to send JoinGroup or SyncGroup."""
 
-    __slots__ = ("_group", "_key", "_member_id", "_shard", "_what")
+    __slots__ = ("_what",)
 
     def __init__(self, shard: ShardState, group: ConsumerGroup, member: ConsumerMember, what: str) -> None:
-        self._shard = shard
-        self._group = group
-        self._member_id = member.member_id
+        super().__init__(shard, group, member, what)
         self._what = what
-        self._key: Key = (what, group.group_id, member.member_id)
-        shard.purgatory.watch(self._key, self, shard.clock.now + member.rebalance_timeout_ms)
-
-    def stop(self) -> None:
-        self._shard.purgatory.cancel(self._key)
-
-    # --- in the purgatory
-
-    def can_complete(self) -> bool:
-        return False
-
-    def complete(self, out: Outcome) -> None:
-        raise AssertionError("it is stopped if the member is on time")
 
     def expire(self, out: Outcome) -> None:
         group = self._group
@@ -86,58 +84,11 @@ class ClassicTimeout:
             return
         del group.classic_timeouts[self._what, self._member_id]
         if self._member_id in group.members:
-            cause = f"no {self._what} within the rebalance timeout"
-            remove_members(self._shard, group, [self._member_id], cause, out)
-
-
-class ConsumerPulse:
-    """The fast path for the heartbeats of a member that has nothing to learn: each only starts its session anew.
-
-    Nobody tells a pulse that something has happened. Each beat checks that the member is still the same object, which
-    is replaced with every change, and that group, topics and settings are still the same.
-    """
-
-    __slots__ = (
-        "_clock", "_epoch", "_group", "_member", "_member_id", "_session", "_settings", "_settings_version",
-        "_timeout_ms", "_topics", "_topics_version", "_until",
-    )  # fmt: skip
-
-    def __init__(self, shard: ShardState, group: ConsumerGroup, member: ConsumerMember, session: Session) -> None:
-        self._clock = shard.clock
-        self._group = group
-        self._epoch = group.epoch
-        self._topics = shard.topics
-        self._topics_version = shard.topics.version
-        self._settings = shard.consumer
-        self._settings_version = shard.consumer.version
-        self._member = member
-        self._member_id = member.member_id
-        self._session = session
-        self._timeout_ms = shard.consumer_settings(group.group_id).session_timeout_ms
-        due = group.regexes_are_due_at(shard)
-        self._until = NEVER if due is None else shard.clock.steady_ms + due - shard.clock.wall
-
-    def beats(self, steady_ms: int) -> bool:
-        """False: the fast path does not apply, nothing was done, and the normal handler must decide."""
-        group, session, clock = self._group, self._session, self._clock
-        deadline = steady_ms - clock.stood_still_ms + self._timeout_ms
-        if (
-            group.epoch == self._epoch
-            and group.members.get(self._member_id) is self._member
-            and not group.is_abandoned
-            and self._topics.version == self._topics_version
-            and self._settings.version == self._settings_version
-            and 0 < session.watched_until <= deadline  # else the session must be watched anew
-            and steady_ms < clock.stops_at
-            and steady_ms < self._until
-        ):
-            session.deadline = deadline
-            return True
-        return False
+            self._remove(f"no {self._what} within the rebalance timeout", out)
 
 
 class ClassicPulse:
-    """As ConsumerPulse, for a member that speaks the classic protocol: its Heartbeat asks only whether to join again.
+    """As MemberPulse, for a member that speaks the classic protocol: its Heartbeat asks only whether to join again.
 
     A stable member need not join again until there is a target for a later epoch than its own.
     """

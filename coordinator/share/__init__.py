@@ -7,7 +7,7 @@ Read in this order:
     initialization.py          share partitions get a state with the share coordinator before anybody reads them
     share_group_heartbeat.py   the API: joins, heartbeats and leaves
     target.py                  who shall have which partitions: the target assignment of an epoch
-    removal.py, pulse.py       members that leave or are silent for too long; the fast path of all others
+    removal.py                 members that leave or are silent for too long
     share_group_describe.py    the other API of members
     offsets.py                 the group's part in the APIs about start offsets, and in its own deletion
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, TypeVar
 from kohort.coordinator.assignors.java_order import timeline_capacity
 from kohort.coordinator.assignors.server_side import NO_PARTITIONS, Target, TopicId
 from kohort.coordinator.group import SHARE, Group
+from kohort.coordinator.member_pulse import MemberPulse
 from kohort.coordinator.member_session import Session
 from kohort.coordinator.outcome import Outcome, Record
 from kohort.coordinator.rebalance import Rebalance
 from kohort.coordinator.share.member import ShareMember
-from kohort.coordinator.share.pulse import SharePulse
 from kohort.coordinator.share.records import NO_STATES, PartitionStates, group_tombstones, states_in, states_record
 from kohort.coordinator.share.removal import remove_member
 from kohort.protocol.error_codes import ErrorCode
@@ -272,11 +272,14 @@ class ShareGroup(Group):
 
     def pulse(
         self, shard: ShardState, member_id: str, instance_id: str | None, generation_or_epoch: int
-    ) -> SharePulse | None:
+    ) -> MemberPulse | None:
         member, session = self.members.get(member_id), self.sessions.get(member_id)
         if member is None or session is None or generation_or_epoch != member.epoch:
             return None
-        return SharePulse(shard, self, member, session) if self.is_at_rest(shard, member) else None
+        if not self.is_at_rest(shard, member):
+            return None
+        timeout_ms = shard.share_settings(self.group_id).session_timeout_ms
+        return MemberPulse(shard, self, member_id, session, shard.share, timeout_ms)
 
     def commit_pulse(
         self, shard: ShardState, member_id: str, instance_id: str | None, generation_or_epoch: int

@@ -5,10 +5,10 @@ A group that is named twice is described twice, as by Kafka, as long as the answ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import cast
 
 from kohort.coordinator.api import GroupApi, SeveralGroups, Steps, all_steps, in_slices
+from kohort.coordinator.describing import UnknownGroup, member_bytes, topics_that_exist
 from kohort.coordinator.group import ALL_OPERATIONS, NOT_ASKED
 from kohort.coordinator.outcome import Call
 from kohort.coordinator.shard_state import ShardState
@@ -24,33 +24,6 @@ from kohort.protocol.messages.share_group_describe import (
     ShareGroupDescribeResponse,
     TopicPartitions,
 )
-from kohort.protocol.wire import Message
-
-MEMBER_BYTES = 300  # of memory for a member, without its ids, topics and partitions
-TOPIC_BYTES = 150
-PARTITION_BYTES = 8
-MAX_TOLD = 1_000  # characters of an id in a message: the answer must not be twice as long as the request
-
-
-class UnknownGroup(Message):
-    """As much of a DescribedGroup as is encoded, in a part of the memory: a request may name 100,000 such groups."""
-
-    __slots__ = ("group_id", "is_known")
-
-    error_code = ErrorCode.GROUP_ID_NOT_FOUND
-    group_state = assignor_name = ""
-    group_epoch = assignment_epoch = 0
-    members: Sequence[Member] = ()
-    authorized_operations = NOT_ASKED
-
-    def __init__(self, group_id: str, is_known: bool) -> None:
-        self.group_id = group_id
-        self.is_known = is_known  # a group of another kind has this id
-
-    @property
-    def error_message(self) -> str:
-        name = f"{self.group_id[:MAX_TOLD]}{'...' if len(self.group_id) > MAX_TOLD else ''}"
-        return f"Group {name} {'is not a share group' if self.is_known else 'not found'}."
 
 
 def share_group_describe(
@@ -69,7 +42,7 @@ def row(
         return DescribedGroup(error, None, group_id)
     group = find_share(shard, group_id)
     if group is None:
-        return cast("DescribedGroup", UnknownGroup(group_id, group_id in shard.groups))
+        return cast("DescribedGroup", UnknownGroup("share group", group_id, group_id in shard.groups))
     described = yield from _describe(shard, group)
     if request.include_authorized_operations:
         described.authorized_operations = ALL_OPERATIONS  # there is no authorizer: everyone may do everything
@@ -101,14 +74,7 @@ def _member(shard: ShardState, member: ShareMember) -> Member:
 
 
 def _assignment(shard: ShardState, assigned: Assigned) -> Assignment:
-    """Topics that do not exist any more are left out."""
-    return Assignment(
-        [
-            TopicPartitions(topic_id, name, partitions)
-            for topic_id, partitions in assigned.items()
-            if (name := shard.topics.name_of(topic_id)) is not None
-        ]
-    )
+    return Assignment([TopicPartitions(*topic) for topic in topics_that_exist(shard, assigned)])
 
 
 def row_bytes(group: DescribedGroup) -> int:
@@ -116,10 +82,7 @@ def row_bytes(group: DescribedGroup) -> int:
 
 
 def _member_bytes(member: Member) -> int:
-    names = sum(map(len, member.subscribed_topic_names))
-    topics = member.assignment.topic_partitions
-    partitions = sum(TOPIC_BYTES + PARTITION_BYTES * len(topic.partitions) for topic in topics)
-    return MEMBER_BYTES + len(member.member_id) + len(member.client_id) + names + partitions
+    return member_bytes(member, member.assignment.topic_partitions)
 
 
 def unavailable(

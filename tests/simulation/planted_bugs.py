@@ -16,6 +16,7 @@ from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.coordinator.consumer.member import NOTHING, STABLE, UNRELEASED, ConsumerMember
 from kohort.coordinator.consumer.reconcile import Reconciliation
 from kohort.coordinator.consumer.subscriptions import Subscriptions
+from kohort.coordinator.member_pulse import MemberPulse
 from kohort.coordinator.outcome import AtomicRecords, Outcome, Record
 from kohort.protocol.consumer_group_record import assignment_value
 from kohort.protocol.log_records import (
@@ -178,7 +179,7 @@ def any_epoch_is_taken() -> AbstractContextManager[None]:
 
 @planted()
 def the_fast_path_never_looks_at_the_group() -> AbstractContextManager[None]:
-    return replaced((timers.ConsumerPulse, "beats", lambda pulse, steady_ms: True))
+    return replaced((MemberPulse, "beats", lambda pulse, steady_ms: True))
 
 
 # --- members that come back, or do not

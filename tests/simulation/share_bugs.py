@@ -7,8 +7,9 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from kohort.coordinator import member_session
+from kohort.coordinator.member_pulse import MemberPulse
 from kohort.coordinator.outcome import AtomicRecords, Outcome, Record
-from kohort.coordinator.share import initialization, pulse, records, removal, share_group_heartbeat, target
+from kohort.coordinator.share import initialization, records, removal, share_group_heartbeat, target
 from kohort.coordinator.share.group import ShareGroup
 from kohort.coordinator.share.initialization import merged
 from kohort.coordinator.share.records import PartitionStates, Ready
@@ -142,7 +143,7 @@ def the_fast_path_of_sharers_never_looks() -> AbstractContextManager[None]:
         self._session.deadline = steady_ms - self._clock.stood_still_ms + self._timeout_ms
         return True
 
-    return replaced((pulse.SharePulse, "beats", beats))
+    return replaced((MemberPulse, "beats", beats))
 
 
 @planted("share")
