@@ -26,6 +26,7 @@ class ApiKey(IntEnum):
     SYNC_GROUP = 14
     DESCRIBE_GROUPS = 15
     LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
     API_VERSIONS = 18
     CREATE_TOPICS = 19
     DELETE_TOPICS = 20
@@ -43,6 +44,7 @@ class ApiKey(IntEnum):
     DESCRIBE_CONFIGS = 32
     ALTER_CONFIGS = 33
     DESCRIBE_LOG_DIRS = 35
+    SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
     DELETE_GROUPS = 42
     ELECT_LEADERS = 43
@@ -104,6 +106,7 @@ APIS: dict[int, Api] = {
         Api(ApiKey.SYNC_GROUP, "SyncGroup", 0, 5, 4),
         Api(ApiKey.DESCRIBE_GROUPS, "DescribeGroups", 0, 6, 5),
         Api(ApiKey.LIST_GROUPS, "ListGroups", 0, 5, 3),
+        Api(ApiKey.SASL_HANDSHAKE, "SaslHandshake", 0, 1, NEVER_FLEXIBLE),
         Api(ApiKey.API_VERSIONS, "ApiVersions", 0, 4, 3),
         Api(ApiKey.CREATE_TOPICS, "CreateTopics", 2, 7, 5),
         Api(ApiKey.DELETE_TOPICS, "DeleteTopics", 1, 6, 4),
@@ -121,6 +124,7 @@ APIS: dict[int, Api] = {
         Api(ApiKey.DESCRIBE_CONFIGS, "DescribeConfigs", 1, 4, 4),
         Api(ApiKey.ALTER_CONFIGS, "AlterConfigs", 0, 2, 2),
         Api(ApiKey.DESCRIBE_LOG_DIRS, "DescribeLogDirs", 1, 5, 2),
+        Api(ApiKey.SASL_AUTHENTICATE, "SaslAuthenticate", 0, 2, 2),
         Api(ApiKey.CREATE_PARTITIONS, "CreatePartitions", 0, 3, 2),
         Api(ApiKey.DELETE_GROUPS, "DeleteGroups", 0, 2, 2),
         Api(ApiKey.ELECT_LEADERS, "ElectLeaders", 0, 2, 2),
