@@ -19,7 +19,7 @@ from kohort.broker.config import Config, Listener
 from kohort.broker.coordinator_host import CoordinatorHost
 from kohort.broker.flusher import Flusher
 from kohort.broker.steps import OneAtATime
-from kohort.broker.topics.catalog import SHARE_GROUP_STATE, Catalog
+from kohort.broker.topics.catalog import SHARE_GROUP_STATE, TRANSACTION_STATE, Catalog
 from kohort.broker.worker import Worker
 from kohort.properties import parse_properties
 from kohort.storage.disk import Disk
@@ -67,6 +67,7 @@ class Broker:
         self.cluster_id = ""
         self.advertised: list[Listener] = []  # by the index of the listener that a client came through
         self.catalog = Catalog(config, disk, config.data_folder)
+        self.had_transactions = False  # at the start: a log may have open ones that memory does not know yet
         self.logs: LogDirectory
         self.extra: dict[str, Any] = {}  # what handlers keep between requests: fetch sessions, producer ids
         self.inflating = OneAtATime()  # long batches of records
@@ -90,6 +91,7 @@ class Broker:
         )
         try:
             self.catalog.attach(self.logs)
+            self.had_transactions = self.catalog.get(TRANSACTION_STATE) is not None
             self.cluster_id = self._identify(folder)
         except BaseException:
             self.logs.abandon()
@@ -158,8 +160,8 @@ class Broker:
         self.flusher.stop()
         self._topic_files.stop()
         self.catalog.close()
-        if "kohort.broker.topics.producer_state" in sys.modules:
-            from kohort.broker.topics.producer_state import save_all_snapshots
+        if "kohort.broker.topics.producer_snapshots" in sys.modules:
+            from kohort.broker.topics.producer_snapshots import save_all_snapshots
 
             save_all_snapshots(self)
         self.logs.close(now)

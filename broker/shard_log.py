@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from kohort.broker.topics.catalog import Partition
 from kohort.broker.topics.delayed_fetch import appended
+from kohort.broker.topics.producer_snapshots import forget_producers
 from kohort.protocol.record_batch import unpack_offset_and_length
 from kohort.storage.errors import LogFailed, OutOfSpace, StorageError
 
@@ -139,9 +140,11 @@ class LocalShardLog:
             return None  # the first append creates the topic
         if partition in self._to_reopen:
             try:
-                return self._broker.logs.reopen(self.topic, partition, self._clock.now_ms())
+                log = self._broker.logs.reopen(self.topic, partition, self._clock.now_ms())
             except (StorageError, OSError) as problem:
                 raise NotUsableNow(str(problem)) from problem
+            forget_producers(self._broker, topic.partitions[partition])
+            return log
         return topic.partitions[partition].log
 
     def read(self, partition: int, take: Callable[[bytes, int], Iterator[None]]) -> Iterator[None]:

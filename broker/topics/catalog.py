@@ -35,7 +35,8 @@ logger = logging.getLogger(__name__)
 
 CONSUMER_OFFSETS = "__consumer_offsets"
 SHARE_GROUP_STATE = "__share_group_state"
-INTERNAL_TOPICS = frozenset((CONSUMER_OFFSETS, "__transaction_state", SHARE_GROUP_STATE))
+TRANSACTION_STATE = "__transaction_state"
+INTERNAL_TOPICS = frozenset((CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE))
 LEADER_EPOCH = 0
 # Of all topics together. Metadata tells every client about all of them. Kafka's makers advise 4,000 per broker.
 MAX_PARTITIONS = 100_000

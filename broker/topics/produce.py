@@ -17,7 +17,8 @@ from kohort.broker.call import NO_ANSWER, PARKED, NoAnswer, Parked
 from kohort.broker.topics.append_checks import Refusal, check_batch, check_frame
 from kohort.broker.topics.catalog import LEADER_EPOCH
 from kohort.broker.topics.delayed_fetch import WATCHERS, appended
-from kohort.broker.topics.producer_state import PRODUCERS, recover_producers, save_snapshot
+from kohort.broker.topics.producer_snapshots import recover_producers, save_snapshot
+from kohort.broker.topics.producer_state import PRODUCERS
 from kohort.broker.topics.while_there import TopicDeleted, while_there
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.produce import (

@@ -1,53 +1,41 @@
-"""What a partition remembers of its idempotent producers: their last batches, to recognise repetitions (KIP-98).
+"""What a partition remembers of its producers: their last batches, to recognise repetitions, and their transactions.
 
-A producer numbers its records per partition. A batch must go on where the last one ended (OUT_OF_ORDER_SEQUENCE_NUMBER
-otherwise); one that is among the last five of its producer is a retry, and is answered with the offset it got the
-first time. A higher epoch starts again at 0, a lower one is fenced. A producer that nobody remembers may start
-anywhere: its records may have been deleted.
+A producer numbers its records per partition (KIP-98). A batch must go on where the last one ended
+(OUT_OF_ORDER_SEQUENCE_NUMBER otherwise); one that is among the last five of its producer is a retry, and is answered
+with the offset it got the first time. A higher epoch starts again at 0, a lower one is fenced. A producer that nobody
+remembers may start anywhere: its records may have been deleted.
 
-The memory survives a restart in Kafka's snapshot files, one per segment that was begun and one at a clean stop. When a
-partition first needs it, the newest snapshot is read and the headers of the batches behind it are replayed:
+The first transactional batch of a producer opens a transaction in the partition, and a marker ends it. Only the
+coordinator knows which partitions will get a marker, so it is asked before a transaction is opened
+(`transactional_produce.py`). A marker may come while it is asked: its answer is then of no use any more, and the batch
+must not open a transaction that nobody would end. `Verification` notices that.
 
-    <offset>.snapshot    version int16 (1) | crc int32, CRC-32C of the rest | count int32 | per producer:
-        id int64 | epoch int16 | last sequence int32 | last offset int64 | offset delta of the last batch int32
-        | timestamp int64 | coordinator epoch int32 (-1) | first offset of its open transaction int64 (-1)
+A marker with a higher epoch (transaction.version 2) makes the producer start again at 0; one with the same epoch does
+not touch the sequences.
+
+`producer_snapshots.py` has how the memory survives a restart.
 """
 
 from __future__ import annotations
 
-import logging
-from contextlib import suppress
-from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections import OrderedDict
+from typing import Final, NamedTuple
 
 from kohort.broker.topics.append_checks import Refusal
-from kohort.protocol.crc32c import crc32c
 from kohort.protocol.error_codes import ErrorCode
-from kohort.protocol.record_batch import CONTROL, NO_PRODUCER_EPOCH, BatchHeader
-from kohort.storage.batch_walk import walk_headers
-from kohort.storage.layout import SNAPSHOT, parse_segment_file, segment_file
-
-if TYPE_CHECKING:
-    from kohort.broker.broker import Broker
-    from kohort.broker.steps import Steps
-    from kohort.broker.topics.catalog import Partition
-    from kohort.storage.partition_log import PartitionLog
-
-logger = logging.getLogger(__name__)
+from kohort.protocol.record_batch import CONTROL, NO_PRODUCER_EPOCH, NO_SEQUENCE, TRANSACTIONAL, BatchHeader
+from kohort.protocol.txn_marker import TxnMarker
 
 PRODUCERS: Final = "producers"  # in Partition.extra
 REMEMBERED_BATCHES: Final = 5
 MAX_PRODUCERS: Final = 100_000  # of a partition; ids cost nothing, and somebody may use a new one for each batch
 MAX_SEQUENCE: Final = 2**31 - 1
-SNAPSHOT_VERSION: Final = 1
-BATCHES_PER_STEP: Final = 200
+NO_COORDINATOR_EPOCH: Final = -1
+FIRST_VERSION_WITH_EPOCH_BUMP: Final = 2  # of transaction.version
 
 FENCED: Final = Refusal(ErrorCode.INVALID_PRODUCER_EPOCH, by_log=True)
 OUT_OF_ORDER: Final = Refusal(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, by_log=True)
-
-_HEAD: Final = Struct(">hI")
-_COUNT: Final = Struct(">i")
-_ENTRY: Final = Struct(">qhiqiqiq")
+WRONG_FOR_TRANSACTION: Final = Refusal(ErrorCode.INVALID_TXN_STATE, by_log=True)
 
 
 class PastBatch(NamedTuple):
@@ -61,181 +49,187 @@ class PastBatch(NamedTuple):
 
 
 class Producer:
-    __slots__ = ("batches", "epoch")
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "timestamp")
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
-        self.batches: list[PastBatch] = []  # never empty; a deque would take ten times the memory
+        # The last ones of this epoch. Empty behind a marker that has begun the epoch. A deque would take ten times the
+        # memory.
+        self.batches: list[PastBatch] = []
+        self.coordinator_epoch = NO_COORDINATOR_EPOCH  # of the last marker
+        self.timestamp = -1  # of the last batch or marker
+
+
+class Verification:
+    """A question to the coordinator: whether a partition is part of a producer's transaction."""
+
+    __slots__ = ("is_void", "starts_at_zero")
+
+    def __init__(self, *, starts_at_zero: bool = False) -> None:
+        """`starts_at_zero`: the client has transaction.version 2, where each transaction has sequences of its own."""
+        self.starts_at_zero = starts_at_zero
+        self.is_void = False  # a marker has come since the question
 
 
 class Producers:
     """The producers of one partition, by id."""
 
-    __slots__ = ("by_id",)
+    __slots__ = ("_verifications", "by_id", "open")
 
     def __init__(self) -> None:
         self.by_id: dict[int, Producer] = {}
+        # First offset of each open transaction by its producer's id, in ascending order. In a dict, finding the first
+        # key would take long after many others before it were removed.
+        self.open: OrderedDict[int, int] = OrderedDict()
+        self._verifications: dict[int, list[Verification]] = {}
 
-    def check(self, header: BatchHeader) -> PastBatch | Refusal | None:
+    # --- data
+
+    def check(self, header: BatchHeader, verification: Verification | None = None) -> PastBatch | Refusal | None:
         """None if the batch may be appended; else the earlier batch that it repeats, or the reason to refuse it."""
-        producer = self.by_id.get(header[9])
+        producer_id, epoch, first = header[9], header[10], header[11]
+        producer = self.by_id.get(producer_id)
         if producer is None:
-            return None
-        epoch, first = header[10], header[11]
+            return self._check_transaction(header, epoch, verification) if header[5] & TRANSACTIONAL else None
+        is_next = False
+        if epoch == producer.epoch:
+            newest = producer.batches[-1][1] if producer.batches else NO_SEQUENCE
+            is_next = first == newest + 1
+            if not is_next:
+                last = sequence_after(first, header[6])
+                for batch in producer.batches:
+                    if batch[0] == first and batch[1] == last:
+                        return batch
+                is_next = first == 0 and newest == MAX_SEQUENCE
+        if header[5] & TRANSACTIONAL and (refusal := self._check_transaction(header, producer.epoch, verification)):
+            return refusal
         if epoch != producer.epoch:
             if epoch < producer.epoch:
                 return FENCED
-            return OUT_OF_ORDER if first != 0 and producer.epoch != NO_PRODUCER_EPOCH else None
-        newest = producer.batches[-1][1]
-        if first == newest + 1:
+            is_next = first == 0 or producer.epoch == NO_PRODUCER_EPOCH
+        if not is_next:
+            return OUT_OF_ORDER
+        return WRONG_FOR_TRANSACTION if producer_id in self.open and not header[5] & TRANSACTIONAL else None
+
+    def _check_transaction(
+        self, header: BatchHeader, known_epoch: int, verification: Verification | None
+    ) -> Refusal | None:
+        """A batch may enter an open transaction of its epoch, or open one that the coordinator knows."""
+        if header[9] in self.open and header[10] == known_epoch:
             return None
-        last = sequence_after(first, header[6])
-        for batch in producer.batches:
-            if batch[0] == first and batch[1] == last:
-                return batch
-        return None if first == 0 and newest == MAX_SEQUENCE else OUT_OF_ORDER
+        if verification is None or verification.is_void:
+            return WRONG_FOR_TRANSACTION
+        return OUT_OF_ORDER if verification.starts_at_zero and header[11] != 0 else None
 
     def appended(self, header: BatchHeader, first_offset: int, timestamp: int) -> None:
         """A batch entered the log at `first_offset`."""
-        if header[9] < 0 or header[5] & CONTROL:
+        producer_id, delta = header[9], header[6]
+        if producer_id < 0 or header[5] & CONTROL:
             return
-        delta = header[6]
         last = sequence_after(header[11], delta)
-        self._remember(
-            header[9], header[10], PastBatch(header[11], last, first_offset, first_offset + delta, timestamp)
-        )
-
-    def _remember(self, producer_id: int, epoch: int, batch: PastBatch) -> None:
-        producer = self.by_id.pop(producer_id, None)
-        if producer is None or producer.epoch != epoch:
-            producer = Producer(epoch)
-            if len(self.by_id) >= MAX_PRODUCERS:
-                del self.by_id[next(iter(self.by_id))]
-        self.by_id[producer_id] = producer  # the last one: the first one has been silent for the longest time
+        producer = self._seen(producer_id, header[10], timestamp)
         batches = producer.batches
         if len(batches) == REMEMBERED_BATCHES:
             del batches[0]
-        batches.append(batch)
+        batches.append(PastBatch(header[11], last, first_offset, first_offset + delta, timestamp))
+        if header[5] & TRANSACTIONAL:
+            self.open.setdefault(producer_id, first_offset)
+
+    def _seen(self, producer_id: int, epoch: int, timestamp: int) -> Producer:
+        """The producer, which has written something now."""
+        producer = self.by_id.pop(producer_id, None)
+        if producer is None:
+            producer = Producer(epoch)
+            if len(self.by_id) >= MAX_PRODUCERS:
+                self._forget_one()
+        elif producer.epoch != epoch:
+            producer.epoch = epoch
+            producer.batches = []
+        producer.timestamp = timestamp
+        self.by_id[producer_id] = producer  # the last one: the first one has been silent for the longest time
+        return producer
+
+    def _forget_one(self) -> None:
+        """Forget the producer that has been silent for the longest time, unless it has an open transaction."""
+        for _ in range(2):
+            producer_id = next(iter(self.by_id))
+            producer = self.by_id.pop(producer_id)
+            if producer_id not in self.open:
+                return
+            self.by_id[producer_id] = producer  # the next producer looks at another one
+
+    # --- transactions
+
+    def begin_verification(self, producer_id: int, *, starts_at_zero: bool) -> Verification:
+        """To be called before the coordinator is asked. `end_verification` must follow."""
+        verification = Verification(starts_at_zero=starts_at_zero)
+        self._verifications.setdefault(producer_id, []).append(verification)
+        return verification
+
+    def end_verification(self, producer_id: int, verification: Verification) -> None:
+        waiting = self._verifications[producer_id]
+        waiting.remove(verification)
+        if not waiting:
+            del self._verifications[producer_id]
+
+    def is_in_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Whether the producer has written to the partition in this transaction already."""
+        return producer_id in self.open and self.by_id[producer_id].epoch == epoch
+
+    def check_marker(self, marker: TxnMarker) -> ErrorCode:
+        producer = self.by_id.get(marker.producer_id)
+        if producer is None:
+            return ErrorCode.NONE
+        # From version 2 on a marker has a higher epoch than the data. One that comes again finds no open transaction.
+        is_late = (
+            marker.transaction_version >= FIRST_VERSION_WITH_EPOCH_BUMP
+            and marker.producer_epoch == producer.epoch
+            and marker.producer_id in self.open
+        )
+        if is_late or marker.producer_epoch < producer.epoch:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        if marker.coordinator_epoch < producer.coordinator_epoch:
+            return ErrorCode.TRANSACTION_COORDINATOR_FENCED
+        return ErrorCode.NONE
+
+    def ended(self, producer_id: int, epoch: int, coordinator_epoch: int, timestamp: int) -> int | None:
+        """A marker entered the log. Returns the first offset of the transaction that it ends, if there is one."""
+        for verification in self._verifications.get(producer_id, ()):
+            verification.is_void = True
+        self._seen(producer_id, epoch, timestamp).coordinator_epoch = coordinator_epoch
+        return self.open.pop(producer_id, None)
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """Where the oldest open transaction begins."""
+        return next(iter(self.open.values())) if self.open else None
+
+    # --- all of them
+
+    def restore(self, producer_id: int, producer: Producer, transaction_start: int) -> None:
+        """Take over a producer from a snapshot. `sort_transactions` must follow the last one."""
+        if len(self.by_id) >= MAX_PRODUCERS:
+            self._forget_one()
+        self.by_id[producer_id] = producer
+        if transaction_start >= 0:
+            self.open[producer_id] = transaction_start
+
+    def sort_transactions(self) -> None:
+        self.open = OrderedDict(sorted(self.open.items(), key=lambda each: each[1]))
 
     def expire(self, timestamp: int) -> None:
-        """Forget producers whose last batch is not younger than `timestamp`."""
-        for producer_id in [key for key, each in self.by_id.items() if each.batches[-1].timestamp <= timestamp]:
+        """Forget producers whose last batch is not younger than `timestamp`. A transaction may be open for longer."""
+        is_open = self.open
+        for producer_id in [
+            key for key, each in self.by_id.items() if each.timestamp <= timestamp and key not in is_open
+        ]:
             del self.by_id[producer_id]
 
     def last_offsets(self) -> dict[int, int]:
         """The last offset of each producer's last batch. Compaction keeps that batch."""
-        return {producer_id: each.batches[-1].last_offset for producer_id, each in self.by_id.items()}
-
-    # --- the snapshot
-
-    def to_bytes(self) -> bytes:
-        entries = [_COUNT.pack(len(self.by_id))]
-        for producer_id, each in self.by_id.items():
-            _, last, first_offset, last_offset, timestamp = each.batches[-1]
-            delta = last_offset - first_offset
-            entries.append(_ENTRY.pack(producer_id, each.epoch, last, last_offset, delta, timestamp, -1, -1))
-        body = b"".join(entries)
-        return _HEAD.pack(SNAPSHOT_VERSION, crc32c(body)) + body
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Producers:
-        """ValueError if this is no snapshot."""
-        start = _HEAD.size + _COUNT.size
-        if len(data) < start:
-            raise ValueError(f"{len(data)} bytes are too short")
-        version, crc = _HEAD.unpack_from(data)
-        (count,) = _COUNT.unpack_from(data, _HEAD.size)
-        if version != SNAPSHOT_VERSION or crc != crc32c(data[_HEAD.size :]):
-            raise ValueError(f"version {version}, or a wrong checksum")
-        if len(data) != start + count * _ENTRY.size:
-            raise ValueError(f"{count} producers in {len(data)} bytes")
-        made = cls()
-        for producer_id, epoch, last, last_offset, delta, timestamp, _, _ in _ENTRY.iter_unpack(data[start:]):
-            if last_offset >= 0:
-                first = (last - delta) % (MAX_SEQUENCE + 1)
-                made._remember(producer_id, epoch, PastBatch(first, last, last_offset - delta, last_offset, timestamp))
-        return made
+        return {key: each.batches[-1].last_offset for key, each in self.by_id.items() if each.batches}
 
 
 def sequence_after(sequence: int, delta: int) -> int:
     """The sequence number that comes `delta` after `sequence`. After the greatest one they start again at 0."""
     return (sequence + delta) & MAX_SEQUENCE
-
-
-# --- the memory of a partition --------------------------------------------------------------------
-
-
-def recover_producers(broker: Broker, partition: Partition, now: int) -> Steps[None]:
-    """Read from disk what the partition remembers of its producers, in steps. Called when it is first needed."""
-    log = partition.log
-    oldest = now - broker.config.producer_id_expiration_ms
-    producers, offset = _newest_snapshot(log)
-    producers.expire(oldest)
-    while offset < log.log_end_offset and PRODUCERS not in partition.extra:  # the log may grow between two steps
-        offset = yield from _replay(log, producers, offset, oldest)
-    producers.expire(oldest)
-    partition.extra.setdefault(PRODUCERS, producers)  # unless another request was quicker
-
-
-def _replay(log: PartitionLog, producers: Producers, offset: int, oldest: int) -> Steps[int]:
-    """Replay the batches from `offset` to the present end of the log, and return that end."""
-    end = log.log_end_offset
-    for segment in list(log.segments):
-        if segment.next_offset > offset and segment.max_timestamp > oldest:
-            file = log.disk.open(segment.log_path)
-            try:
-                start = segment.find(offset) or 0
-                for number, (_, header) in enumerate(walk_headers(file, start, segment.size_bytes)):
-                    if header.base_offset >= end:
-                        break
-                    producers.appended(header, header.base_offset, header.max_timestamp)
-                    if number % BATCHES_PER_STEP == 0:
-                        yield
-            finally:
-                file.close()
-    return end
-
-
-def _newest_snapshot(log: PartitionLog) -> tuple[Producers, int]:
-    """(producers, offset up to which the snapshot knows them)."""
-    for offset in sorted(_snapshots(log), reverse=True):
-        path = f"{log.folder}/{segment_file(offset, SNAPSHOT)}"
-        try:
-            if offset <= log.log_end_offset:
-                return Producers.from_bytes(log.disk.read_file(path)), offset
-        except (ValueError, OSError) as problem:
-            logger.warning("%s: %s; an older snapshot is used", path, problem)
-    return Producers(), log.log_start_offset
-
-
-def _snapshots(log: PartitionLog) -> list[int]:
-    if not log.exists:
-        return []
-    names = (parse_segment_file(info.name) for info in log.disk.scan_folder(log.folder))
-    return [name[0] for name in names if name is not None and name[1:] == (SNAPSHOT, "")]
-
-
-def save_snapshot(log: PartitionLog, producers: Producers, offset: int) -> None:
-    """Save what is known of the producers below `offset`, when a segment is rolled or at a clean stop.
-
-    A snapshot only saves time at the next start: without it, an older one and the log give the same. So a failure is
-    only logged.
-    """
-    try:
-        log.disk.write_file(f"{log.folder}/{segment_file(offset, SNAPSHOT)}", producers.to_bytes(), durable=False)
-        bases = {segment.base_offset for segment in log.segments}
-        for old in _snapshots(log):
-            if old not in bases and old != offset:
-                with suppress(FileNotFoundError):
-                    log.disk.unlink(f"{log.folder}/{segment_file(old, SNAPSHOT)}")
-    except OSError as problem:
-        logger.warning("%s: no snapshot of its producers: %s", log.folder, problem)
-
-
-def save_all_snapshots(broker: Broker) -> None:
-    """Save a snapshot of every partition at a clean stop, so that the next start need not read the logs."""
-    for topic in broker.catalog:
-        for partition in topic.partitions:
-            producers: Producers | None = partition.extra.get(PRODUCERS)
-            if producers is not None and producers.by_id and partition.log.failed is None:
-                save_snapshot(partition.log, producers, partition.log.log_end_offset)
