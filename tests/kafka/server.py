@@ -123,6 +123,12 @@ class KafkaServer:
                 client.send(ApiKey.FIND_COORDINATOR, FindCoordinatorRequest("", 0, ["any"]), 4)
             time.sleep(POLL_S)
 
+    def crash(self) -> None:
+        """SIGKILL, and the broker again on what it had written."""
+        self.process.kill()
+        self.process.wait()
+        self.start_again()
+
     def start_again(self) -> None:
         """After a stop, or after somebody has killed the process."""
         self.process = self._start()

@@ -5,6 +5,7 @@ pairs.py           settings of the brokers
 peer.py            one broker as a scenario sees it; keeps a transcript of what was asked and answered
 compare.py         two transcripts -> differences, one line each
 differences.py     the differences that are allowed, each with its reason; docs/protocol-support.md shows them
+transaction_story.py   producers of transactions; transaction_names.py, transaction_log.py: what they leave behind
 run.py             starts both brokers, runs all, prints
 assignments.py     random groups of KIP-848, whose partitions both brokers must share out alike
 share_assignments.py   the same for share groups

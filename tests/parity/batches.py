@@ -11,6 +11,7 @@ from kohort.protocol.record_batch import (
     BATCH_HEADER_BYTES,
     CRC_AT,
     CRC_START,
+    TRANSACTIONAL,
     BatchHeader,
     Record,
     pack_header,
@@ -34,13 +35,15 @@ def batch(
     base_offset: int = 0,
     compression: int = 0,
     producer: tuple[int, int, int] = (-1, -1, -1),
+    transactional: bool = False,
 ) -> bytes:
     """`count` records, a step apart in time; `producer` is (id, epoch, first sequence)."""
     records = [
         Record(base_offset + index, start_ms + index * step_ms, key, b"%d" % (index % 10) * size_bytes)
         for index in range(count)
     ]
-    like = BatchHeader(base_offset, 0, -1, 2, 0, compression, count - 1, start_ms, 0, *producer, count)
+    attributes = compression | (TRANSACTIONAL if transactional else 0)
+    like = BatchHeader(base_offset, 0, -1, 2, 0, attributes, count - 1, start_ms, 0, *producer, count)
     return rebuild_batch(like, records)
 
 

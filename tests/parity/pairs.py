@@ -7,6 +7,9 @@ FEW_CONSUMERS = "few consumers"  # groups of KIP-848 with limits, which do not c
 UPGRADE = "upgrade only"
 DOWNGRADE = "downgrade only"
 SHARES = "share groups"  # assignments without delay, short sessions and locks
+TRANSACTIONS = "transactions"  # timeouts are looked at often
+CRASHES = "crashes"  # brokers that are killed, and started again on their data
+OLD_TRANSACTIONS = "old transactions"  # transactional ids and producers expire soon
 FEW_SHARES = "few sharers"  # share groups with limits, and with the usual interval between assignments
 
 PAIRS: dict[str, dict[str, str]] = {
@@ -56,5 +59,23 @@ PAIRS: dict[str, dict[str, str]] = {
         "group.consumer.assignment.interval.ms": "0",
         "group.share.max.size": "2",
         "group.share.max.share.sessions": "2",
+    },
+    TRANSACTIONS: {
+        "group.initial.rebalance.delay.ms": "0",
+        "group.consumer.assignment.interval.ms": "0",
+        "group.share.assignment.interval.ms": "0",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
+    },
+    OLD_TRANSACTIONS: {
+        "group.initial.rebalance.delay.ms": "0",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
+        "transactional.id.expiration.ms": "1000",
+        "transaction.remove.expired.transaction.cleanup.interval.ms": "100",
+        "producer.id.expiration.ms": "500",
+        "producer.id.expiration.check.interval.ms": "100",
+    },
+    CRASHES: {
+        "group.initial.rebalance.delay.ms": "0",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
     },
 }

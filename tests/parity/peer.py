@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from struct import Struct
 from typing import Any
@@ -62,6 +63,7 @@ class Peer:
     scenario: str = ""
     version: int = 0
     exchanges: list[Exchange] = field(default_factory=list)
+    crash: Callable[[], None] | None = None  # kills the broker and starts it again
     _socket: socket.socket | None = None
     _correlation_id: int = 0
     _topics: list[str] = field(default_factory=list)

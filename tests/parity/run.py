@@ -5,28 +5,35 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import groupby, repeat, starmap
 from pathlib import Path
+from typing import NamedTuple
 
 from kohort.client.client import Client
 from kohort.protocol.api_keys import APIS
 from kohort.protocol.messages.api_versions import ApiVersionsRequest
+from tests.clients.group_broker import GroupBroker
 from tests.clients.kohort import KohortProcess
 from tests.kafka.server import KafkaServer
 from tests.parity import scenarios
 from tests.parity.compare import Comparison, Difference
 from tests.parity.differences import ALLOWED
-from tests.parity.pairs import PAIRS
+from tests.parity.pairs import CRASHES, PAIRS
 from tests.parity.peer import CLOSED, Exchange, Peer
 from tests.parity.scenario import SCENARIOS, Scenario
 from tests.parity.scenarios.coordinators import warm_up
 from tests.parity.transcript import transcript_text
 
 SIDE_BY_SIDE = 8
+
+
+class Broker(NamedTuple):
+    address: str
+    crash: Callable[[], None] | None = None  # only of those that this program has started
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -45,9 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             continue
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kohort-parity-")))
-            kafka = options.kafka or start_kafka(stack, folder / "kafka", settings)
-            start_other = start_kafka if options.twice else start_kohort
-            kohort = options.kohort or start_other(stack, folder / "other", settings)
+            start_other = start_kafka if options.twice else start_breakable_kohort if name == CRASHES else start_kohort
+            kafka = Broker(options.kafka) if options.kafka else start_kafka(stack, folder / "kafka", settings)
+            kohort = Broker(options.kohort) if options.kohort else start_other(stack, folder / "other", settings)
             play_all(wanted, kafka, kohort, result)
     print_report(result, time.monotonic() - started)
     if options.transcripts is not None:
@@ -55,13 +62,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if result.comparison.differences else 0
 
 
-def start_kafka(stack: ExitStack, folder: Path, settings: dict[str, str]) -> str:
-    return stack.enter_context(KafkaServer(folder, settings)).address
+def start_kafka(stack: ExitStack, folder: Path, settings: dict[str, str]) -> Broker:
+    server = stack.enter_context(KafkaServer(folder, settings))
+    return Broker(server.address, server.crash)
 
 
-def start_kohort(stack: ExitStack, folder: Path, settings: dict[str, str]) -> str:
-    overrides = {key.replace(".", "_"): value for key, value in settings.items()}
-    return stack.enter_context(KohortProcess(folder, node_id="1", **overrides)).address
+def start_kohort(stack: ExitStack, folder: Path, settings: dict[str, str]) -> Broker:
+    return Broker(stack.enter_context(KohortProcess(folder, node_id="1", **_as_names(settings))).address)
+
+
+def start_breakable_kohort(stack: ExitStack, folder: Path, settings: dict[str, str]) -> Broker:
+    """On a port of its own choice, which it finds free again after a crash."""
+    broker = stack.enter_context(GroupBroker(folder, node_id="1", **_as_names(settings)))
+
+    def crash() -> None:
+        broker.kill()
+        broker.start_again()
+
+    return Broker(broker.address, crash)
+
+
+def _as_names(settings: dict[str, str]) -> dict[str, str]:
+    return {key.replace(".", "_"): value for key, value in settings.items()}
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -86,9 +108,9 @@ class Result:
         self.transcripts: list[tuple[Scenario, int, list[Exchange]]] = []  # of Kafka
 
 
-def play_all(chosen: Sequence[Scenario], kafka: str, kohort: str, result: Result) -> None:
+def play_all(chosen: Sequence[Scenario], kafka: Broker, kohort: Broker, result: Result) -> None:
     """Those that look at the whole broker one by one, the others side by side: most of the time is Kafka's waiting."""
-    served = [announced(kafka), announced(kohort)]
+    served = [announced(kafka.address), announced(kohort.address)]
     result.not_served |= {APIS[each.api_key].name for each in chosen if each.api_key not in served[1]}
     runs = [
         (scenario, each)
@@ -99,7 +121,7 @@ def play_all(chosen: Sequence[Scenario], kafka: str, kohort: str, result: Result
     with ThreadPoolExecutor(1) as single, ThreadPoolExecutor(SIDE_BY_SIDE) as many:
         for alone, threads in ((True, single), (False, many)):
             if not alone:
-                for peer in (Peer("Kafka", kafka), Peer("Kohort", kohort)):
+                for peer in (Peer("Kafka", kafka.address), Peer("Kohort", kohort.address)):
                     warm_up(peer)
             wanted = [run for run in runs if run[0].alone is alone]
             for run, (theirs, ours) in zip(
@@ -111,8 +133,9 @@ def play_all(chosen: Sequence[Scenario], kafka: str, kohort: str, result: Result
     result.runs += len(runs)
 
 
-def _play_both(run: tuple[Scenario, int], kafka: str, kohort: str) -> tuple[list[Exchange], list[Exchange]]:
-    return _play(run[0], Peer("Kafka", kafka), run[1]), _play(run[0], Peer("Kohort", kohort), run[1])
+def _play_both(run: tuple[Scenario, int], kafka: Broker, kohort: Broker) -> tuple[list[Exchange], list[Exchange]]:
+    theirs, ours = Peer("Kafka", kafka.address, crash=kafka.crash), Peer("Kohort", kohort.address, crash=kohort.crash)
+    return _play(run[0], theirs, run[1]), _play(run[0], ours, run[1])
 
 
 def announced(address: str) -> dict[int, range]:

@@ -90,7 +90,12 @@ def story(api_key: ApiKey, versions: Iterable[int] | None = None, *, pair: str =
 
 
 def story_of(
-    kind: Callable[[Peer, ApiKey], AnyStory], api_key: ApiKey, versions: Iterable[int] | None, pair: str
+    kind: Callable[[Peer, ApiKey], AnyStory],
+    api_key: ApiKey,
+    versions: Iterable[int] | None,
+    pair: str,
+    *,
+    alone: bool = False,
 ) -> Register[AnyStory]:
     def register(tell: Callable[[AnyStory], None]) -> Callable[[AnyStory], None]:
         def play(peer: Peer) -> None:
@@ -101,7 +106,7 @@ def story_of(
                 told.close()
 
         play.__name__ = tell.__name__
-        scenario(api_key, versions, pair=pair)(play)
+        scenario(api_key, versions, alone=alone, pair=pair)(play)
         return tell
 
     return register
