@@ -12,6 +12,7 @@ from codegen.schema import Message, Struct, load
 from kohort.protocol.api_keys import APIS, Api
 from kohort.protocol.log_records import CONSUMER_OFFSETS
 from kohort.protocol.share_state_records import SHARE_GROUP_STATE
+from kohort.protocol.transaction_records import TRANSACTION_STATE
 
 
 def modules() -> Iterable[tuple[str, str]]:
@@ -22,7 +23,7 @@ def modules() -> Iterable[tuple[str, str]]:
     )
     for api in APIS.values():
         yield f"{api.module}.py", _api_module(api)
-    for types in (CONSUMER_OFFSETS, SHARE_GROUP_STATE):
+    for types in (CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE):
         for kind in types.kinds.values():
             parts = [("key", load(f"{kind.name}Key")), ("value", load(f"{kind.name}Value"))]
             yield f"{kind.module}.py", _module(f"{kind.name}: a kind of record in {types.topic}", parts)

@@ -16,8 +16,8 @@ from itertools import cycle
 from typing import Any
 
 from kohort.coordinator.outcome import CommitColumns
-from kohort.coordinator.record_codec import BASE_SEQUENCE
 from kohort.protocol.commit_record import PARTITION_BYTES, constant_parts, key_prefix, pack_partition
+from kohort.protocol.log_records import CONSUMER_OFFSETS
 from kohort.protocol.record_batch import COVERED_FORMAT, covered_fields, with_crc
 from kohort.protocol.structs import shared_struct
 from kohort.protocol.varint import encode_varint
@@ -79,7 +79,7 @@ class CommitTemplate:
             parts[-1] += start + encode_varint(delta) + key_and_value_start
             parts += [0, after_offset, 0, end]
         form = shared_struct(f">{COVERED_FORMAT}" + _form(parts, "q"))
-        return form.pack, [*covered_fields(self.count, 0, BASE_SEQUENCE), *_shared(parts)]
+        return form.pack, [*covered_fields(self.count, 0, CONSUMER_OFFSETS.base_sequence), *_shared(parts)]
 
     def pack(self, first_delta: int, offsets: tuple[int, ...], time: int) -> bytes:
         """Pack one commit as a part of a batch. The last offset delta must be below record_codec.ONE_BYTE_DELTAS."""

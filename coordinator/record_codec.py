@@ -43,7 +43,6 @@ from kohort.protocol.varint import SMALL_VARINTS, encode_varint
 from kohort.protocol.wire import NO_UUID
 
 MAX_BATCH_BYTES = 900_000  # a batch must stay below max.message.bytes
-BASE_SEQUENCE = 0  # not -1: that is what Kafka's coordinator writes
 MAX_REMEMBERED_BYTES = 1_000  # of group id and headers; the cache of layouts stays small
 ONE_BYTE_DELTAS = 64  # offset deltas below this number take one byte
 DELTA_LIMITS = (ONE_BYTE_DELTAS, 1 << 13, 1 << 20)  # those below take one, two, three bytes; no batch has more records
@@ -229,7 +228,9 @@ class Batches:
     def finish(self) -> None:
         """Finish the open batch, unless it is empty."""
         if self._body:
-            self.done.append(_build(self._body, self._count, self._first_offset, self._now))
+            packed = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+            batch = build_encoded(packed, self._count, self._now, self._first_offset, self._types.base_sequence)
+            self.done.append(batch)
             self._first_offset += self._count
             self._body, self._count, self._size = [], 0, 0
 
@@ -269,11 +270,6 @@ def _layout(group: str, topic: str, topic_id: bytes, headers: bytes) -> Layout:
 
 
 _known_layout = lru_cache(maxsize=2_000)(_layout)
-
-
-def _build(body: list[bytes], count: int, base_offset: int, now: int) -> bytes:
-    packed = body[0] if len(body) == 1 else b"".join(body)
-    return build_encoded(packed, count, now, base_offset, BASE_SEQUENCE)
 
 
 def _key_and_value(record: Record, types: RecordTypes) -> tuple[bytes, bytes | None]:

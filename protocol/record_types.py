@@ -4,8 +4,9 @@
     value    | version int16 | fields of that version |        null: a tombstone
 
 Each internal topic numbers its types for itself: log_records.py has those of __consumer_offsets, share_state_records.py
-those of __share_group_state. A type that we do not know comes from a newer Kafka and is passed over (UnknownRecord); an
-unknown version of a known type is an error, because the state would be wrong without it.
+those of __share_group_state, transaction_records.py the one of __transaction_state. A type that we do not know comes
+from a newer Kafka and is passed over (UnknownRecord); an unknown version of a known type is an error, because the state
+would be wrong without it.
 """
 
 from __future__ import annotations
@@ -52,8 +53,10 @@ class _Codec:
 class RecordTypes:
     """The kinds of records in one internal topic, by their numbers."""
 
-    def __init__(self, topic: str, *kinds: RecordType) -> None:
+    def __init__(self, topic: str, *kinds: RecordType, base_sequence: int = 0) -> None:
+        """`base_sequence`: in the batches that Kafka's coordinator writes."""
         self.topic = topic
+        self.base_sequence = base_sequence
         self.kinds: dict[int, RecordType] = {kind.id: kind for kind in kinds}
         self._codecs: dict[int, _Codec] = {}
 

@@ -17,7 +17,8 @@ import org.apache.kafka.common.protocol.ObjectSerializationCache;
 public class MessageVectors {
     private static final String[] PLACES = {
         "org.apache.kafka.common.message.%sData", "org.apache.kafka.common.message.%s",
-        "org.apache.kafka.coordinator.group.generated.%s", "org.apache.kafka.coordinator.share.generated.%s"};
+        "org.apache.kafka.coordinator.group.generated.%s", "org.apache.kafka.coordinator.share.generated.%s",
+        "org.apache.kafka.coordinator.transaction.generated.%s"};
     private static final Map<String, Method> READERS = new HashMap<>();
 
     public static void main(String[] args) throws Exception {

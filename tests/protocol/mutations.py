@@ -22,6 +22,7 @@ from kohort.protocol.record_batch import build_batch, build_marker, read_records
 from kohort.protocol.record_types import RecordTypes, UnknownRecord
 from kohort.protocol.share_state_records import SHARE_GROUP_STATE
 from kohort.protocol.subscription import read_assignment, read_subscription
+from kohort.protocol.transaction_records import TRANSACTION_STATE
 from kohort.protocol.wire import Message
 from tests.kafka.make_message_vectors import read_vectors
 from tests.protocol.random_messages import Kind, kinds
@@ -110,7 +111,7 @@ def decode_request(frame: bytes) -> Any:
 
 def _type_of(kind: Kind) -> tuple[RecordTypes, int]:
     """The internal topic that has this kind of record, and the number of the kind there."""
-    for types in (CONSUMER_OFFSETS, SHARE_GROUP_STATE):
+    for types in (CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE):
         for number, record in types.kinds.items():
             if record.module == kind.module:
                 return types, number

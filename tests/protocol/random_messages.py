@@ -12,13 +12,16 @@ import importlib
 import random
 import uuid
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any, NamedTuple
 
 from codegen.schema import Field, Message, Struct, load
 from kohort.protocol.api_keys import APIS
 from kohort.protocol.log_records import CONSUMER_OFFSETS
 from kohort.protocol.share_state_records import SHARE_GROUP_STATE
+from kohort.protocol.transaction_records import TRANSACTION_STATE
 
+LOGS = (CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE)
 INTEGERS = {
     "int8": (0, 1, -1, 127, -128),
     "int16": (0, 1, -1, 32767, -32768, 35),
@@ -67,7 +70,7 @@ def kinds() -> Iterator[Kind]:
             message = load(f"{api.name}{part.title()}")
             message.restrict(api.min_version, api.max_version)
             yield Kind(f"{api.name}{part.title()}", api.module, part, message)
-    for record in [*CONSUMER_OFFSETS.kinds.values(), *SHARE_GROUP_STATE.kinds.values()]:
+    for record in chain.from_iterable(topic.kinds.values() for topic in LOGS):
         for part in ("key", "value"):
             name = f"{record.name}{part.title()}"
             yield Kind(name, record.module, part, load(name))

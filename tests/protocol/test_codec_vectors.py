@@ -13,6 +13,7 @@ import json
 import random
 import uuid
 from array import array
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,10 @@ import pytest
 
 from codegen.schema import Struct
 from kohort.protocol.api_keys import APIS
-from kohort.protocol.log_records import CONSUMER_OFFSETS
-from kohort.protocol.share_state_records import SHARE_GROUP_STATE
 from kohort.protocol.wire import LazyArray, Message
 from tests.kafka import jars
 from tests.kafka.make_message_vectors import read_vectors
-from tests.protocol.random_messages import Kind, kinds, random_values, to_java
+from tests.protocol.random_messages import LOGS, Kind, kinds, random_values, to_java
 from tests.protocol.test_codec_oracle import kafka_python_codec
 
 KINDS = {kind.name: kind for kind in kinds()}
@@ -46,7 +45,7 @@ def test_there_are_100_vectors_of_each_api_version_and_direction() -> None:
     for api in APIS.values():
         for direction in ("Request", "Response"):
             assert {(api.name + direction, v) for v in range(api.min_version, api.max_version + 1)} <= wanted
-    for record in [*CONSUMER_OFFSETS.kinds.values(), *SHARE_GROUP_STATE.kinds.values()]:
+    for record in chain.from_iterable(topic.kinds.values() for topic in LOGS):
         assert (f"{record.name}Value", record.value_version) in wanted
     there = {(name, version): len(messages) for name, v in vectors().items() for version, messages in v.items()}
     assert there == dict.fromkeys(wanted, 100)
