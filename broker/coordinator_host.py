@@ -20,7 +20,7 @@ from kohort.broker.shard_log import LocalShardLog, ShardLog
 from kohort.broker.share_settings import share_settings_of_all, share_settings_of_group
 from kohort.broker.topics.catalog import CONSUMER_OFFSETS
 from kohort.coordinator.config import GroupConfig
-from kohort.coordinator.events import Event, InitializeStates
+from kohort.coordinator.events import Event, InitializeStates, Rebalanced, Reconciled
 from kohort.coordinator.group_runtime import GroupRuntime
 from kohort.coordinator.shard import Status
 from kohort.coordinator.shard_state import ShardState
@@ -90,6 +90,7 @@ class CoordinatorHost(ShardHost[ShardState]):
         if isinstance(event, InitializeStates):
             self._initialize(event)
         else:
+            assert isinstance(event, Rebalanced | Reconciled), event
             self.rebalances.tell(event)
 
     def _initialize(self, event: InitializeStates) -> None:

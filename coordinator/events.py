@@ -1,8 +1,9 @@
-"""What the host should tell about groups: one line in its log for each, and a few counters."""
+"""What the host should tell about groups and transactions, in its log and its counters; and what it should do."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 
@@ -43,5 +44,29 @@ class InitializeStates(NamedTuple):
     partitions: Sequence[tuple[bytes, int, int]]  # id of the topic, partition, start offset
 
 
+class SendMarkers(NamedTuple):
+    """A transaction is decided. The host writes its markers, and tells the coordinator when all of them are durable."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    commit: bool
+    transaction_version: int
+    partitions: Mapping[str, AbstractSet[int]]  # by topic
+    transaction: object  # the host hands it back, so that the coordinator knows which transaction it was
+
+
+class TransactionEnded(NamedTuple):
+    """All markers of a transaction are written."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    result: str  # commit or abort
+    cause: str  # see coordinator/transactions/headers.py
+    partitions: int
+    duration_ms: int  # from its first partition to its last marker
+
+
 News = Rebalanced | Reconciled
-Event = News | InitializeStates
+Event = News | InitializeStates | SendMarkers | TransactionEnded

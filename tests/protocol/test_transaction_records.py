@@ -40,8 +40,7 @@ def test_both_versions_come_back_as_they_were(version: int) -> None:
 
 
 def test_a_transaction_without_partitions_says_null_or_nothing() -> None:
-    for partitions in (None, []):
-        value = TransactionLogValue(transaction_partitions=partitions)
+    for value in (TransactionLogValue(transaction_partitions=None), TransactionLogValue(transaction_partitions=[])):
         assert TRANSACTION_STATE.decode_value(0, TRANSACTION_STATE.encode_value(0, value)) == value
 
 
