@@ -54,10 +54,10 @@ class SharePartition:
 
     def can_acquire(self) -> bool:
         """Whether a fetch may find anything: something is available, or there is room for more records in flight."""
-        window = self.window
-        if window.next_fetch_offset() != window.end + 1:
+        window, most = self.window, self._settings().partition_max_record_locks
+        if window.next_fetch_offset() != window.end + 1 or window.in_flight_count < most:
             return True
-        return window.in_flight_count < self._settings().partition_max_record_locks
+        return window.has_gap and window.close_gap() and window.in_flight_count < most
 
     def acquire(self, wish: Wish, fetch_offset: int, batches: Sequence[LogBatch], now: int) -> list[Acquired]:
         """Acquire records for a member. `batches`: what the log has from `fetch_offset` on, whole batches only."""

@@ -6,6 +6,9 @@ are no batches, it is the next one to fetch, like the start offset.
 What was persisted may have gaps: records that were acquired, and not acknowledged, when the leader crashed. While the
 window ends where the persisted batches ended, everything from `gap_start` on that is in no batch is such a gap, and is
 fetched. As soon as later records are acquired, offsets that are in no batch are those that the log does not have.
+
+The start offset waits at the gap, also when nothing is missing there any more, until later records are acquired. A full
+window has no room for these: then `close_gap` lets the start offset pass. Kafka 4.3.1 delivers nothing any more there.
 """
 
 from __future__ import annotations
@@ -149,6 +152,11 @@ class Window:
         while self.has_gap and (index := self.floor(offset)) >= 0 and self.batches[index].last >= offset:
             offset = self.batches[index].last + 1
             self.narrow_gap(offset)
+
+    def close_gap(self) -> bool:
+        """To be called when no record of the gap is missing any more. True: the start offset has moved past it."""
+        self.gap_start = -1
+        return self.move_start()
 
     def move_start_to(self, log_start: int) -> int:
         """The log begins later than the window: what was available before is archived. How many records."""

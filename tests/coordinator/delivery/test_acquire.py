@@ -240,6 +240,16 @@ def test_the_start_offset_does_not_pass_what_is_missing() -> None:
     assert delivery.start == 12
 
 
+def test_a_full_window_moves_on_once_nothing_is_missing_in_it() -> None:
+    persisted = [StateBatch(2, 5, ACKNOWLEDGED, 1), StateBatch(6, 9, ACKNOWLEDGED, 1)]
+    delivery = Delivery(10, 4, persisted=persisted, partition_max_record_locks=10)
+    assert delivery.fetch() == [(0, 1, 1)]
+    assert not delivery.share.can_acquire()  # two records are locked
+    delivery.accept(0, 1)
+    assert delivery.share.can_acquire()
+    assert delivery.fetch() == [(10, 13, 1)]
+
+
 def test_what_was_missing_and_has_vanished_is_passed() -> None:
     delivery = Delivery(log=log_of(8, first=2), persisted=[StateBatch(2, 5, AVAILABLE, 1)])
     assert delivery.share.next_fetch_offset() == 0

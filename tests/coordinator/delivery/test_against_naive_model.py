@@ -25,7 +25,7 @@ EXAMPLES = int(os.environ.get("KOHORT_DELIVERY_EXAMPLES", "40"))
 STEPS = 100
 MEMBERS = ("m1", "m2", "m3")
 LOCK_MS = 1_000
-MAX_LOCKS = 40
+MAX_LOCKS = 12
 
 members = st.sampled_from(MEMBERS)
 
