@@ -5,6 +5,7 @@ Read in this order:
     disk.py            all access to the file system; what a disk promises and what it does not (spare_descriptor.py)
     layout.py          names of files and folders, and the small text files
     segment.py         one .log file with its two indexes (offset_index.py, time_index.py, index_entries.py)
+    txn_index.py       the third index, of aborted transactions; made again after a crash by txn_recovery.py
     partition_log.py   the segments of one partition: reading, cutting, swapping
     log_writer.py      how a partition's log is written: appending, rolling, flushing, failing
     recovery.py        how a log is opened after a stop or a crash

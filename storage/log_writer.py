@@ -28,6 +28,7 @@ from kohort.storage.log_config import LogConfig
 from kohort.storage.open_files import OpenFiles
 from kohort.storage.segment import Segment
 from kohort.storage.spare_descriptor import TOO_MANY_FILES
+from kohort.storage.txn_index import AbortedTransaction, TxnIndex, take_files
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +51,7 @@ class LogWriter:
         self.recovery_point = 0
         self.checkpointed_recovery_point = 0
         self.cleaned_up_to = 0  # the log is compacted below this offset
+        self.last_aborted_offset = -1  # no transaction was aborted above it
         self.failed: str | None = None
         self.leader_epochs = LeaderEpochs(disk, folder, self._epochs_of_batches)
         self._topic_id = topic_id
@@ -61,6 +63,7 @@ class LogWriter:
         self._in_flight: FlushTicket | None = None
         self._dirty: list[Segment] = []  # segments that were written to since their last sync
         self._unsynced_files: list[File] = []  # indexes and other small files
+        self._unsynced_txn_indexes: list[TxnIndex] = []
         self._unsynced_folders: list[str] = []
         self._deleted: list[tuple[int, list[str]]] = []  # time of the deletion, and the files to be removed later
         self._flushed_at_ms = 0
@@ -133,6 +136,19 @@ class LogWriter:
             self._write(data, place_batches(data, [parse_header(batch)], header[0], header[2], now), now)
         else:
             self._write(batch, [header], now)
+
+    def record_aborted(self, aborted: AbortedTransaction) -> None:
+        """Note in the transaction index that this transaction was aborted. Its marker was appended just now.
+
+        If that fails the log has failed: its readers would take the records for committed.
+        """
+        with self._failing("transaction index"):
+            if self.active.txn_index is None:
+                self._folder_changed()
+            index = self.active.record_aborted(aborted)
+        if index not in self._unsynced_txn_indexes:
+            self._unsynced_txn_indexes.append(index)
+        self.last_aborted_offset = aborted.last_offset
 
     def append_as_is(self, batches: Buffer, *, now: int) -> AppendInfo:
         """Append batches that have their offsets already, without a change, as when copying another log."""
@@ -307,6 +323,8 @@ class LogWriter:
         files = [segment.file() for segment in self._dirty]
         for file in files:
             file.retain()
+        if self._unsynced_txn_indexes:
+            self._unsynced_files += take_files(self._unsynced_txn_indexes)
         if self._unsynced_files:
             files += self._unsynced_files
             self._unsynced_files = []
@@ -373,6 +391,7 @@ class LogWriter:
         """Close all files as they are."""
         for segment in self.segments:
             self._open_files.forget(segment)
+        self._unsynced_files += take_files(self._unsynced_txn_indexes)
         for file in self._unsynced_files:
             file.close()
         self._unsynced_files = []

@@ -11,6 +11,7 @@ it is rebuilt from the log, so nothing depends on the file.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from struct import Struct
 from typing import Final
 
@@ -36,6 +37,12 @@ class OffsetIndex(IndexEntries):
         """(last offset, position) of the last entry at or before `offset`; (base offset, 0) if there is none."""
         relative, position = self._last_up_to(offset - self.base_offset) or (0, 0)
         return self.base_offset + relative, position
+
+    def offset_at_or_after(self, position: int) -> int | None:
+        """The last offset of the first batch with an entry that starts at or after `position`."""
+        places = range(0, len(self._data), ENTRY_BYTES)
+        slot = bisect_left(places, position, key=lambda place: self.layout.unpack_from(self._data, place)[1])
+        return self.base_offset + self._at(slot)[0] if slot < len(places) else None
 
     def last(self) -> tuple[int, int] | None:
         """(last offset, position) of the newest entry."""

@@ -37,6 +37,7 @@ from kohort.storage.log_writer import LogWriter
 from kohort.storage.open_files import LogSlice, OpenFiles
 from kohort.storage.recovery import Opened, OpenRules, open_segments
 from kohort.storage.segment import Segment
+from kohort.storage.txn_index import AbortedTransaction
 
 logger = logging.getLogger(__name__)
 _base_offset = attrgetter("base_offset")
@@ -82,6 +83,8 @@ class PartitionLog(LogWriter):
             log.restart_at(log_start_offset)
             return log
         log.log_end_offset = end
+        indexes = [segment.txn_index for segment in log.segments if segment.txn_index is not None]
+        log.last_aborted_offset = max((index.last_offset for index in indexes), default=-1)
         log.log_start_offset = max(log_start_offset, log.segments[0].base_offset if log.segments else 0)
         log.recovery_point = end if clean else min(max(recovery_point or 0, log.log_start_offset), end)
         log.checkpointed_recovery_point = min(recovery_point or 0, end)
@@ -167,6 +170,22 @@ class PartitionLog(LogWriter):
                 header = parse_header(segment.file().pread(BATCH_HEADER_BYTES, start))
                 length = max(length, header.size_bytes)
         return LogSlice(segment.file(), start, length) if length > 0 else None
+
+    def aborted_in(self, offset: int, found: LogSlice, up_to: int) -> list[AbortedTransaction]:
+        """The aborted transactions that may have records in this slice, which was read from `offset` up to `up_to`.
+
+        There may be some that begin behind the slice: only the offset index is asked where that ends.
+        """
+        aborted: list[AbortedTransaction] = []
+        if offset > self.last_aborted_offset:
+            return aborted
+        segments = self.segments[self.segment_of(offset) :]
+        holder = next((segment for segment in segments if segment.holds(found.file)), None)
+        upper = up_to if holder is None else min(up_to, holder.offset_behind(found.position + found.length))
+        for segment in segments:
+            if segment.txn_index is not None and segment.txn_index.collect(offset, upper, aborted):
+                break
+        return aborted
 
     def batches(self, offset: int | None = None, up_to: int | None = None) -> Iterator[tuple[BatchHeader, bytes, int]]:
         """(header, chunk, place in the chunk) of each batch from `offset` to `up_to`, for a replay.
@@ -254,6 +273,8 @@ class PartitionLog(LogWriter):
             self._remove(self.segments[self.segment_of(offset) + 1 :])
             active = self.active
             active.truncate(active.size_bytes if (at := active.find(offset)) is None else at)
+        if active.txn_index is not None:
+            self._unsynced_txn_indexes.append(active.txn_index)
         self._dirty = [segment for segment in self._dirty if segment is not active] + [active]
         self.log_end_offset = active.next_offset
         self.log_start_offset = min(self.log_start_offset, self.log_end_offset)

@@ -29,6 +29,7 @@ from kohort.protocol.record_batch import BatchHeader, CorruptBatch
 from kohort.storage.batch_walk import walk_batches, walk_headers
 from kohort.storage.disk import Disk, FileInfo
 from kohort.storage.errors import LogCorrupt
+from kohort.storage.index_entries import CorruptIndex
 from kohort.storage.layout import (
     CLEANED,
     DELETED,
@@ -37,11 +38,14 @@ from kohort.storage.layout import (
     SNAPSHOT,
     SWAP,
     SYNC_FAILED_FILE,
+    TXN_INDEX,
     parse_segment_file,
     segment_file,
 )
 from kohort.storage.log_config import LogConfig
 from kohort.storage.segment import MAX_RELATIVE_OFFSET, Segment
+from kohort.storage.txn_index import TxnIndex
+from kohort.storage.txn_recovery import TxnRecovery, rebuild_txn_index
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +65,7 @@ class Opened:
     scanned: list[Segment] = field(default_factory=list)  # segments whose bytes may not be on the medium
     leader_epochs: list[tuple[int, int]] = field(default_factory=list)  # of the scanned batches
     snapshots: list[int] = field(default_factory=list)  # offsets of the producer snapshots
+    txn_indexes: set[int] = field(default_factory=set)  # base offsets of the segments that have one
     folder_changed: bool = False
     sync_failed: bool = False  # what can be read may not be on the medium
 
@@ -96,6 +101,7 @@ def open_segments(disk: Disk, folder: str, rules: OpenRules) -> Opened:
         _Scan(opened, rules).run()
         if opened.sync_failed or rules.distrust:
             _rewrite(disk, folder, opened)
+    _load_txn_indexes(opened)
     end = max(opened.segments[-1].next_offset if opened.segments else 0, rules.log_start_offset)
     known = rules.recovery_point
     if known is not None and (end < known or (rules.clean and end != known)):
@@ -112,7 +118,7 @@ def _tidy(disk: Disk, folder: str, infos: list[FileInfo], config: LogConfig, ope
     opened.sync_failed = any(info.name == SYNC_FAILED_FILE for info in infos)
     opened.snapshots = [offset for offset, kind, suffix in files if kind == SNAPSHOT and suffix == ""]
     if not any(suffix for _, _, suffix in files) and not _orphans(files):
-        return {base: info for (base, kind, _), info in files.items() if kind == LOG}
+        return _logs(files, opened)
     opened.folder_changed = True
     cleaned = [base for base, _, suffix in files if suffix == CLEANED]
     for base, kind, suffix in list(files):
@@ -122,6 +128,11 @@ def _tidy(disk: Disk, folder: str, infos: list[FileInfo], config: LogConfig, ope
     _finish_swap(disk, folder, files, config)
     for orphan in _orphans(files):
         _remove(disk, folder, files, orphan)
+    return _logs(files, opened)
+
+
+def _logs(files: dict[tuple[int, str, str], FileInfo], opened: Opened) -> dict[int, FileInfo]:
+    opened.txn_indexes = {base for base, kind, _ in files if kind == TXN_INDEX}
     return {base: info for (base, kind, _), info in files.items() if kind == LOG}
 
 
@@ -161,6 +172,22 @@ def _finish_swap(disk: Disk, folder: str, files: dict[tuple[int, str, str], File
         for kind in SEGMENT_KINDS:
             if info := files.pop((segment.base_offset, kind, SWAP), None):
                 files[segment.base_offset, kind, ""] = info
+
+
+def _load_txn_indexes(opened: Opened) -> None:
+    """Load the transaction indexes that were not made again from the log, unless they are damaged."""
+    for segment in opened.segments:
+        if segment.base_offset not in opened.txn_indexes or segment.txn_index is not None:
+            continue
+        try:
+            path = segment.path(TXN_INDEX)
+            segment.txn_index = TxnIndex.open(segment.disk, path, segment.base_offset, segment.next_offset)
+        except CorruptIndex as problem:
+            logger.warning("%s: it is made again from the log", problem)
+            try:
+                rebuild_txn_index(segment, opened.segments, opened.snapshots)
+            except CorruptBatch as error:
+                raise LogCorrupt(f"{error}. {ADVICE}") from error
 
 
 # --- after a clean stop ---------------------------------------------------------------------------
@@ -222,6 +249,7 @@ class _Scan:
         self.opened = opened
         self.rules = rules
         self.cut = False
+        self.transactions = TxnRecovery(opened.segments, opened.snapshots)
 
     def run(self) -> None:
         segments = self.opened.segments
@@ -234,11 +262,12 @@ class _Scan:
                 self._drop(number)
                 return
             self.opened.scanned.append(segment)
+            self.transactions.begin(segment, has_index=segment.base_offset in self.opened.txn_indexes)
             if (sound_bytes := self._walk(segment, limit)) < segment.size_bytes:
                 # Remove later segments first, durably: or else a second crash could leave a hole in the log.
                 self._drop(number + 1)
                 segment.cut_file(sound_bytes)
-                segment.cut_txn_index()
+            self.transactions.end(segment)
             expected = segment.next_offset
             segment.release_file()
             if self.cut:
@@ -253,10 +282,12 @@ class _Scan:
         segment.next_offset = segment.base_offset
         position = 0
         try:
-            for header, _, _ in walk_batches(segment.file(), 0, segment.size_bytes):
+            for header, chunk, at in walk_batches(segment.file(), 0, segment.size_bytes):
                 self._check(segment, header, position, limit)
                 segment.note(header, position)
                 self._note_epoch(header)
+                if header.is_transactional:
+                    self.transactions.note(segment, header, chunk, at)
                 position += header.size_bytes
         except CorruptBatch as error:
             self._decide_to_cut(segment, position, str(error))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Generator, Sequence
 from contextlib import closing, suppress
-from struct import Struct
 from typing import Final
 
 from kohort.protocol.record_batch import LOG_OVERHEAD_BYTES, NO_TIMESTAMP, BatchHeader, CorruptBatch
@@ -24,10 +23,10 @@ from kohort.storage.offset_index import ENTRY_BYTES as INDEX_ENTRY_BYTES
 from kohort.storage.offset_index import OffsetIndex
 from kohort.storage.time_index import ENTRY_BYTES as TIME_INDEX_ENTRY_BYTES
 from kohort.storage.time_index import TimeIndex
+from kohort.storage.txn_index import AbortedTransaction, TxnIndex
 
 logger = logging.getLogger(__name__)
 
-_ABORTED: Final = Struct(">hqqqq")
 MAX_RELATIVE_OFFSET: Final = 2**31 - 1
 RECENT_BATCHES: Final = 256
 UNKNOWN: Final = -2  # the timestamp has not been looked up yet
@@ -39,7 +38,7 @@ class Segment:
     __slots__ = (
         "_bytes_since_index", "_file", "_first_timestamp", "_index", "_indexes_changed", "_max_timestamp",
         "_max_timestamp_offset", "_recent", "_time_index", "base_offset", "config", "created_ms", "disk",
-        "folder", "modified_ms", "next_offset", "size_bytes", "suffix",
+        "folder", "modified_ms", "next_offset", "size_bytes", "suffix", "txn_index",
     )  # fmt: skip
 
     def __init__(
@@ -63,6 +62,7 @@ class Segment:
         self._max_timestamp_offset = base_offset
         self._first_timestamp = UNKNOWN
         self._recent: dict[int, int] = {}  # base offset -> position of the batches that were appended last
+        self.txn_index: TxnIndex | None = None  # None: no transaction was aborted in this segment
 
     @classmethod
     def create(
@@ -137,6 +137,13 @@ class Segment:
         self._indexes_changed = True
         self.next_offset = last_offset + 1
 
+    def record_aborted(self, aborted: AbortedTransaction) -> TxnIndex:
+        """Note a transaction whose marker is in this segment. Returns the index, which is to be synced."""
+        if self.txn_index is None:
+            self.txn_index = TxnIndex.create(self.disk, self.path(TXN_INDEX))
+        self.txn_index.append(aborted)
+        return self.txn_index
+
     def must_roll(self, size_bytes: int, max_timestamp: int, last_offset: int, now: int) -> bool:
         """Whether an append of this size, time and last offset needs a new segment."""
         if self.size_bytes == 0:
@@ -198,24 +205,13 @@ class Segment:
         self.cut_file(position)
         self.next_offset = self.base_offset
         self.rebuild_indexes()
-        self.cut_txn_index()
+        if self.txn_index is not None:
+            self.txn_index.truncate(self.base_offset, self.next_offset)
 
     def cut_file(self, position: int) -> None:
         """Cut only the file; the caller must correct indexes and end offset."""
         self.file().truncate(position)
         self.size_bytes = position
-
-    def cut_txn_index(self) -> None:
-        """Remove aborted transactions behind the end (34 bytes each: version, producer, first, last, stable offset)."""
-        with suppress(FileNotFoundError):
-            entries = list(_ABORTED.iter_unpack(self._read_txn_index()))
-            kept = [_ABORTED.pack(*entry) for entry in entries if entry[3] < self.next_offset]
-            if len(kept) < len(entries):
-                self.disk.write_file(self.path(TXN_INDEX), b"".join(kept))
-
-    def _read_txn_index(self) -> bytes:
-        data = self.disk.read_file(self.path(TXN_INDEX))
-        return data[: len(data) // _ABORTED.size * _ABORTED.size]
 
     # --- indexes ---------------------------------------------------------------------------------
 
@@ -310,6 +306,16 @@ class Segment:
                 return position
         return None
 
+    def holds(self, file: File) -> bool:
+        """Whether this is the open file of the segment."""
+        return self._file is file
+
+    def offset_behind(self, position: int) -> int:
+        """An offset behind all batches that begin before `position`, as near as the index knows one."""
+        if position >= self.size_bytes:
+            return self.next_offset
+        return self.index.offset_at_or_after(position) or self.next_offset
+
     def _start_for(self, offset: int) -> int:
         """A position at or before the batch with `offset`, from the index if its entry is right."""
         named, position = self.index.lookup(offset)
@@ -373,4 +379,6 @@ class Segment:
                 self.disk.rename(source, target)
                 renamed.append(target)
         self.suffix = suffix
+        if self.txn_index is not None:
+            self.txn_index.path = self.path(TXN_INDEX)
         return renamed
