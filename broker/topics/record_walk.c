@@ -13,7 +13,7 @@
 
 enum { SOUND, CUT_OFF, BAD_VARINT, BAD_LENGTH, BAD_OFFSET, BAD_HEADERS, BAD_END, TOO_MANY };
 
-enum { MIN_RECORD_BYTES = 7, MIN_HEADER_BYTES = 2, MAX_VARINT_BYTES = 5, MAX_VARLONG_BYTES = 10 };
+enum { MIN_RECORD_BYTES = 7, MIN_HEADER_BYTES = 2, MAX_VARINT_BYTES = 5, MAX_VARLONG_BYTES = 10, NULL_LENGTH = 1 };
 
 typedef struct {
     const uint8_t *data;
@@ -207,13 +207,86 @@ int kohort_walk_on(Walk *walk, const uint8_t *data, int64_t size, int is_last, i
     return reader.problem;
 }
 
+/* A varint of at most three bytes that ends before `end`, without the zig-zag: -1 is 1. Returns -1 for any other. */
+static inline int32_t usual_varint(const uint8_t **at, const uint8_t *end)
+{
+    const uint8_t *byte = *at;
+    if (byte >= end)
+        return -1;
+    int32_t raw = *byte++;
+    if (raw >= 0x80) {
+        if (byte >= end)
+            return -1;
+        raw += (*byte << 7) - 0x80;
+        if (*byte++ >= 0x80) {
+            if (byte >= end || *byte >= 0x80)
+                return -1;
+            raw += (*byte++ << 14) - (0x80 << 7);
+        }
+    }
+    *at = byte;
+    return raw;
+}
+
+/* Steps over a length and as many bytes. Returns the length without its zig-zag, or -1 if they do not end before `end`. */
+static inline int32_t usual_bytes(const uint8_t **at, const uint8_t *end)
+{
+    int32_t raw = usual_varint(at, end);
+    if (raw & 1)
+        return raw == NULL_LENGTH ? raw : -1;
+    if (raw >> 1 > end - *at)
+        return -1;
+    *at += raw >> 1;
+    return raw;
+}
+
+/* Walks over usual records in a fraction of the time: nothing is kept in memory between two numbers of a record.
+ *
+ * Returns 1, and what was seen, if all records are usual and sound. 0 says nothing: the walk above has to decide. */
+static int walk_usual(const uint8_t *at, const uint8_t *end, int64_t count, int64_t seen[3])
+{
+    int32_t min_delta = INT32_MAX, max_delta = INT32_MIN;
+    int has_null_key = 0;
+    for (int64_t index = 0; index < count; index++) {
+        int32_t size = usual_varint(&at, end);
+        if (size & 1 || size == 0 || size >> 1 > end - at)
+            return 0;
+        const uint8_t *record_end = at + (size >> 1);
+        at++; /* the attributes */
+        int32_t delta = usual_varint(&at, record_end);
+        if (delta < 0 || usual_varint(&at, record_end) != 2 * index)
+            return 0;
+        delta = (delta >> 1) ^ -(delta & 1);
+        if (delta < min_delta)
+            min_delta = delta;
+        if (delta > max_delta)
+            max_delta = delta;
+        int32_t key = usual_bytes(&at, record_end), value = usual_bytes(&at, record_end);
+        int32_t headers = usual_varint(&at, record_end);
+        if (key < 0 || value < 0 || headers & 1)
+            return 0;
+        has_null_key |= key == NULL_LENGTH;
+        for (; headers; headers -= 2)
+            if (usual_bytes(&at, record_end) & 1 || usual_bytes(&at, record_end) < 0)
+                return 0;
+        if (at != record_end)
+            return 0;
+    }
+    seen[0] = min_delta;
+    seen[1] = max_delta;
+    seen[2] = has_null_key;
+    return at == end && count > 0;
+}
+
 /* Returns SOUND, and in `seen` the least and the greatest timestamp delta and whether a key was null; or the problem. */
-int kohort_walk_records(const uint8_t *data, int64_t position, int64_t end, int64_t count, int64_t seen[3])
+int kohort_walk_records(const uint8_t *data, int position, int end, int count, int64_t seen[3])
 {
     Reader reader = {data, position, end, SOUND};
     Walk walk;
-    if (count * MIN_RECORD_BYTES > end - position)
+    if ((int64_t)count * MIN_RECORD_BYTES > end - position)
         return CUT_OFF;
+    if (walk_usual(data + position, data + end, count, seen))
+        return SOUND;
     kohort_begin_walk(&walk, count, INT64_MAX);
     walk_on(&reader, &walk, 1);
     seen[0] = walk.min_delta;
