@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kohort.broker.clock import CLOCK, Clock
 from kohort.broker.consumer_settings import (
@@ -19,14 +19,36 @@ from kohort.broker.shard_host import ShardHost
 from kohort.broker.shard_log import LocalShardLog, ShardLog
 from kohort.broker.share_settings import share_settings_of_all, share_settings_of_group
 from kohort.broker.topics.catalog import CONSUMER_OFFSETS
+from kohort.coordinator.api import Api
 from kohort.coordinator.config import GroupConfig
 from kohort.coordinator.events import Event, InitializeStates, Rebalanced, Reconciled
 from kohort.coordinator.group_runtime import GroupRuntime
+from kohort.coordinator.offsets.write_marker import WRITE_MARKER, MarkerWritten, WriteMarker
+from kohort.coordinator.outcome import Parked
 from kohort.coordinator.shard import Status
 from kohort.coordinator.shard_state import ShardState
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.txn_marker import TxnMarker
+from kohort.protocol.wire import Message
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
+
+
+class MarkerCall:
+    """A marker that is being written, as a request of the broker itself."""
+
+    version = 0
+    client_id = client_host = ""
+
+    def __init__(self, clock: Clock, done: Callable[[ErrorCode], None]) -> None:
+        self.now, self.steady_ms = clock.now_ms(), clock.steady_ms()
+        self.api: Api[Any, Any, Any]
+        self._done = done
+
+    def reply(self, response: Message) -> None:
+        assert isinstance(response, MarkerWritten)
+        self._done(response.error_code)
 
 
 class CoordinatorHost(ShardHost[ShardState]):
@@ -86,6 +108,19 @@ class CoordinatorHost(ShardHost[ShardState]):
             shared = None if configs is None else share_settings_of_group(self._broker.config, configs)
             self.runtime.share.change_group(group_id, shared)
 
+    def write_marker(self, partition: int, marker: TxnMarker, done: Callable[[ErrorCode], None]) -> None:
+        """End the producer's transaction in this partition of the log. `done` is called when the marker is durable, or
+        with an error; maybe before this returns.
+        """
+        if not 0 <= partition < len(self.runtime.shards):
+            done(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return
+        call = MarkerCall(self._clock, done)
+        answer = self.runtime.ask(self.runtime.shards[partition], WRITE_MARKER, WriteMarker(marker), call)
+        if not isinstance(answer, Parked):
+            done(answer.error_code)
+        self._after()
+
     def tell(self, event: Event) -> None:
         if isinstance(event, InitializeStates):
             self._initialize(event)
@@ -105,6 +140,8 @@ class CoordinatorHost(ShardHost[ShardState]):
     def _check_retention(self) -> None:
         self._check_retention_later()
         for shard in self.runtime.shards:
-            if shard.status is Status.ACTIVE and shard.state.groups and not shard.jobs:
-                self.runtime.expire_offsets(shard)
+            if shard.status is Status.ACTIVE:
+                shard.state.offsets.pending.expire(self._clock.now_ms() - self._broker.config.producer_id_expiration_ms)
+                if shard.state.groups and not shard.jobs:
+                    self.runtime.expire_offsets(shard)
         self._after()

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 from kohort.broker.topics.catalog import Partition
 from kohort.broker.topics.delayed_fetch import appended
 from kohort.broker.topics.producer_snapshots import forget_producers
-from kohort.protocol.record_batch import unpack_offset_and_length
+from kohort.protocol.record_batch import ATTRIBUTES_AT, CONTROL, TRANSACTIONAL, unpack_offset_and_length
 from kohort.storage.errors import LogFailed, OutOfSpace, StorageError
 
 if TYPE_CHECKING:
@@ -46,6 +46,9 @@ W = TypeVar("W", bound=Write)
 Done = Callable[[Sequence[W], Exception | None], None]
 
 logger = logging.getLogger(__name__)
+
+LOW_ATTRIBUTES_AT = ATTRIBUTES_AT + 1
+OF_TRANSACTION = TRANSACTIONAL | CONTROL
 
 
 class Owned(NamedTuple):
@@ -182,12 +185,19 @@ class LocalShardLog:
         try:
             for batch in write.batches:
                 log.append_placed(batch, now)
+                if batch[LOW_ATTRIBUTES_AT] & OF_TRANSACTION:
+                    self._remember(place, batch)
                 if place.extra:  # clients that fetch this topic, as Burrow does
                     appended(self._broker, place, len(batch))
         except OutOfSpace:  # the caller tries the write again, without the batches that were appended
             write.batches = [b for b in write.batches if unpack_offset_and_length(b, 0)[0] >= log.log_end_offset]
             raise
         return log
+
+    def _remember(self, place: Partition, batch: bytes) -> None:
+        from kohort.broker.topics.coordinator_batches import remember  # most brokers have no transactions
+
+        remember(self._broker, place, batch)
 
     def _look_up_places(self) -> list[Partition]:
         self._places = self._broker.catalog.ensure_internal(self.topic).partitions

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
-from kohort.coordinator.group import STREAMS, Group
+from kohort.coordinator.group import STREAMS, Committer, Group
 from kohort.coordinator.outcome import Outcome, Record
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.log_records import STREAMS_GROUP_MEMBER_METADATA, STREAMS_GROUP_METADATA
@@ -65,6 +65,10 @@ class StreamsGroup(Group):
 
     def check_commit(self, shard: ShardState, request: OffsetCommitRequest, version: int) -> ErrorCode | None:
         is_allowed = request.generation_id_or_member_epoch < 0 and not self.has_members
+        return None if is_allowed else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def check_txn_commit(self, sender: Committer) -> ErrorCode | None:
+        is_allowed = sender.is_anonymous or (sender.generation_or_epoch < 0 and not self.has_members)
         return None if is_allowed else ErrorCode.UNKNOWN_MEMBER_ID
 
     def check_delete(self) -> ErrorCode | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Container, Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kohort.protocol.error_codes import ErrorCode
 
@@ -25,6 +25,18 @@ CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"  #
 NOT_ASKED = -2147483648
 READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS = 3, 6, 8, 10, 11  # Kafka's codes of operations
 ALL_OPERATIONS = 1 << READ | 1 << DELETE | 1 << DESCRIBE | 1 << DESCRIBE_CONFIGS | 1 << ALTER_CONFIGS
+
+
+class Committer(NamedTuple):
+    """Who commits, as the request says."""
+
+    member_id: str
+    generation_or_epoch: int
+    instance_id: str | None
+
+    @property
+    def is_anonymous(self) -> bool:
+        return self.generation_or_epoch < 0 and not self.member_id and self.instance_id is None
 
 
 class Pulse(Protocol):
@@ -68,7 +80,13 @@ class Group(ABC):
     def check_commit(self, shard: ShardState, request: OffsetCommitRequest, version: int) -> ErrorCode | None:
         """An error if the sender may not commit now. In a classic group a commit is a sign of life of its member."""
 
-    def check_commit_to(self, request: OffsetCommitRequest, topic_id: bytes, partition: int) -> ErrorCode | None:
+    @abstractmethod
+    def check_txn_commit(self, sender: Committer) -> ErrorCode | None:
+        """The same for a commit in a transaction, which is no sign of life. Its sender need not say which member it is,
+        since the transaction tells old producers from new ones.
+        """
+
+    def check_commit_to(self, sender: Committer, topic_id: bytes, partition: int) -> ErrorCode | None:
         """An error if the sender, who may commit, may not commit this partition."""
         return None
 

@@ -13,11 +13,13 @@ from kohort.coordinator.outcome import (
     AtomicRecords,
     CommitRecords,
     LogEntry,
+    MarkerRecord,
     OffsetTombstones,
     Outcome,
     PackedRecords,
     PlannedCommit,
     StepRecords,
+    TransactionalCommit,
 )
 from kohort.coordinator.shard import RECORDS_IN_STEP, Shard
 from kohort.coordinator.shard_state import ShardState
@@ -40,7 +42,8 @@ from kohort.protocol.log_records import (
 from kohort.protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue
 from kohort.protocol.messages.log_legacy_offset_commit import LegacyOffsetCommitKey, LegacyOffsetCommitValue
 from kohort.protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
-from kohort.protocol.record_batch import CONTROL, TRANSACTIONAL, parse_marker, scan_records
+from kohort.protocol.record_batch import CONTROL, TRANSACTIONAL, BatchHeader, parse_marker, scan_records
+from kohort.protocol.txn_marker import TxnMarker
 from kohort.protocol.wire import Message
 
 if TYPE_CHECKING:
@@ -75,6 +78,13 @@ class GroupShard(Shard[ShardState]):
                 self.next_offset += entry.count
             elif isinstance(entry, OffsetTombstones):
                 self.next_offset = self.state.offsets.replay_tombstones(entry, self.next_offset)
+            elif isinstance(entry, TransactionalCommit):
+                wall = self.state.clock.wall
+                self.next_offset = self.state.offsets.replay_transactional(entry, self.next_offset, wall)
+                self._group_of_offsets(entry.parts[0].group)
+            elif isinstance(entry, MarkerRecord):
+                self.replay_marker(entry.marker, self.next_offset, self.state.clock.wall)
+                self.next_offset += 1
             else:
                 for record in entry.records if isinstance(entry, AtomicRecords) else (entry,):
                     self.replay(record.type, record.key, record.value, self.next_offset)
@@ -91,16 +101,17 @@ class GroupShard(Shard[ShardState]):
     def load_chunk(self, chunk: bytes, size: int) -> Iterator[None]:
         """Replay whole batches of the log, as many as a chunk of it holds, and give way after some records."""
         in_step = 0
-        for header, offset, _, raw_key, raw_value, _ in scan_records(chunk, 0, size, with_headers=False):
+        for header, offset, time, raw_key, raw_value, _ in scan_records(chunk, 0, size, with_headers=False):
             in_step += 1
             if in_step > RECORDS_IN_STEP:
                 in_step = 0
                 yield
             try:
                 if header.attributes & CONTROL:
-                    self._load_marker(header.producer_id, raw_key, raw_value)
+                    self._load_marker(header, raw_key, raw_value, offset, time)
                 elif raw_key is not None:
-                    if header.attributes & TRANSACTIONAL:
+                    if header.attributes & TRANSACTIONAL and header.producer_id >= 0:
+                        self.state.offsets.pending.begin(header.producer_id, header.producer_epoch, offset, time)
                         yield from self._load_record(raw_key, raw_value, offset, header.producer_id)
                     elif not self._bulk.replay(raw_key, raw_value, offset):
                         yield from self._load_record(raw_key, raw_value, offset, -1)
@@ -112,12 +123,14 @@ class GroupShard(Shard[ShardState]):
         self._bulk.forget()
         super().skip(offset, problem)
 
-    def _load_marker(self, producer_id: int, raw_key: bytes | None, raw_value: bytes | None) -> None:
+    def _load_marker(
+        self, header: BatchHeader, raw_key: bytes | None, raw_value: bytes | None, offset: int, time: int
+    ) -> None:
         self._bulk.forget()
-        marker = parse_marker(raw_key, raw_value)
-        if marker is not None:
-            for group_id in self.state.offsets.end_transaction(producer_id, marker.commit):
-                self._group_of_offsets(group_id)
+        read = parse_marker(raw_key, raw_value)
+        if read is not None:
+            marker = TxnMarker(header.producer_id, header.producer_epoch, read.commit, read.coordinator_epoch, 0)
+            self.replay_marker(marker, offset, time)
 
     def _load_record(self, raw_key: bytes, raw_value: bytes | None, offset: int, producer_id: int) -> Iterator[None]:
         record_type, key = decode_key(raw_key)
@@ -172,6 +185,10 @@ class GroupShard(Shard[ShardState]):
         self.state.offsets.replay(key, value, log_offset, producer_id)
         if value is not None:
             self._group_of_offsets(key.group)
+
+    def replay_marker(self, marker: TxnMarker, log_offset: int, now: int) -> None:
+        for group_id in self.state.offsets.end_transaction(marker, log_offset, now):
+            self._group_of_offsets(group_id)
 
     def _replay_group(self, group_id: str, value: GroupMetadataValue | None) -> None:
         state = self.state

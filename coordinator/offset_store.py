@@ -1,4 +1,4 @@
-"""Committed offsets, and those of transactions that are still open.
+"""Committed offsets, and those of transactions that are still open (pending_offsets.py).
 
 Changed by `replay` alone. A transactional commit is pending until its producer's marker comes: COMMIT makes it the
 committed one unless a later record in the log has overtaken it, ABORT drops it.
@@ -9,15 +9,16 @@ come (`_recent`), and are put into `_groups` when somebody reads the offsets of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import count as counting
 from itertools import repeat
 from typing import NamedTuple, TypeAlias
 
-from kohort.coordinator.outcome import CommitColumns, OffsetTombstones, PlannedCommit
+from kohort.coordinator.outcome import CommitColumns, CommitRow, OffsetTombstones, PlannedCommit, TransactionalCommit
+from kohort.coordinator.pending_offsets import PendingOffsets
 from kohort.protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
-from kohort.protocol.messages.offset_commit import OffsetCommitRequestPartition
+from kohort.protocol.txn_marker import TxnMarker
 from kohort.protocol.wire import NO_UUID
 
 NO_EXPIRY = -1
@@ -49,8 +50,7 @@ Place = tuple[str, str, int]  # group, topic, partition
 class OffsetStore:
     def __init__(self) -> None:
         self._groups: dict[str, dict[str, ByPartition]] = {}
-        # Offsets of transactions that are still open, by producer id.
-        self.open_transactions: dict[int, dict[Place, CommittedOffset]] = {}
+        self.pending = PendingOffsets()
         self._recent: dict[str, dict[CommitColumns, Recent]] = {}  # by group: commits that are not in `_groups` yet
 
     # --- reading
@@ -65,14 +65,6 @@ class OffsetStore:
         partitions = topics.get(topic)
         return partitions.get(partition) if partitions is not None else None
 
-    def has_pending(self, group_id: str, topic: str, partition: int) -> bool:
-        place = (group_id, topic, partition)
-        return bool(self.open_transactions) and any(place in pending for pending in self.open_transactions.values())
-
-    def pending_places(self, group_id: str) -> Iterator[Place]:
-        for pending in self.open_transactions.values():
-            yield from (place for place in pending if place[0] == group_id)
-
     def all_offsets(self) -> Iterator[tuple[Place, CommittedOffset]]:
         """Committed and pending."""
         self._settle_all()
@@ -80,11 +72,11 @@ class OffsetStore:
             for topic, partitions in topics.items():
                 for partition, offset in partitions.items():
                     yield (group_id, topic, partition), offset
-        for pending in self.open_transactions.values():
-            yield from pending.items()
-
-    def pending(self) -> list[tuple[Place, CommittedOffset]]:
-        return [each for pending in self.open_transactions.values() for each in pending.items()]
+        for producer in self.pending.open.values():
+            for group_id, topics in producer.pending.items():
+                for topic, partitions in topics.items():
+                    for partition, offset in partitions.items():
+                        yield (group_id, topic, partition), offset
 
     def group_ids(self) -> list[str]:
         """Groups with committed offsets."""
@@ -104,29 +96,27 @@ class OffsetStore:
 
     def deletable_topics(self, group_id: str) -> list[str]:
         """The topics with offsets of the group, pending ones included."""
-        pending = {topic for _, topic, _ in self.pending_places(group_id)}
-        return sorted(pending.union(self.topics(group_id)))
+        return sorted({*self.pending.topics(group_id), *self.topics(group_id)})
 
     def deletable_partitions(self, group_id: str, topic: str) -> list[int]:
         """The partitions of the topic with offsets of the group, pending ones included."""
-        pending = {index for _, name, index in self.pending_places(group_id) if name == topic}
-        return sorted(pending.union(self.topics(group_id).get(topic, ())))
+        return sorted({*self.pending.topics(group_id).get(topic, ()), *self.topics(group_id).get(topic, ())})
 
     # --- replaying
 
     def replay(
         self, key: OffsetCommitKey, value: OffsetCommitValue | None, log_offset: int, producer_id: int = -1
     ) -> None:
+        """`producer_id`: of a transaction, which has begun (PendingOffsets.begin)."""
         if value is None:
             self._forget(key.group, key.topic, (key.partition,))
         elif producer_id >= 0:
-            place = (key.group, key.topic, key.partition)
-            self.open_transactions.setdefault(producer_id, {})[place] = _committed(value, log_offset)
+            self.pending.add(producer_id, key.group, key.topic, key.partition, _committed(value, log_offset))
         else:
             self.partitions_of(key.group, key.topic)[key.partition] = _committed(value, log_offset)
 
     def replay_rows(
-        self, group_id: str, topic: str, topic_id: bytes, rows: Sequence[OffsetCommitRequestPartition], now: int,
+        self, group_id: str, topic: str, topic_id: bytes, rows: Sequence[CommitRow], now: int,
         log_offset: int, expires: int = NO_EXPIRY,
     ) -> int:  # fmt: skip
         """Replay a whole commit (outcome.CommitRecords) and return the log offset behind it."""
@@ -173,17 +163,38 @@ class OffsetStore:
         for group_id in list(self._recent):
             self._settle(group_id)
 
-    def end_transaction(self, producer_id: int, commit: bool) -> list[str]:
+    def replay_transactional(self, commit: TransactionalCommit, log_offset: int, now: int) -> int:
+        """Replay the commit of a transaction and return the log offset behind it."""
+        producer_id = commit.producer_id
+        self.pending.begin(producer_id, commit.producer_epoch, log_offset, now)
+        for part in commit.parts:
+            for row in part.rows:
+                offset = CommittedOffset(
+                    row.committed_offset, row.committed_leader_epoch, row.committed_metadata or "",
+                    part.now, NO_EXPIRY, NO_UUID, log_offset,
+                )  # fmt: skip
+                self.pending.add(producer_id, part.group, part.topic, row.partition_index, offset)
+                log_offset += 1
+        return log_offset
+
+    def end_transaction(self, marker: TxnMarker, log_offset: int, now: int) -> list[str]:
         """Commit or drop the pending offsets of a producer. Returns the groups whose offsets changed."""
-        pending = self.open_transactions.pop(producer_id, {})
-        if not commit:
+        pending = self.pending.end(marker, log_offset, now)
+        if not marker.commit:
             return []
         changed = []
-        for (group_id, topic, partition), offset in pending.items():
-            partitions = self.partitions_of(group_id, topic)
-            known = partitions.get(partition)
-            if known is None or known.log_offset < offset.log_offset:
-                partitions[partition] = offset
+        for group_id, topics in pending.items():
+            has_changed = False
+            for topic, offsets in topics.items():
+                known = self.partitions_of(group_id, topic)
+                newer = {
+                    partition: offset
+                    for partition, offset in offsets.items()
+                    if (before := known.get(partition)) is None or before.log_offset < offset.log_offset
+                }
+                known.update(newer)
+                has_changed |= bool(newer)
+            if has_changed:
                 changed.append(group_id)
         return changed
 
@@ -198,7 +209,7 @@ class OffsetStore:
             partitions = topics[topic] = {}
         return partitions
 
-    def _forget(self, group_id: str, topic: str, indexes: Iterable[int]) -> None:
+    def _forget(self, group_id: str, topic: str, indexes: Sequence[int]) -> None:
         """Tombstones: the committed offsets and the pending ones of all producers."""
         topics = self.topics(group_id)
         partitions = topics.get(topic)
@@ -209,9 +220,8 @@ class OffsetStore:
                 del topics[topic]
             if not topics:
                 del self._groups[group_id]
-        for pending in self.open_transactions.values():
-            for index in indexes:
-                pending.pop((group_id, topic, index), None)
+        if self.pending:
+            self.pending.forget(group_id, topic, indexes)
 
 
 def _in_order_of_the_log(entry: tuple[CommitColumns, Recent]) -> int:

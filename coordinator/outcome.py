@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from kohort.coordinator.events import Event
 from kohort.protocol.messages.offset_commit import OffsetCommitRequestPartition
+from kohort.protocol.messages.txn_offset_commit import TxnOffsetCommitRequestPartition
+from kohort.protocol.txn_marker import TxnMarker
 from kohort.protocol.wire import Message
 
 if TYPE_CHECKING:
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from kohort.coordinator.commit_template import CommitTemplate
 
 Headers = tuple[tuple[bytes, bytes | None], ...]
+CommitRow: TypeAlias = OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition
 
 
 class Call(Protocol):
@@ -86,7 +89,7 @@ class CommitRecords:
     __slots__ = ("expires", "group", "headers", "is_plain", "now", "rows", "topic", "topic_id")
 
     def __init__(
-        self, group: str, topic: str, topic_id: bytes, rows: Sequence[OffsetCommitRequestPartition], is_plain: bool,
+        self, group: str, topic: str, topic_id: bytes, rows: Sequence[CommitRow], is_plain: bool,
         now: int, headers: bytes, expires: int = -1,
     ) -> None:  # fmt: skip
         self.group = group
@@ -97,6 +100,33 @@ class CommitRecords:
         self.now = now
         self.headers = headers  # packed: a member's commits in one generation share theirs
         self.expires = expires  # -1: as the broker's retention says
+
+
+class TransactionalCommit:
+    """The records of one commit in a transaction. They are a batch of their own, which has the producer's id and epoch.
+
+    The records are packed beforehand, because the commit is refused if they do not fit into one batch.
+    """
+
+    __slots__ = ("count", "packed", "parts", "producer_epoch", "producer_id")
+
+    def __init__(
+        self, producer_id: int, producer_epoch: int, parts: Sequence[CommitRecords], packed: bytes, count: int
+    ) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.parts = parts  # one for each topic
+        self.packed = packed
+        self.count = count
+
+
+class MarkerRecord:
+    """The marker that ends a producer's transaction: a control batch of its own."""
+
+    __slots__ = ("marker",)
+
+    def __init__(self, marker: TxnMarker) -> None:
+        self.marker = marker
 
 
 class OffsetTombstones:
@@ -140,7 +170,10 @@ class PlannedCommit:
         self.now = now
 
 
-LogEntry = Record | CommitRecords | PlannedCommit | AtomicRecords | StepRecords | PackedRecords | OffsetTombstones
+LogEntry = (
+    Record | CommitRecords | PlannedCommit | AtomicRecords | StepRecords | PackedRecords | OffsetTombstones
+    | TransactionalCommit | MarkerRecord
+)  # fmt: skip
 
 
 Reply: TypeAlias = tuple[Call, Message]  # a plain tuple: every answer that waits is one

@@ -16,12 +16,15 @@ from typing import Any
 from kohort.coordinator.outcome import (
     AtomicRecords,
     CommitRecords,
+    CommitRow,
     LogEntry,
+    MarkerRecord,
     OffsetTombstones,
     PackedRecords,
     PlannedCommit,
     Record,
     StepRecords,
+    TransactionalCommit,
 )
 from kohort.protocol.commit_record import (
     EMPTY_METADATA,
@@ -36,7 +39,14 @@ from kohort.protocol.commit_record import (
     pack_value,
 )
 from kohort.protocol.log_records import CONSUMER_OFFSETS
-from kohort.protocol.record_batch import build_encoded, encode_headers, encode_record, place_record
+from kohort.protocol.record_batch import (
+    build_encoded,
+    build_marker,
+    build_transactional,
+    encode_headers,
+    encode_record,
+    place_record,
+)
 from kohort.protocol.record_types import RecordTypes
 from kohort.protocol.structs import shared_struct
 from kohort.protocol.varint import SMALL_VARINTS, encode_varint
@@ -64,6 +74,30 @@ def add_packed(packed: PackedRecords, record: Record) -> None:
     packed.packed.append(row)
     packed.count += 1
     packed.size_bytes += len(row)
+
+
+class PackedCommit:
+    """Packs the records of one commit, part by part; they have the offset deltas of a batch of their own."""
+
+    __slots__ = ("_packed", "count", "size_bytes")
+
+    def __init__(self) -> None:
+        self._packed: list[bytes] = []
+        self.count = 0
+        self.size_bytes = 0
+
+    def add(self, part: CommitRecords) -> None:
+        prefix = key_prefix(part.group, part.topic)
+        packed = [
+            encode_record(delta, prefix + pack_partition(row.partition_index), _value(part, row), part.headers)
+            for delta, row in enumerate(part.rows, self.count)
+        ]
+        self._packed += packed
+        self.count += len(packed)
+        self.size_bytes += sum(map(len, packed))
+
+    def joined(self) -> bytes:
+        return b"".join(self._packed)
 
 
 def batches(
@@ -95,6 +129,10 @@ def batches(
             made.add_packed(record)
         elif type(record) is OffsetTombstones:
             made.add_tombstones(record)
+        elif type(record) is TransactionalCommit:
+            made.add_transactional(record)
+        elif type(record) is MarkerRecord:
+            made.add_marker(record)
         else:
             assert type(record) is Record
             made.add(*_key_and_value(record, types), encode_headers(record.headers))
@@ -186,14 +224,30 @@ class Batches:
         for index in gone.indexes:
             self.add(prefix + pack_partition(index), None, NO_HEADERS)
 
+    def add_transactional(self, commit: TransactionalCommit) -> None:
+        self.finish()
+        self.done.append(
+            build_transactional(
+                commit.packed, commit.count, self._now, self._first_offset, self._types.base_sequence,
+                commit.producer_id, commit.producer_epoch,
+            )
+        )  # fmt: skip
+        self._first_offset += commit.count
+
+    def add_marker(self, record: MarkerRecord) -> None:
+        self.finish()
+        marker = record.marker
+        self.done.append(
+            build_marker(
+                marker.commit, producer_id=marker.producer_id, producer_epoch=marker.producer_epoch,
+                coordinator_epoch=marker.coordinator_epoch, timestamp=self._now, base_offset=self._first_offset,
+            )
+        )  # fmt: skip
+        self._first_offset += 1
+
     def _add_rows(self, commit: CommitRecords, rows: Sequence[Any], prefix: bytes) -> None:
         for row in rows:
-            offset, metadata = row.committed_offset, row.committed_metadata or ""
-            if commit.expires < 0:
-                value = pack_value(offset, row.committed_leader_epoch, metadata, commit.now, commit.topic_id)
-            else:
-                value = pack_expiring_value(offset, metadata, commit.now, commit.expires)
-            self.add(prefix + pack_partition(row.partition_index), value, commit.headers)
+            self.add(prefix + pack_partition(row.partition_index), _value(commit, row), commit.headers)
 
     def _add_plain(self, commit: CommitRecords, layout: Layout) -> None:
         """Add rows with plain values. They differ in numbers only, so each is one call of `pack`."""
@@ -233,6 +287,13 @@ class Batches:
             self.done.append(batch)
             self._first_offset += self._count
             self._body, self._count, self._size = [], 0, 0
+
+
+def _value(commit: CommitRecords, row: CommitRow) -> bytes:
+    offset, metadata = row.committed_offset, row.committed_metadata or ""
+    if commit.expires < 0:
+        return pack_value(offset, row.committed_leader_epoch, metadata, commit.now, commit.topic_id)
+    return pack_expiring_value(offset, metadata, commit.now, commit.expires)
 
 
 class Layout:

@@ -568,6 +568,14 @@ def build_encoded(body: bytes, count: int, timestamp: int, base_offset: int, bas
     return with_crc(_CRC_COVERED_HEADER.pack(*covered_fields(count, timestamp, base_sequence)) + body, base_offset)
 
 
+def build_transactional(
+    body: bytes, count: int, timestamp: int, base_offset: int, base_sequence: int, producer_id: int, producer_epoch: int
+) -> bytes:
+    """As `build_encoded`, for records of a transaction."""
+    fields = TRANSACTIONAL, count - 1, timestamp, timestamp, producer_id, producer_epoch, base_sequence, count
+    return with_crc(_CRC_COVERED_HEADER.pack(*fields) + body, base_offset)
+
+
 def covered_fields(count: int, timestamp: int, base_sequence: int) -> list[int]:
     """The header fields that the CRC covers, of a batch without a producer. Base and max timestamp are at 2 and 3."""
     return [0, count - 1, timestamp, timestamp, NO_PRODUCER_ID, NO_PRODUCER_EPOCH, base_sequence, count]

@@ -45,7 +45,7 @@ def write_marker(broker: Broker, topic: str, partition: int, marker: TxnMarker, 
     if found is None:
         done(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     elif topic == CONSUMER_OFFSETS:
-        done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        broker.coordinator.write_marker(partition, marker, done)
     elif PRODUCERS in found.extra:
         _write(broker, found, marker, done)
     else:

@@ -25,7 +25,7 @@ from kohort.coordinator.classic.state import (
     STABLE,
     ClassicGroupState,
 )
-from kohort.coordinator.group import CLASSIC, Group
+from kohort.coordinator.group import CLASSIC, Committer, Group
 from kohort.coordinator.outcome import Outcome, Record
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.errors import MalformedMessage
@@ -242,6 +242,14 @@ class ClassicGroup(Group):
             return ErrorCode.REBALANCE_IN_PROGRESS
         self.members[request.member_id].session.heard()
         return None
+
+    def check_txn_commit(self, sender: Committer) -> ErrorCode | None:
+        """The members may be in the middle of a rebalance."""
+        if sender.is_anonymous or (sender.generation_or_epoch < 0 and self.state is EMPTY):
+            return None
+        if error := self.check_member(sender.member_id, sender.instance_id):
+            return error
+        return None if sender.generation_or_epoch == self.generation else ErrorCode.ILLEGAL_GENERATION
 
     def check_delete(self) -> ErrorCode | None:
         return None if self.state is EMPTY else ErrorCode.NON_EMPTY_GROUP

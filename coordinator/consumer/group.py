@@ -30,7 +30,7 @@ from kohort.coordinator.consumer.timers import (
     CommitPulse,
     RebalanceTimeout,
 )
-from kohort.coordinator.group import CONSUMER, Group
+from kohort.coordinator.group import CONSUMER, Committer, Group
 from kohort.coordinator.member_pulse import MemberPulse
 from kohort.coordinator.member_session import Session
 from kohort.coordinator.outcome import Outcome, Record
@@ -383,10 +383,18 @@ class ConsumerGroup(Group):
             return ErrorCode.UNSUPPORTED_VERSION
         return self._stale(member) if epoch > member.epoch else None
 
-    def check_commit_to(self, request: OffsetCommitRequest, topic_id: bytes, partition: int) -> ErrorCode | None:
+    def check_txn_commit(self, sender: Committer) -> ErrorCode | None:
+        if sender.is_anonymous or (sender.generation_or_epoch < 0 and not self.members):
+            return None
+        member = self.members.get(sender.member_id)
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return self._stale(member) if sender.generation_or_epoch > member.epoch else None
+
+    def check_commit_to(self, sender: Committer, topic_id: bytes, partition: int) -> ErrorCode | None:
         """A member may be an epoch behind, as long as it had the partition in that epoch already."""
-        member = self.members.get(request.member_id)
-        epoch = request.generation_id_or_member_epoch
+        member = self.members.get(sender.member_id)
+        epoch = sender.generation_or_epoch
         if member is None or epoch == member.epoch:
             return None
         since = member.owned_since(topic_id, partition)

@@ -30,7 +30,7 @@ def expire_offsets(shard: ShardState) -> Iterator[Outcome]:
         yield from _expire_group(shard, group, pieces)
         if _is_current(shard, group) and group.ends_without_offsets:
             kept = shard.offsets.count_of(group.group_id) - pieces.not_applied(group.group_id)
-            if not kept and not any(True for _ in shard.offsets.pending_places(group.group_id)):
+            if not kept and not shard.offsets.pending.has_any(group.group_id):
                 pieces.end(group)
     yield from pieces.rest()
 
@@ -57,7 +57,7 @@ def _is_current(shard: ShardState, group: Group) -> bool:
 
 def _is_expired(shard: ShardState, group: Group, topic: str, index: int) -> bool:
     committed = shard.offsets.get(group.group_id, topic, index)
-    if committed is None or shard.offsets.has_pending(group.group_id, topic, index):
+    if committed is None or shard.offsets.pending.has(group.group_id, topic, index):
         return False
     return _is_too_old(shard, group.offsets_unused_since, committed)
 
@@ -87,9 +87,15 @@ def _forget_offsets(shard: ShardState, deleted: Iterable[tuple[str, bytes]]) -> 
     for name, topic_id in deleted:
         ids.setdefault(name, {NO_UUID}).add(topic_id)
     pieces = Pieces()
-    for (group_id, topic, index), offset in shard.offsets.pending():
-        if topic in ids and offset.topic_id in ids[topic]:
-            pieces.add(OffsetTombstones(group_id, topic, [index]))
+    pending = shard.offsets.pending
+    for group_id in pending.group_ids():
+        for topic in [topic for topic in pending.topics(group_id) if topic in ids]:
+            for indexes in slices(list(pending.topics(group_id).get(topic, ()))):
+                gone = [index for index in indexes if ids[topic] & pending.topic_ids(group_id, topic, index)]
+                if gone:
+                    pieces.add(OffsetTombstones(group_id, topic, gone))
+                yield from pieces.looked_at(len(indexes))
+        yield from pieces.looked_at(1)
     for group_id in shard.offsets.group_ids():
         topics = shard.offsets.topics(group_id)
         fewer, more = (topics, ids) if len(topics) < len(ids) else (ids, topics)

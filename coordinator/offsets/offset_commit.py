@@ -17,7 +17,7 @@ from functools import lru_cache
 
 from kohort.coordinator.api import GroupApi, Steps, in_slices
 from kohort.coordinator.config import MAX_REMEMBERED_ID
-from kohort.coordinator.group import CLASSIC
+from kohort.coordinator.group import CLASSIC, Committer
 from kohort.coordinator.offsets.answers import add, merged
 from kohort.coordinator.outcome import Call, CommitRecords, Outcome
 from kohort.coordinator.record_codec import NO_HEADERS
@@ -72,7 +72,7 @@ def offset_commit(shard: ShardState, request: OffsetCommitRequest, call: Call) -
         return respond(found, 0)
     if error := check_commit(shard, request, call.version) or check_rows(shard, request, found):
         return respond(found, error)
-    headers: bytes | None = headers_of(shard, request)
+    headers: bytes | None = headers_of(shard, request.member_id, request.generation_id_or_member_epoch)
     if (
         found.row_count > FEW_ROWS
         or len(request.group_id) + len(request.member_id) > MAX_REMEMBERED_ID
@@ -108,7 +108,7 @@ def _headers_that_fit(shard: ShardState, request: OffsetCommitRequest, found: Lo
     room = shard.config.max_message_bytes - BATCH_HEADER_BYTES - _records_bytes(request, found)
     if room < 0:
         return None
-    headers = headers_of(shard, request)
+    headers = headers_of(shard, request.member_id, request.generation_id_or_member_epoch)
     return headers if room >= found.row_count * len(headers) else NO_HEADERS
 
 
@@ -269,9 +269,10 @@ def check_rows(shard: ShardState, request: OffsetCommitRequest, found: LookedUp)
     group = shard.groups.get(request.group_id)
     if group is None or group.type == CLASSIC:
         return None
+    sender = Committer(request.member_id, request.generation_id_or_member_epoch, request.group_instance_id)
     for asked in found.asked:
         for row in asked.rows:
-            if error := group.check_commit_to(request, asked.topic_id, row.partition_index):
+            if error := group.check_commit_to(sender, asked.topic_id, row.partition_index):
                 return error
     return None
 
@@ -293,11 +294,11 @@ def _records_bytes(request: OffsetCommitRequest, found: LookedUp) -> int:
     return total
 
 
-def headers_of(shard: ShardState, request: OffsetCommitRequest) -> bytes:
+def headers_of(shard: ShardState, member_id: str, generation: int) -> bytes:
     if not shard.config.audit_headers:
         return NO_HEADERS
-    find = _known_audit_headers if len(request.member_id) <= MAX_REMEMBERED_ID else _audit_headers
-    return find(request.member_id, request.generation_id_or_member_epoch)
+    find = _known_audit_headers if len(member_id) <= MAX_REMEMBERED_ID else _audit_headers
+    return find(member_id, generation)
 
 
 def _audit_headers(member_id: str, generation: int) -> bytes:

@@ -130,7 +130,7 @@ def _delete(
         index
         for index in dict.fromkeys(indexes)
         if (topic, index) not in decided.gone
-        and (offsets.get(group_id, topic, index) or offsets.has_pending(group_id, topic, index))
+        and (offsets.get(group_id, topic, index) or offsets.pending.has(group_id, topic, index))
     ]
     if gone:
         decided.gone.update((topic, index) for index in gone)

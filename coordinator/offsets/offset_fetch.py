@@ -142,7 +142,6 @@ def fetch_group(
     shard: ShardState, group: OffsetFetchRequestGroup, require_stable: bool, version: int
 ) -> Steps[OffsetFetchResponseGroup]:
     by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
-    require_stable = require_stable and bool(shard.offsets.open_transactions)  # usually no transaction is open
     group_id = group.group_id
     if error := refusal(shard, group):
         return OffsetFetchResponseGroup(group_id, (), error)
@@ -218,7 +217,7 @@ def _answers(
 ) -> list[OffsetFetchResponsePartitions]:
     """`topic_id`: the topic was named by its id."""
     partitions = shard.offsets_of(group_id).get(name, {})
-    if topic_id is None and not (require_stable and shard.offsets.open_transactions):
+    if topic_id is None and not (require_stable and shard.offsets.pending.has_any(group_id)):
         return [  # the same as `_answer`, without a call per partition
             OffsetFetchResponsePartitions(index, committed.offset, committed.leader_epoch, committed.metadata, 0)
             if (committed := partitions.get(index)) is not None
@@ -241,7 +240,7 @@ def _unknown_topic(indexes: Iterable[int]) -> list[OffsetFetchResponsePartitions
 def _answer(
     shard: ShardState, group_id: str, topic: str, index: int, committed: CommittedOffset | None, require_stable: bool
 ) -> OffsetFetchResponsePartitions:
-    if require_stable and shard.offsets.has_pending(group_id, topic, index):
+    if require_stable and shard.offsets.pending.has(group_id, topic, index):
         return OffsetFetchResponsePartitions(index, -1, -1, "", ErrorCode.UNSTABLE_OFFSET_COMMIT)
     if committed is None:
         return OffsetFetchResponsePartitions(index, -1, -1, "", 0)

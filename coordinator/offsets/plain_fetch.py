@@ -65,7 +65,7 @@ def plain_answer(
     """For v8 and later; None if anything is special."""
     group_id = group.group_id
     known = shard.groups.get(group_id)
-    if group.topics is None or (require_stable and shard.offsets.open_transactions):
+    if group.topics is None or (require_stable and shard.offsets.pending.has_any(group_id)):
         return None
     if known is not None and known.check_fetch(group) is not None:
         return None

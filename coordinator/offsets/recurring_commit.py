@@ -135,7 +135,8 @@ def make_plan(shard: ShardState, request: RecurringCommit, call: Call) -> Commit
     ):
         return plan
     plan.columns = [_columns(asked) for asked in found.asked]
-    template = CommitTemplate(request.group_id, plan.columns, headers_of(shard, request))
+    headers = headers_of(shard, request.member_id, request.generation_id_or_member_epoch)
+    template = CommitTemplate(request.group_id, plan.columns, headers)
     if _fits(template, shard):
         plan.template = template
         plan.answer = EncodedCommitResponse(respond(found, 0), call.version)

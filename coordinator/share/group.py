@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kohort.coordinator.assignors.java_order import timeline_capacity
 from kohort.coordinator.assignors.server_side import NO_PARTITIONS, Target, TopicId
-from kohort.coordinator.group import SHARE, Group
+from kohort.coordinator.group import SHARE, Committer, Group
 from kohort.coordinator.member_pulse import MemberPulse
 from kohort.coordinator.member_session import Session
 from kohort.coordinator.outcome import Outcome, Record
@@ -200,6 +200,9 @@ class ShareGroup(Group):
 
     def check_commit(self, shard: ShardState, request: OffsetCommitRequest, version: int) -> ErrorCode | None:
         return ErrorCode.GROUP_ID_NOT_FOUND  # a share group has no committed offsets
+
+    def check_txn_commit(self, sender: Committer) -> ErrorCode | None:
+        return ErrorCode.GROUP_ID_NOT_FOUND
 
     def check_delete(self) -> ErrorCode | None:
         return ErrorCode.NON_EMPTY_GROUP if self.members else None

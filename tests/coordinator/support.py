@@ -11,14 +11,17 @@ Requests and answers go through the real codecs, so that a field that a version 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from types import GeneratorType
 from typing import Any, cast
 
 from kohort.broker import groups
 from kohort.broker.api_table import RECURRING, ApiTable
+from kohort.broker.clock import NS_PER_MS, Clock
 from kohort.broker.recurring import MAX_BYTES, Recurring, remember
+from kohort.broker.steps import Pause
+from kohort.broker.transactions.txn_offset_commit import txn_offset_commit
 from kohort.coordinator.admin.delete_groups import DELETE_GROUPS
 from kohort.coordinator.api import (
     Api,
@@ -30,7 +33,6 @@ from kohort.coordinator.api import (
     Row,
     SeveralGroups,
     Steps,
-    all_steps,
 )
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.config import GroupConfig
@@ -74,6 +76,7 @@ SERVED = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: groups.consumer_group_describe,
     ApiKey.SHARE_GROUP_HEARTBEAT: groups.share_group_heartbeat,
     ApiKey.SHARE_GROUP_DESCRIBE: groups.share_group_describe,
+    ApiKey.TXN_OFFSET_COMMIT: txn_offset_commit,
 }
 HEARTBEATS = (HeartbeatRequest, ConsumerGroupHeartbeatRequest, ShareGroupHeartbeatRequest)
 ROUTES = ApiTable()
@@ -93,7 +96,7 @@ class Call:
         self.now = host.now
         self.steady_ms = host.steady_ms
         self.api: Api[Any, Any, Any]
-        self.is_long = False
+        self.is_long = host.handles_long
         self.answered_at: int | None = None
         self._answer: Any = None
 
@@ -160,6 +163,25 @@ class FakeTopics:
         return self._counts.get(name, 0)
 
 
+class Transactions:
+    """The transaction coordinator, as far as a commit of offsets sees it."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, int, int, list[tuple[str, int]], bool]] = []
+        self.answer: ErrorCode | None = ErrorCode.NONE  # None: it takes its time, until the test calls `waiting`
+        self.waiting: list[Callable[[ErrorCode], None]] = []
+
+    def verify_or_add(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Sequence[tuple[str, int]],
+        *, add: bool, done: Callable[[ErrorCode], None],
+    ) -> None:  # fmt: skip
+        self.asked.append((transactional_id, producer_id, producer_epoch, list(partitions), add))
+        if self.answer is None:
+            self.waiting.append(done)
+        else:
+            done(self.answer)
+
+
 class Disk:
     """What is durable, per partition; and, while it is slow, the writes that are on their way."""
 
@@ -205,6 +227,8 @@ class Host:
         self.open_calls: list[Call] = []
         self.on_reply: Callable[[Call], None] | None = None
         self.does_pieces_at_once = True  # else a test calls runtime.go_on
+        self.handles_long = False  # as if each request had very many elements
+        self.transactions = Transactions()
         self.runtime = self._new_runtime()
         if load:
             self.load()
@@ -213,6 +237,14 @@ class Host:
     def coordinator(self) -> Host:
         """What broker.groups asks a broker for: this object is all of the broker that it needs."""
         return self
+
+    @property
+    def catalog(self) -> FakeTopics:
+        return self.topics
+
+    @property
+    def clock(self) -> Clock:
+        return Clock(lambda: self.now * NS_PER_MS, lambda: self.steady_ms * NS_PER_MS)
 
     @property
     def now(self) -> int:
@@ -255,8 +287,25 @@ class Host:
         served: Any = SERVED[ApiKey(call.api_key)]
         response = served(broker, request, call)
         if isinstance(response, GeneratorType):
-            response = all_steps(response)
+            response = self._take_steps(response, call)
         return response
+
+    def _take_steps(self, steps: Any, call: Call) -> Any:
+        """PARKED if the handler waits for something before its last step."""
+        try:
+            while True:
+                waits_for = next(steps)
+                if isinstance(waits_for, Pause) and not waits_for.is_over:
+                    waits_for.then(lambda: self._go_on(steps, call))
+                    return PARKED
+        except StopIteration as end:
+            return end.value
+
+    def _go_on(self, steps: Any, call: Call) -> None:
+        response = self._take_steps(steps, call)
+        if response is not PARKED:
+            call.reply(response)
+        self.settle()
 
     def _read(self, api_key: int, version: int, raw: bytes) -> Any:
         """As a connection does, which has one request in progress at a time and knows again what recurs."""

@@ -21,6 +21,7 @@ from kohort.protocol.messages.log_group_metadata import GroupMetadataKey, GroupM
 from kohort.protocol.messages.log_legacy_offset_commit import LegacyOffsetCommitKey, LegacyOffsetCommitValue
 from kohort.protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
 from kohort.protocol.record_batch import build_batch, build_marker, parse_header, parse_marker, read_records
+from kohort.protocol.txn_marker import TxnMarker
 from tests.coordinator.support import START, FakeTopics, Host
 
 Row = tuple[bytes, bytes | None]
@@ -96,9 +97,13 @@ def read_in_full(shard: Shard[ShardState], batch: bytes) -> None:
         if header.is_control:
             marker = parse_marker(record.key, record.value)
             assert marker is not None
-            for group_id in shard.state.offsets.end_transaction(header.producer_id, marker.commit):
-                shard._group_of_offsets(group_id)
+            epochs = header.producer_epoch, marker.coordinator_epoch
+            ends = TxnMarker(header.producer_id, epochs[0], marker.commit, epochs[1], 0)
+            shard.replay_marker(ends, record.offset, record.timestamp)
             continue
+        if header.is_transactional and header.producer_id >= 0:
+            pending = shard.state.offsets.pending
+            pending.begin(header.producer_id, header.producer_epoch, record.offset, record.timestamp)
         kind, key = decode_key(record.key)
         value = None if record.value is None else decode_value(kind, record.value)
         shard.replay(kind, key, value, record.offset, header.producer_id if header.is_transactional else -1)
@@ -110,7 +115,11 @@ def seen(state: ShardState) -> object:
     return (
         sorted(state.groups),
         offsets,
-        {id_: sorted(each) for id_, each in state.offsets.open_transactions.items() if each},
+        {id_: each.pending for id_, each in state.offsets.pending.open.items()},
+        {
+            id_: (each.epoch, each.coordinator_epoch, each.marker_offset, each.first_offset)
+            for id_, each in state.offsets.pending.producers.items()
+        },
     )
 
 
