@@ -92,6 +92,14 @@ class Config:
         1000, "max.incremental.fetch.session.cache.slots", 0, INT32_MAX
     )
     producer_id_expiration_ms: int = setting(86_400_000, "producer.id.expiration.ms", 1, INT32_MAX)
+    producer_id_expiration_check_interval_ms: int = setting(
+        600_000, "producer.id.expiration.check.interval.ms", 1, INT32_MAX
+    )
+    transaction_partition_verification_enable: bool = setting(True, "transaction.partition.verification.enable")
+    add_partitions_to_txn_retry_backoff_ms: int = setting(20, "add.partitions.to.txn.retry.backoff.ms", 1, INT32_MAX)
+    add_partitions_to_txn_retry_backoff_max_ms: int = setting(
+        100, "add.partitions.to.txn.retry.backoff.max.ms", 0, INT32_MAX
+    )
 
     # --- logs
     log_segment_bytes: int = setting(1_073_741_824, "log.segment.bytes", 1_048_576, INT32_MAX)

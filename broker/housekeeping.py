@@ -4,7 +4,8 @@
     compaction      every log.cleaner.backoff.ms: the log with the largest dirty share, if one is due (`compaction.py`)
     checkpoints     every log.flush.offset.checkpoint.interval.ms: recovery points, log starts, cleaner offsets
     flush.ms        once per second, for topics that have set it
-    producers       every ten minutes: forget those that were silent for producer.id.expiration.ms
+    producers       every producer.id.expiration.check.interval.ms: forget those that were silent for
+                    producer.id.expiration.ms
 
 Logs belong to the event loop's thread, so this work runs there, in steps between requests (`steps.py`). Files are
 unlinked and checkpoints written by a thread, and compaction has another one.
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FLUSH_CHECK_MS: Final = 1_000
-PRODUCER_CHECK_MS: Final = 600_000
 NEVER_MS: Final = 10 * 365 * 86_400_000  # no timer is set further away than ten years
 
 
@@ -53,7 +53,7 @@ class Housekeeping:
         self._every("retention", lambda: config.log_retention_check_interval_ms, self._retain_all)
         self._every("checkpoint", lambda: config.log_flush_offset_checkpoint_interval_ms, self.checkpoint)
         self._every("flush", lambda: FLUSH_CHECK_MS, self.flush_overdue)
-        self._every("producers", lambda: PRODUCER_CHECK_MS, self.expire_producers)
+        self._every("producers", lambda: config.producer_id_expiration_check_interval_ms, self.expire_producers)
         if config.log_cleaner_enable:
             self._every("cleaner", lambda: config.log_cleaner_backoff_ms, self._cleaner.run_if_due)
 

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from kohort.broker.topics.catalog import Partition
 from kohort.broker.topics.delayed_fetch import appended
-from kohort.broker.topics.producer_snapshots import forget_producers
 from kohort.protocol.record_batch import ATTRIBUTES_AT, CONTROL, TRANSACTIONAL, unpack_offset_and_length
 from kohort.storage.errors import LogFailed, OutOfSpace, StorageError
 
@@ -146,6 +145,8 @@ class LocalShardLog:
                 log = self._broker.logs.reopen(self.topic, partition, self._clock.now_ms())
             except (StorageError, OSError) as problem:
                 raise NotUsableNow(str(problem)) from problem
+            from kohort.broker.topics.producer_snapshots import forget_producers  # not at the start of the broker
+
             forget_producers(self._broker, topic.partitions[partition])
             return log
         return topic.partitions[partition].log

@@ -63,10 +63,11 @@ class Producer:
 class Verification:
     """A question to the coordinator: whether a partition is part of a producer's transaction."""
 
-    __slots__ = ("is_void", "starts_at_zero")
+    __slots__ = ("is_void", "producer_id", "starts_at_zero")
 
-    def __init__(self, *, starts_at_zero: bool = False) -> None:
+    def __init__(self, producer_id: int, *, starts_at_zero: bool = False) -> None:
         """`starts_at_zero`: the client has transaction.version 2, where each transaction has sequences of its own."""
+        self.producer_id = producer_id
         self.starts_at_zero = starts_at_zero
         self.is_void = False  # a marker has come since the question
 
@@ -90,7 +91,7 @@ class Producers:
         producer_id, epoch, first = header[9], header[10], header[11]
         producer = self.by_id.get(producer_id)
         if producer is None:
-            return self._check_transaction(header, epoch, verification) if header[5] & TRANSACTIONAL else None
+            return self._check_unknown(first, verification) if header[5] & TRANSACTIONAL else None
         is_next = False
         if epoch == producer.epoch:
             newest = producer.batches[-1][1] if producer.batches else NO_SEQUENCE
@@ -101,8 +102,12 @@ class Producers:
                     if batch[0] == first and batch[1] == last:
                         return batch
                 is_next = first == 0 and newest == MAX_SEQUENCE
-        if header[5] & TRANSACTIONAL and (refusal := self._check_transaction(header, producer.epoch, verification)):
-            return refusal
+        if (
+            header[5] & TRANSACTIONAL
+            and not (producer_id in self.open and epoch == producer.epoch)
+            and (verification is None or verification.is_void)
+        ):
+            return WRONG_FOR_TRANSACTION
         if epoch != producer.epoch:
             if epoch < producer.epoch:
                 return FENCED
@@ -111,15 +116,12 @@ class Producers:
             return OUT_OF_ORDER
         return WRONG_FOR_TRANSACTION if producer_id in self.open and not header[5] & TRANSACTIONAL else None
 
-    def _check_transaction(
-        self, header: BatchHeader, known_epoch: int, verification: Verification | None
-    ) -> Refusal | None:
-        """A batch may enter an open transaction of its epoch, or open one that the coordinator knows."""
-        if header[9] in self.open and header[10] == known_epoch:
-            return None
+    @staticmethod
+    def _check_unknown(first: int, verification: Verification | None) -> Refusal | None:
+        """The same for a transactional batch of a producer that nobody remembers."""
         if verification is None or verification.is_void:
             return WRONG_FOR_TRANSACTION
-        return OUT_OF_ORDER if verification.starts_at_zero and header[11] != 0 else None
+        return OUT_OF_ORDER if verification.starts_at_zero and first != 0 else None
 
     def appended(self, header: BatchHeader, first_offset: int, timestamp: int) -> None:
         """A batch entered the log at `first_offset`."""
@@ -162,15 +164,16 @@ class Producers:
 
     def begin_verification(self, producer_id: int, *, starts_at_zero: bool) -> Verification:
         """To be called before the coordinator is asked. `end_verification` must follow."""
-        verification = Verification(starts_at_zero=starts_at_zero)
+        verification = Verification(producer_id, starts_at_zero=starts_at_zero)
         self._verifications.setdefault(producer_id, []).append(verification)
         return verification
 
-    def end_verification(self, producer_id: int, verification: Verification) -> None:
-        waiting = self._verifications[producer_id]
-        waiting.remove(verification)
-        if not waiting:
-            del self._verifications[producer_id]
+    def end_verification(self, verification: Verification) -> None:
+        waiting = self._verifications.get(verification.producer_id, [])
+        if verification in waiting:  # it is not if the log was opened anew meanwhile
+            waiting.remove(verification)
+            if not waiting:
+                del self._verifications[verification.producer_id]
 
     def is_in_transaction(self, producer_id: int, epoch: int) -> bool:
         """Whether the producer has written to the partition in this transaction already."""

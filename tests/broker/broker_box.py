@@ -16,7 +16,7 @@ from kohort.broker.clock import Clock
 from kohort.broker.config import load_config
 from kohort.broker.flusher import Flusher
 from kohort.broker.sending import read_parts
-from kohort.broker.steps import Steps, all_steps
+from kohort.broker.steps import Pause, Steps, WaitingSteps, all_steps
 from kohort.broker.topics.catalog import Topic
 from kohort.protocol.codec import request_encoder, response_decoder
 from kohort.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
@@ -88,7 +88,7 @@ class BrokerBox:
         self._timers: list[tuple[int, int, Timer]] = []
         self._numbers = count()
         self._posted: SimpleQueue[Callable[[], object]] = SimpleQueue()
-        self.broker = Broker(load_config(overrides=[f"log.dirs={folder}", *settings]), self.disk)
+        self.broker = Broker(load_config(overrides=[f"log.dirs={folder}", *settings]), self.disk, self.clock)
         self.broker.call_later = self.broker.call_later_by_clock = self._call_later
         self.broker.call_soon = lambda work: self._call_later(0, work)
         self.broker.open(self.now)
@@ -123,6 +123,20 @@ class BrokerBox:
         """Wait for another thread to post something, and run it."""
         self._posted.get(timeout=POST_TIMEOUT_S)()
 
+    def take_all(self, steps: WaitingSteps[Any]) -> Any:
+        """Take all steps of a request. Time goes by while it waits for something."""
+        while True:
+            try:
+                waits_for = next(steps)
+            except StopIteration as end:
+                return end.value
+            while isinstance(waits_for, Pause) and not waits_for.is_over:
+                if self._posted.empty():
+                    assert self._timers, "nothing ends this pause"
+                    self.pass_time(max(self._timers[0][0] - self.now, 0))
+                else:
+                    self.run_posted()
+
     # --- requests
 
     def topic(self, name: str = "t", partitions: int = 1, **configs: str) -> Topic:
@@ -141,7 +155,7 @@ class BrokerBox:
         call.correlation_id, call.now, call.steady_ms = 1, self.clock.now_ms(), self.clock.steady_ms()
         response = route.handler(self.broker, decoded, call)
         if isinstance(response, GeneratorType):
-            response = all_steps(response)
+            response = self.take_all(response)
         return response if response in (PARKED, NO_ANSWER) else through_the_wire(route, response)
 
     def produce(

@@ -266,12 +266,7 @@ def test_a_setting_lets_kafkas_own_tools_write_into_internal_topics(tmp_path: Pa
     box.close()
 
 
-def test_transactions_are_refused(box: BrokerBox) -> None:
-    batch = build_batch(
-        [(b"k", b"v")], timestamp=NOW, producer_id=1, producer_epoch=0, base_sequence=0, transactional=True
-    )
-    assert told(box.produce(batch)) == ("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", -1)
-    assert told(box.produce(batch, transactional_id="mine")) == ("INVALID_PRODUCER_ID_MAPPING", -1)
+def test_a_transactional_id_means_nothing_to_batches_outside_transactions(box: BrokerBox) -> None:
     assert told(box.produce(GOOD, transactional_id="mine")) == ("NONE", 0)
 
 
