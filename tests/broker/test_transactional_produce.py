@@ -198,7 +198,7 @@ def begin(box: TransactionBox, batch: bytes, version: int = 12) -> Any:
     call.correlation_id, call.now, call.steady_ms = 1, box.now, 0
     request = ProduceRequest("mine", -1, 1000, [TopicProduceData("t", partition_data=[PartitionProduceData(0, batch)])])
     steps = route.handler(box.broker, request, call)
-    while not isinstance(waits_for := next(steps), Pause):  # type: ignore[arg-type,call-overload]
+    while not isinstance(waits_for := next(steps), Pause):  # type: ignore[arg-type]
         pass
     assert not waits_for.is_over
     return steps
