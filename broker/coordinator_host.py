@@ -25,7 +25,7 @@ from kohort.coordinator.events import Event, InitializeStates, Rebalanced, Recon
 from kohort.coordinator.group_runtime import GroupRuntime
 from kohort.coordinator.offsets.write_marker import WRITE_MARKER, MarkerWritten, WriteMarker
 from kohort.coordinator.outcome import Parked
-from kohort.coordinator.shard import Status
+from kohort.coordinator.shard import Shard, Status
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.txn_marker import TxnMarker
@@ -107,6 +107,13 @@ class CoordinatorHost(ShardHost[ShardState]):
             self.runtime.consumer.change_group(group_id, own)
             shared = None if configs is None else share_settings_of_group(self._broker.config, configs)
             self.runtime.share.change_group(group_id, shared)
+
+    def loaded(self, shard: Shard[ShardState]) -> None:
+        topic = self._broker.catalog.get(CONSUMER_OFFSETS)
+        if topic is not None and (self._broker.had_transactions or shard.state.offsets.pending.producers):
+            from kohort.broker.topics.coordinator_batches import restore  # most brokers have no transactions
+
+            restore(topic.partitions[shard.partition], shard.state.offsets.pending)
 
     def write_marker(self, partition: int, marker: TxnMarker, done: Callable[[ErrorCode], None]) -> None:
         """End the producer's transaction in this partition of the log. `done` is called when the marker is durable, or

@@ -46,7 +46,7 @@ class ShardHost(Generic[S]):
         self.log = log
         self.runtime = runtime
         broker.catalog.on_new_settings.append(self._take_new_settings)
-        self._loader = ShardLoader(broker, clock, log, runtime, self._after)
+        self._loader = ShardLoader(broker, clock, log, runtime, self.loaded, self._after)
         self._turn_is_due = False
         self._goes_on = False  # `_go_on` is due
         self._in_turn = False
@@ -74,6 +74,9 @@ class ShardHost(Generic[S]):
     def is_busy(self) -> bool:
         """Whether something is on its way to the disk, or is being done in pieces."""
         return bool(self._turn_is_due or self._goes_on or self._unfinished_appends or self.runtime.dirty)
+
+    def loaded(self, shard: Shard[S]) -> None:
+        """The log of this shard was read, and it is served from now on."""
 
     def tell(self, event: Event) -> None:
         """Something that was reported by the coordinator is durable now."""

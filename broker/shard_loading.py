@@ -62,13 +62,15 @@ class Loading(Generic[S]):
 
 class ShardLoader(Generic[S]):
     def __init__(
-        self, broker: Broker, clock: Clock, log: ShardLog, runtime: Runtime[S], after: Callable[[], None]
-    ) -> None:
-        """`after` is called when a shard has begun to be served."""
+        self, broker: Broker, clock: Clock, log: ShardLog, runtime: Runtime[S],
+        loaded: Callable[[Shard[S]], None], after: Callable[[], None],
+    ) -> None:  # fmt: skip
+        """`loaded` is called with a shard that is served from now on, and `after` when others may have to know."""
         self._broker = broker
         self._clock = clock
         self._log = log
         self._runtime = runtime
+        self._loaded = loaded
         self._after = after
         self._queue: deque[Loading[S]] = deque()  # the first one is in progress
         self._is_due = False  # the event loop is going to call `_slice`
@@ -111,6 +113,7 @@ class ShardLoader(Generic[S]):
         yield from self._log.read(shard.partition, shard.load_chunk)
         shard.next_offset = owned.end_offset
         yield from self._runtime.loaded(shard, self._clock.steady_ms(), self._clock.now_ms())
+        self._loaded(shard)
 
     def _slice(self, until: float | None) -> None:
         self._is_due = False

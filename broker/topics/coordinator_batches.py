@@ -8,20 +8,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kohort.broker.topics.delayed_fetch import changed
-from kohort.broker.topics.producer_state import PRODUCERS, Producers
+from kohort.broker.topics.producer_state import PRODUCERS, Producer, Producers
+from kohort.broker.topics.stable_offset import last_stable_offset
 from kohort.protocol.record_batch import parse_header, parse_marker, read_records
+from kohort.storage.txn_index import AbortedTransaction
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.topics.catalog import Partition
+    from kohort.coordinator.pending_offsets import PendingOffsets
 
 
 def remember(broker: Broker, partition: Partition, batch: bytes) -> None:
     """The batch, which is of a transaction, has entered the log."""
     producers: Producers | None = partition.extra.get(PRODUCERS)
     if producers is None:
-        if broker.had_transactions:
-            return  # when somebody needs to know the producers, they are read from the log, this batch included
         producers = partition.extra[PRODUCERS] = Producers()
     header = parse_header(batch)
     if not header.is_control:
@@ -30,8 +31,22 @@ def remember(broker: Broker, partition: Partition, batch: bytes) -> None:
     (record,) = read_records(batch)
     marker = parse_marker(record.key, record.value)
     assert marker is not None
-    begun = producers.ended(
-        header.producer_id, header.producer_epoch, marker.coordinator_epoch, header.max_timestamp
-    )  # fmt: skip
+    begun = producers.ended(header.producer_id, header.producer_epoch, marker.coordinator_epoch, header.max_timestamp)
     if begun is not None:
+        if not marker.commit:
+            stable = last_stable_offset(broker, partition)
+            partition.log.record_aborted(AbortedTransaction(header.producer_id, begun, header.base_offset, stable))
         changed(broker, partition)  # what was not stable may be so now
+
+
+def restore(partition: Partition, pending: PendingOffsets) -> None:
+    """A coordinator has read the log of this partition, and knows its producers: nobody else has to read it."""
+    if PRODUCERS in partition.extra:
+        return
+    producers = Producers()
+    for producer_id, each in pending.producers.items():
+        producer = Producer(each.epoch)
+        producer.timestamp, producer.coordinator_epoch = each.heard_at, each.coordinator_epoch
+        producers.restore(producer_id, producer, each.first_offset)
+    producers.sort_transactions()
+    partition.extra[PRODUCERS] = producers

@@ -9,8 +9,15 @@ from typing import Any
 
 import pytest
 
-from kohort.protocol.record_batch import parse_header
+from kohort.coordinator.outcome import CommitRecords, LogEntry, MarkerRecord, TransactionalCommit
+from kohort.coordinator.record_codec import NO_HEADERS, PackedCommit, batches
+from kohort.protocol.log_records import decode_key, decode_value
+from kohort.protocol.messages.log_offset_commit import OffsetCommitKey
+from kohort.protocol.messages.txn_offset_commit import TxnOffsetCommitRequestPartition
+from kohort.protocol.record_batch import BatchHeader, parse_header, parse_marker, read_records
 from kohort.protocol.subscription import read_assignment
+from kohort.protocol.txn_marker import TxnMarker
+from kohort.protocol.wire import NO_UUID
 from tests.coordinator.members import Member, fetched, send_fetch
 from tests.coordinator.support import FakeTopics, Host
 
@@ -103,3 +110,46 @@ def test_an_open_transaction_of_the_archive_is_unstable(tmp_path: Path) -> None:
         for each in fetched(send_fetch(host, group, [("orders", n) for n in range(12)], require_stable=True)).values()
     ]
     assert [each.error_code for each in answers if each.error_code] == [88, 88]
+
+
+def test_commits_and_markers_of_transactions_have_the_bytes_that_kafka_wrote(tmp_path: Path) -> None:
+    _, _, root = load("consumer_offsets_4.3.1", tmp_path)
+    seen = {"commits": 0, "markers": 0}
+    for log in sorted(root.glob("__consumer_offsets-*/*.log")):
+        for batch in batches_of(log.read_bytes()):
+            header = parse_header(batch)
+            if header.is_control:
+                entry: LogEntry = _marker(header, batch)
+                seen["markers"] += 1
+            elif header.is_transactional:
+                entry = _commit(header, batch)
+                seen["commits"] += 1
+            else:
+                continue
+            assert batches([entry], header.base_offset, header.base_timestamp) == [batch]
+    assert seen == {"commits": 11, "markers": 9}
+
+
+def _marker(header: BatchHeader, batch: bytes) -> MarkerRecord:
+    (record,) = read_records(batch)
+    marker = parse_marker(record.key, record.value)
+    assert marker is not None
+    epochs = header.producer_epoch, marker.coordinator_epoch
+    return MarkerRecord(TxnMarker(header.producer_id, epochs[0], marker.commit, epochs[1], 2))
+
+
+def _commit(header: BatchHeader, batch: bytes) -> TransactionalCommit:
+    """As the handler packs it."""
+    packed = PackedCommit()
+    parts = []
+    for record in read_records(batch):
+        assert record.key is not None
+        assert record.value is not None
+        kind, key = decode_key(record.key)
+        value: Any = decode_value(kind, record.value)
+        assert isinstance(key, OffsetCommitKey)
+        row = TxnOffsetCommitRequestPartition(key.partition, value.offset, value.leader_epoch, value.metadata)
+        part = CommitRecords(key.group, key.topic, NO_UUID, [row], False, value.commit_timestamp, NO_HEADERS)
+        packed.add(part)
+        parts.append(part)
+    return TransactionalCommit(header.producer_id, header.producer_epoch, parts, packed.joined(), packed.count)
