@@ -41,8 +41,6 @@ def remember(broker: Broker, partition: Partition, batch: bytes) -> None:
 
 def restore(partition: Partition, pending: PendingOffsets) -> None:
     """A coordinator has read the log of this partition, and knows its producers: nobody else has to read it."""
-    if PRODUCERS in partition.extra:
-        return
     producers = Producers()
     for producer_id, each in pending.producers.items():
         producer = Producer(each.epoch)

@@ -156,7 +156,7 @@ def test_a_write_that_fails_is_tried_again_and_what_was_pending_stays_so() -> No
     producer.commit({PLACE: 1})
     host.disk.is_slow = True
     marker = write_marker(host, "g", TxnMarker(7, 1, True, 0, 2))
-    assert marker.error is None
+    assert not marker.is_answered
     host.disk_fails()
     assert marker.error is AGAIN
     host.load()
