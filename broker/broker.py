@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kohort.broker.shard_host import ShardHost
     from kohort.broker.share.persister import Persister
     from kohort.broker.share.state_host import ShareStateHost
-    from kohort.broker.transactions.seam import TransactionCoordinator
+    from kohort.broker.transactions.host import TransactionHost
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +67,7 @@ class Broker:
         self.cluster_id = ""
         self.advertised: list[Listener] = []  # by the index of the listener that a client came through
         self.catalog = Catalog(config, disk, config.data_folder)
+        self.had_data = False  # at the start: somebody else may have written it
         self.had_transactions = False  # at the start: a log may have open ones that memory does not know yet
         self.logs: LogDirectory
         self.extra: dict[str, Any] = {}  # what handlers keep between requests: fetch sessions, producer ids
@@ -75,7 +76,6 @@ class Broker:
         self._topic_saver: Worker  # saves changes of topics
         self._topic_files: Worker  # removes the files of deleted topics, and writes the file of topics anew
         self.coordinator: CoordinatorHost
-        self.transactions: TransactionCoordinator
         self.housekeeping: Housekeeping | None = None
         self.call_later: CallLater  # the event loop's, in real seconds; set by the server
         # The same in seconds of `clock`: for deadlines of groups, and for what is done at intervals.
@@ -91,6 +91,7 @@ class Broker:
         )
         try:
             self.catalog.attach(self.logs)
+            self.had_data = bool(self.logs.logs)
             self.had_transactions = self.catalog.get(TRANSACTION_STATE) is not None
             self.cluster_id = self._identify(folder)
         except BaseException:
@@ -114,6 +115,8 @@ class Broker:
         self.coordinator.start()
         if self.catalog.get(SHARE_GROUP_STATE) is not None:
             _ = self.share_coordinator  # it begins to load
+        if self.catalog.get(TRANSACTION_STATE) is not None:
+            _ = self.transactions
         # Not at once: what it imports would delay the first answer.
         self._later = self.call_later_by_clock(HOUSEKEEPING_DELAY_S, lambda: self._start_housekeeping(post))
 
@@ -133,10 +136,27 @@ class Broker:
     def share_state(self) -> Persister:
         return self.share_coordinator
 
+    @cached_property
+    def transactions(self) -> TransactionHost:
+        """The transaction coordinator, made when it is first needed: most brokers have no transactions."""
+        from kohort.broker.transactions.host import TransactionHost
+
+        made = TransactionHost(self, self.clock)
+        made.start()
+        return made
+
+    def ensure_internal(self, name: str) -> None:
+        """Create the topic of a coordinator, if it is not there. OSError: it cannot be created."""
+        if self.catalog.get(name) is None:
+            self.catalog.ensure_internal(name)
+            for coordinator in self.coordinators():
+                if coordinator.log.topic == name:
+                    coordinator.topic_created()
+
     def coordinators(self) -> list[ShardHost[Any]]:
         """Those that are in use."""
-        share_coordinator = self.__dict__.get("share_coordinator")
-        return [self.coordinator] if share_coordinator is None else [self.coordinator, share_coordinator]
+        made = (self.__dict__.get(name) for name in ("share_coordinator", "transactions"))
+        return [self.coordinator, *(each for each in made if each is not None)]
 
     def _start_housekeeping(self, post: Callable[[Callable[[], object]], object]) -> None:
         try:

@@ -217,6 +217,21 @@ class Config:
         300_000, "share.coordinator.state.topic.prune.interval.ms", 1, INT32_MAX
     )
 
+    # --- transactions
+    transaction_state_log_num_partitions: int = setting(50, "transaction.state.log.num.partitions", 1, INT32_MAX)
+    transaction_state_log_min_isr: int = setting(  # Kafka: 2, but there is one replica
+        1, "transaction.state.log.min.isr", 1, INT32_MAX
+    )
+    transaction_state_log_segment_bytes: int = setting(104_857_600, "transaction.state.log.segment.bytes", 1, INT32_MAX)
+    transaction_max_timeout_ms: int = setting(900_000, "transaction.max.timeout.ms", 1, INT32_MAX)
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = setting(
+        10_000, "transaction.abort.timed.out.transaction.cleanup.interval.ms", 1, INT32_MAX
+    )
+    transactional_id_expiration_ms: int = setting(604_800_000, "transactional.id.expiration.ms", 1, INT32_MAX)
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = setting(
+        3_600_000, "transaction.remove.expired.transaction.cleanup.interval.ms", 1, INT32_MAX
+    )
+
     # --- offsets
     offset_metadata_max_bytes: int = setting(4_096, "offset.metadata.max.bytes", 0, INT32_MAX)
     offsets_retention_minutes: int = setting(10_080, "offsets.retention.minutes", 1, INT32_MAX)

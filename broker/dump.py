@@ -37,9 +37,10 @@ from kohort.protocol.record_batch import (
 from kohort.protocol.record_json import key_and_value, to_text
 from kohort.protocol.record_types import RecordTypes
 from kohort.protocol.share_state_records import SHARE_GROUP_STATE
+from kohort.protocol.transaction_records import TRANSACTION_STATE
 from kohort.storage.layout import LOG, parse_partition_folder, parse_segment_file
 
-DECODED = {types.topic: types for types in (CONSUMER_OFFSETS, SHARE_GROUP_STATE)}
+DECODED = {types.topic: types for types in (CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE)}
 META_PROPERTIES = "meta.properties"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "5", "6", "7")
 MAX_SEQUENCE = 2**31 - 1

@@ -3,8 +3,8 @@
 v1 tells groups (0) from transactional ids (1); v3 is flexible; v4 asks for several keys at once (KIP-699); v6 knows
 share partitions (2), written group:topic-id:partition (KIP-932).
 There is one broker, so it coordinates everything. The first request for a group creates __consumer_offsets, the first
-one for a share partition __share_group_state. Kafka answers COORDINATOR_NOT_AVAILABLE until that topic exists; here it
-exists at once.
+one for a transactional id __transaction_state, the first one for a share partition __share_group_state. Kafka answers
+COORDINATOR_NOT_AVAILABLE until that topic exists; here it exists at once.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from __future__ import annotations
 import base64
 import binascii
 import logging
+from collections.abc import Generator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from kohort.broker.topics.catalog import CONSUMER_OFFSETS, SHARE_GROUP_STATE
+from kohort.broker.topics.catalog import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
+from kohort.broker.transactions.first_use import begin_to_use, is_in_use
 from kohort.coordinator.config import MAX_REMEMBERED_ID
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.find_coordinator import (
@@ -44,7 +46,9 @@ INVALID_REQUEST_TEXT = (
 
 def find_coordinator(
     broker: Broker, request: FindCoordinatorRequest, call: Call
-) -> FindCoordinatorResponse | Encoded | Steps[FindCoordinatorResponse]:
+) -> FindCoordinatorResponse | Encoded | Steps[FindCoordinatorResponse | Encoded]:
+    if request.key_type == TRANSACTION and call.version >= 1 and not is_in_use(broker):
+        return _first_use(broker, request, call)
     if call.version < 4:
         found = _find(broker, request.key, request.key_type, call)
         text = "NONE"
@@ -57,6 +61,13 @@ def find_coordinator(
     if len(keys) == 1 and key_type == GROUP and len(keys[0]) <= MAX_REMEMBERED_ID:
         return _find_group(broker, keys[0], call)
     return FindCoordinatorResponse(0, 0, "", 0, "", 0, [_find(broker, key, key_type, call) for key in keys])
+
+
+def _first_use(broker: Broker, request: FindCoordinatorRequest, call: Call) -> Steps[FindCoordinatorResponse | Encoded]:
+    """The first request for a transactional id."""
+    yield from begin_to_use(broker)
+    answer = find_coordinator(broker, request, call)
+    return (yield from answer) if isinstance(answer, Generator) else answer
 
 
 def _find_group(broker: Broker, group_id: str, call: Call) -> FindCoordinatorResponse | Encoded:
@@ -73,7 +84,9 @@ def _encoded(key: str, node_id: int, host: str, port: int, version: int) -> Enco
     return Encoded(bytes(encode_response[version](answer)))
 
 
-def _find_several(broker: Broker, request: FindCoordinatorRequest, call: Call) -> Steps[FindCoordinatorResponse]:
+def _find_several(
+    broker: Broker, request: FindCoordinatorRequest, call: Call
+) -> Steps[FindCoordinatorResponse | Encoded]:
     coordinators = []
     for key in request.coordinator_keys:
         coordinators.append(_find(broker, key, request.key_type, call))
@@ -90,7 +103,10 @@ def _find(broker: Broker, key: str, key_type: int, call: Call) -> Coordinator:
             return Coordinator(key, -1, "", -1, ErrorCode.INVALID_REQUEST, "")
         if not _exists(broker, SHARE_GROUP_STATE):
             return _nobody(key)
-    elif key_type != TRANSACTION:
+    elif key_type == TRANSACTION:
+        if not _exists(broker, TRANSACTION_STATE) or broker.transactions.owner_of(key) != broker.config.node_id:
+            return _nobody(key)
+    else:
         return Coordinator(key, -1, "", -1, ErrorCode.INVALID_REQUEST, INVALID_REQUEST_TEXT)
     listener = broker.advertised[call.listener_index]
     return Coordinator(key, broker.config.node_id, listener.host, listener.port, 0, "")
@@ -103,7 +119,7 @@ def _nobody(key: str) -> Coordinator:
 def _exists(broker: Broker, name: str) -> bool:
     """Create the topic of a coordinator, if it is not there. False: it cannot be created."""
     try:
-        broker.catalog.ensure_internal(name)
+        broker.ensure_internal(name)
     except OSError as problem:
         logger.error("%s could not be saved: %s", name, problem)
         return False

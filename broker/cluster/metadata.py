@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from kohort.broker.cluster.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from kohort.broker.steps import ELEMENTS_AT_ONCE, Steps, WaitingSteps
-from kohort.broker.topics.catalog import CONSUMER_OFFSETS, INTERNAL_TOPICS, LEADER_EPOCH, SHARE_GROUP_STATE, Topic
+from kohort.broker.topics.catalog import INTERNAL_TOPICS, LEADER_EPOCH, Topic
 from kohort.broker.topics.create_topics import Plan, Refused, create_all, plan_on_demand
 from kohort.broker.topics.topic_names import name_problem
 from kohort.protocol.error_codes import ErrorCode
@@ -106,8 +106,8 @@ def _create_missing(broker: Broker, chosen: list[MetadataRequestTopic]) -> Waiti
         if asked.name is None or asked.topic_id != NO_UUID or broker.catalog.get(asked.name) is not None:
             continue
         try:
-            if asked.name in (CONSUMER_OFFSETS, SHARE_GROUP_STATE):
-                broker.catalog.ensure_internal(asked.name)
+            if asked.name in INTERNAL_TOPICS:
+                broker.ensure_internal(asked.name)
             else:
                 planned.append(plan_on_demand(plan, asked.name))
         except Refused as refused:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from kohort.broker.clock import CLOCK, Clock
+from kohort.broker.own_call import OwnCall
 from kohort.broker.shard_host import ShardHost
 from kohort.broker.shard_log import LocalShardLog, ShardLog
 from kohort.broker.share.persister import Done, SharePartitionState, ShareStateSummary
@@ -40,7 +41,6 @@ from kohort.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
-    from kohort.coordinator.api import Api
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class ShareStateHost(ShardHost[ShareState]):
         """
         runtime, key = self.runtime, asked.key
         shard = runtime.shard_of_rare(coordinator_key(key)) if is_rare else runtime.shard_of(known_coordinator_key(key))
-        row = runtime.ask(shard, api, asked, StateCall(self._clock, answered))
+        row = runtime.ask(shard, api, asked, OwnCall(self._clock, answered))
         if not isinstance(row, Parked):
             answered(row)
         self._after()
@@ -154,7 +154,7 @@ class ShareStateHost(ShardHost[ShareState]):
         self._trim_later()
         for shard in self._idle_shards():
             trim = partial(self._trim_log, shard)
-            call = StateCall(self._clock, trim)
+            call = OwnCall(self._clock, trim)
             answer = self.runtime.ask(shard, REDUNDANT_OFFSET, AskRedundantOffset(), call)
             if not isinstance(answer, Parked):
                 trim(answer)
@@ -170,22 +170,6 @@ class ShareStateHost(ShardHost[ShareState]):
                 place.log.advance_log_start(redundant.offset)
         except StorageError as problem:
             logger.error("%s could not be trimmed: %s", place, problem)
-
-
-class StateCall:
-    """A request to the share coordinator that has come from inside the process."""
-
-    __slots__ = ("_answered", "api", "client_host", "client_id", "now", "steady_ms", "version")
-
-    def __init__(self, clock: Clock, answered: Callable[[Any], object]) -> None:
-        self.version = 0
-        self.client_id = self.client_host = ""
-        self.now, self.steady_ms = clock.now_ms(), clock.steady_ms()
-        self.api: Api[Any, Any, Any]
-        self._answered = answered
-
-    def reply(self, response: Message) -> None:
-        self._answered(response)
 
 
 def _tell_error(done: Done, row: Row) -> None:

@@ -51,6 +51,7 @@ CHANGEABLE = (
     "message.max.bytes",
     "min.insync.replicas",
     "producer.id.expiration.ms",
+    "transaction.partition.verification.enable",
 )
 
 _COMPRESSIONS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
@@ -93,7 +94,6 @@ _IGNORED_ROWS = (
     Setting("remote.log.reader.threads", INT, "10", low=1),
     Setting("replica.alter.log.dirs.io.max.bytes.per.second", LONG, "", low=0),
     Setting("share.coordinator.cached.buffer.max.bytes", INT, "1048588", low=524_288),
-    Setting("transaction.partition.verification.enable", BOOLEAN, "true"),
     Setting("unclean.leader.election.enable", BOOLEAN, "false"),
 )
 

@@ -244,7 +244,7 @@ class Catalog:
 
     def _take_over(self, name: str, indexes: set[int]) -> Topic:
         count = max(indexes) + 1
-        if name in (CONSUMER_OFFSETS, SHARE_GROUP_STATE):
+        if name in INTERNAL_TOPICS:
             from kohort.broker.topics.offsets_partitions import count_partitions
 
             count = count_partitions(self._logs, name, indexes, self.internal_partition_count(name))
@@ -385,6 +385,8 @@ class Catalog:
             return len(topic.partitions)
         if name == SHARE_GROUP_STATE:
             return self._config.share_coordinator_state_topic_num_partitions
+        if name == TRANSACTION_STATE:
+            return self._config.transaction_state_log_num_partitions
         return self._config.offsets_topic_num_partitions
 
     def defaults_changed(self) -> None:
@@ -455,6 +457,14 @@ class Catalog:
                 "min.insync.replicas": str(self._config.share_coordinator_state_topic_min_isr),
                 "retention.ms": "-1",
                 "segment.bytes": str(self._config.share_coordinator_state_topic_segment_bytes),
+            }
+        if name == TRANSACTION_STATE:
+            return {
+                "cleanup.policy": "compact",
+                "compression.type": "uncompressed",
+                "min.insync.replicas": str(self._config.transaction_state_log_min_isr),
+                "segment.bytes": str(self._config.transaction_state_log_segment_bytes),
+                "unclean.leader.election.enable": "false",
             }
         if name != CONSUMER_OFFSETS:
             return {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kohort.broker.topics.catalog import CONSUMER_OFFSETS, MAX_PARTITIONS, SHARE_GROUP_STATE
+from kohort.broker.topics.catalog import MAX_PARTITIONS
 from kohort.broker.topics.create_topics import (
     MAX_PARTITIONS_PER_REQUEST,
     TOPICS_PER_SAVE,
@@ -78,7 +78,7 @@ def _growth(broker: Broker, name: str, count: int, added_before: int) -> tuple[T
             ErrorCode.INVALID_PARTITIONS,
             f"The topic {topic.name} currently has {have} partition(s); {count} would not be an increase.",
         )
-    if topic.name in (CONSUMER_OFFSETS, SHARE_GROUP_STATE):
+    if topic.is_internal:
         # Kafka does it, and after the next restart looks for the offsets of nearly every group in another partition.
         raise Refused(
             ErrorCode.INVALID_PARTITIONS,

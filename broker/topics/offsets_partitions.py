@@ -1,9 +1,9 @@
 """How many partitions the topic of a coordinator had when its log was written, if only its folders can tell.
 
 The number decides in which partition a group's offsets are: with another number, groups would not find theirs. It is
-the same with the states of share groups. Kafka makes all folders at once, so the folders can be counted. Kohort makes a
-folder with its first record, so after the loss of the file of topics some may be missing. What is in the log tells
-whether a number is right.
+the same with the states of share groups and with transactional ids. Kafka makes all folders at once, so the folders can
+be counted. Kohort makes a folder with its first record, so after the loss of the file of topics some may be missing.
+What is in the log tells whether a number is right.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from kohort.protocol.errors import MalformedMessage
 from kohort.protocol.log_records import CONSUMER_OFFSETS, UnknownRecord, group_of
 from kohort.protocol.record_batch import scan_records
 from kohort.protocol.share_state_records import SHARE_GROUP_STATE
+from kohort.protocol.transaction_records import TRANSACTION_STATE
 from kohort.storage.errors import FileDamaged, StorageError
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ RECORDS_PER_PARTITION = 100  # so many are looked at
 COUNTED = {
     CONSUMER_OFFSETS.topic: (CONSUMER_OFFSETS, "offsets.topic.num.partitions"),
     SHARE_GROUP_STATE.topic: (SHARE_GROUP_STATE, "share.coordinator.state.topic.num.partitions"),
+    TRANSACTION_STATE.topic: (TRANSACTION_STATE, "transaction.state.log.num.partitions"),
 }
 
 
@@ -84,6 +86,8 @@ def _keys(topic: str, log: PartitionLog | None) -> Iterator[str]:
                         continue
                     if types is CONSUMER_OFFSETS:
                         yield group_of(kind, key)
+                    elif types is TRANSACTION_STATE:
+                        yield key.transactional_id
                     else:
                         yield coordinator_key(SharePartitionKey(key.group_id, key.topic_id, key.partition))
     except (MalformedMessage, StorageError, OSError):

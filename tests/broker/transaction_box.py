@@ -58,7 +58,7 @@ class TransactionBox(BrokerBox):
     def __init__(self, folder: Path | str, disk: Disk | None = None, **overrides: str) -> None:
         super().__init__(folder, disk, **{"kohort_offsets_sync_before_reply": "false"} | overrides)
         self.coordinator = ChosenAnswers()
-        self.broker.transactions = self.coordinator
+        self.broker.__dict__["transactions"] = self.coordinator
 
     def partition(self, index: int = 0, topic: str = "t") -> Partition:
         found = self.broker.catalog.partition(topic, index)

@@ -1,0 +1,178 @@
+"""AddPartitionsToTxn (24), v0-5: partitions that a producer is going to write to become part of its transaction.
+
+What the transaction says to it is decided in coordinator/transactions/add_partitions_to_txn.py; here is decided whether
+the partitions exist. If one of them does not, nothing is added. Clients may not add partitions of internal topics.
+From v4 on brokers ask, about several transactions at once.
+"""
+
+from __future__ import annotations
+
+from itertools import repeat
+from typing import TYPE_CHECKING, TypeAlias
+
+from kohort.broker.steps import Pause, WaitingSteps
+from kohort.broker.topics.catalog import INTERNAL_TOPICS
+from kohort.coordinator.api import Steps, all_steps, in_slices
+from kohort.coordinator.outcome import Parked
+from kohort.coordinator.transactions.add_partitions_to_txn import (
+    ADD_PARTITIONS_TO_TXN,
+    Added,
+    AddOrVerify,
+    for_version,
+)
+from kohort.coordinator.transactions.transaction import NEW_CLIENTS, OLD_CLIENTS
+from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopicResult,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from kohort.broker.broker import Broker
+    from kohort.broker.call import Call
+    from kohort.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnTopic
+
+    Topics: TypeAlias = Sequence[AddPartitionsToTxnTopic]
+
+FIRST_VERSION_OF_BROKERS = 4
+NOT_ATTEMPTED = ErrorCode.OPERATION_NOT_ATTEMPTED  # of partitions that exist, if another one does not
+UNKNOWN_PARTITION = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def add_partitions_to_txn(
+    broker: Broker, request: AddPartitionsToTxnRequest, call: Call
+) -> AddPartitionsToTxnResponse | Parked | WaitingSteps[AddPartitionsToTxnResponse]:
+    if call.version >= FIRST_VERSION_OF_BROKERS:
+        return _add_to_several(broker, request)
+    if call.is_long:
+        return _add_many(broker, request, call.version)
+    topics = request.v3_and_below_topics
+    errors = all_steps(_problems(broker, topics, is_client=True))
+    if errors is not None:
+        return AddPartitionsToTxnResponse(0, 0, (), all_steps(_results(topics, errors)))
+    return broker.transactions.submit(request.v3_and_below_transactional_id, ADD_PARTITIONS_TO_TXN, request, call)
+
+
+def _problems(broker: Broker, topics: Topics, *, is_client: bool) -> Steps[list[ErrorCode] | None]:
+    """An error for each partition if one of them cannot be added."""
+    errors: list[ErrorCode] = []
+    for topic in topics:
+        count = broker.catalog.partition_count(topic.name)
+        is_forbidden = is_client and topic.name in INTERNAL_TOPICS
+        for partitions in in_slices(topic.partitions):
+            if is_forbidden:
+                errors += [ErrorCode.TOPIC_AUTHORIZATION_FAILED] * len(partitions)
+            else:
+                errors += [NOT_ATTEMPTED if 0 <= each < count else UNKNOWN_PARTITION for each in partitions]
+            yield
+    return None if errors.count(NOT_ATTEMPTED) == len(errors) else errors
+
+
+def _results(topics: Topics, errors: Iterable[ErrorCode]) -> Steps[list[AddPartitionsToTxnTopicResult]]:
+    rest = iter(errors)
+    results = []
+    for topic in topics:
+        rows: list[AddPartitionsToTxnPartitionResult] = []
+        for partitions in in_slices(topic.partitions):
+            rows += [AddPartitionsToTxnPartitionResult(partition, next(rest)) for partition in partitions]
+            yield
+        results.append(AddPartitionsToTxnTopicResult(topic.name, rows))
+    return results
+
+
+class Part:
+    """The partitions of one transaction, and what is said to them."""
+
+    __slots__ = ("errors", "topics", "transactional_id")
+
+    def __init__(self, transactional_id: str, topics: Topics) -> None:
+        self.transactional_id = transactional_id
+        self.topics = topics
+        self.errors: Iterable[ErrorCode] = ()
+
+
+class Answers:
+    """Counts the answers that are missing, and makes a pause until the last of them has come."""
+
+    def __init__(self) -> None:
+        self.all_are_here = Pause()
+        self._missing = 1  # one more, until everything was asked
+
+    def expect(self, part: Part) -> Callable[[Added], None]:
+        self._missing += 1
+
+        def answered(added: Added) -> None:
+            part.errors = added.errors or repeat(added.error)
+            self.one_less()
+
+        return answered
+
+    def one_less(self) -> None:
+        self._missing -= 1
+        if self._missing == 0:
+            self.all_are_here.end()
+
+    def wait(self) -> WaitingSteps[None]:
+        self.one_less()
+        if not self.all_are_here.is_over:
+            yield self.all_are_here
+
+
+def _add_to_several(broker: Broker, request: AddPartitionsToTxnRequest) -> WaitingSteps[AddPartitionsToTxnResponse]:
+    parts: list[Part] = []
+    answers = Answers()
+    for each in request.transactions:
+        part = Part(each.transactional_id, each.topics)
+        parts.append(part)
+        problems = yield from _problems(broker, part.topics, is_client=False)
+        if problems is not None:
+            part.errors = problems
+            continue
+        partitions = yield from _partitions(part.topics)
+        asked = AddOrVerify(
+            each.transactional_id, each.producer_id, each.producer_epoch, partitions,
+            is_added=not each.verify_only, client_version=NEW_CLIENTS,
+        )  # fmt: skip
+        broker.transactions.ask(asked, answers.expect(part))
+    yield from answers.wait()
+    results = []
+    for part in parts:
+        topics = yield from _results(part.topics, part.errors)
+        results.append(AddPartitionsToTxnResult(part.transactional_id, topics))
+    return AddPartitionsToTxnResponse(0, 0, results)
+
+
+def _add_many(
+    broker: Broker, request: AddPartitionsToTxnRequest, version: int
+) -> WaitingSteps[AddPartitionsToTxnResponse]:
+    """The same as one handler does for a short request of a client."""
+    part = Part(request.v3_and_below_transactional_id, request.v3_and_below_topics)
+    problems = yield from _problems(broker, part.topics, is_client=True)
+    if problems is not None:
+        part.errors = problems
+    else:
+        partitions = yield from _partitions(part.topics)
+        answers = Answers()
+        asked = AddOrVerify(
+            part.transactional_id, request.v3_and_below_producer_id, request.v3_and_below_producer_epoch,
+            list(dict.fromkeys(partitions)), is_added=True, client_version=OLD_CLIENTS,
+        )  # fmt: skip
+        answered = answers.expect(part)
+        broker.transactions.ask(asked, lambda added: answered(Added(for_version(added.error, version))))
+        yield from answers.wait()
+    return AddPartitionsToTxnResponse(0, 0, (), (yield from _results(part.topics, part.errors)))
+
+
+def _partitions(topics: Topics) -> Steps[list[tuple[str, int]]]:
+    found: list[tuple[str, int]] = []
+    for topic in topics:
+        name = topic.name
+        for partitions in in_slices(topic.partitions):
+            found += [(name, partition) for partition in partitions]
+            yield
+    return found
