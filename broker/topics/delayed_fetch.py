@@ -7,6 +7,9 @@ answered if it finds enough. When max.wait is over, it is answered in any case.
 Woken fetches wait for the end of the turn for two reasons: many appends then cost one read, and answering one client
 from within another client's request cannot nest without end.
 
+A fetch with isolation.level=read_committed waits for the last stable offset to move. While a transaction is open, it
+does not heed appends; the marker that ends the oldest transaction wakes it.
+
 A waiting fetch is dropped when its connection closes. Large fetches share an allowance of partitions: beyond it they do
 not wait.
 """
@@ -17,6 +20,8 @@ import logging
 from collections.abc import Callable, Sequence
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from kohort.broker.topics.producer_state import first_unstable_offset
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker, Cancellable
@@ -51,11 +56,21 @@ class DelayedFetch:
         "is_done",
         "is_waiting",
         "missing_bytes",
+        "reads_committed",
         "taken",
     )
 
-    def __init__(self, broker: Broker, call: Call, missing_bytes: int, try_answer: Callable[[bool], int]) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        call: Call,
+        missing_bytes: int,
+        try_answer: Callable[[bool], int],
+        *,
+        reads_committed: bool = False,
+    ) -> None:
         self.call = call
+        self.reads_committed = reads_committed
         self.missing_bytes = missing_bytes
         self.is_waiting = self.is_done = False
         self.taken = 0  # of the allowance for large fetches
@@ -199,9 +214,22 @@ def appended(broker: Broker, partition: Partition, size_bytes: int) -> None:
     """`size_bytes` were appended to the partition: wake the fetches that lack no bytes any more."""
     if (watchers := partition.extra.get(WATCHERS)) is not None:
         purgatory = purgatory_of(broker)
+        has_open_transaction = first_unstable_offset(partition) is not None
         for fetch in watchers:
+            if has_open_transaction and fetch.reads_committed:
+                continue  # what was appended is not stable
             fetch.missing_bytes -= size_bytes
             if fetch.missing_bytes <= 0:
+                purgatory.wake(fetch)
+
+
+def stable_offset_moved(broker: Broker, partition: Partition) -> None:
+    """The oldest open transaction has ended: wake the fetches that read committed records."""
+    if (watchers := partition.extra.get(WATCHERS)) is not None:
+        purgatory = purgatory_of(broker)
+        for fetch in watchers:
+            if fetch.reads_committed:
+                fetch.missing_bytes = 0
                 purgatory.wake(fetch)
 
 

@@ -8,19 +8,32 @@ replicas.
 Records leave as they are on disk: an answer carries slices of log files, which the connection sends. The answer comes
 at once if it has min.bytes or an error, or if there is no partition to wait for; else the fetch waits
 (`delayed_fetch.py`). A fetch of many partitions is done in steps.
+
+With isolation.level=read_committed the records end at the last stable offset, where a batch begins: what is below it is
+decided. The answer names the aborted transactions that reach into it, and the client leaves out their records. After a
+start, a partition's last stable offset may have to be found first, in steps.
 """
 
 from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kohort.broker.call import PARKED, Parked
 from kohort.broker.topics.catalog import LEADER_EPOCH
+from kohort.broker.topics.committed_reading import (
+    ISOLATION_LEVELS,
+    READ_COMMITTED,
+    aborted_in,
+    look,
+    must_look,
+    unknown_isolation_level,
+)
 from kohort.broker.topics.delayed_fetch import DelayedFetch, may_wait
 from kohort.broker.topics.fetch_sessions import Context, FetchSessions, TopicKey, Wanted
+from kohort.broker.topics.stable_offset import last_stable_offset
 from kohort.broker.topics.unknown_partitions import UnknownPartitions, unknown_partition
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.fetch import (
@@ -39,12 +52,12 @@ if TYPE_CHECKING:
     from kohort.broker.call import Call
     from kohort.broker.steps import Steps
     from kohort.broker.topics.catalog import Partition
+    from kohort.broker.topics.committed_reading import Failures
     from kohort.storage.open_files import LogSlice
     from kohort.storage.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
-READ_COMMITTED = 1
 AT_ONCE = 500  # partitions; more are read in steps
 PER_STEP = 50
 UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
@@ -58,7 +71,11 @@ def fetch(broker: Broker, request: FetchRequest, call: Call) -> FetchResponse | 
     context = sessions_of(broker).begin(request, call.version, call.now)
     if isinstance(context, ErrorCode):
         return FetchResponse(0, context)
+    if request.isolation_level not in ISOLATION_LEVELS and context.wanted:
+        return unknown_isolation_level(request, call.version)
     fetching = _Fetch(broker, request, call, context)
+    if fetching.must_look():
+        return fetching.begin_after_looking()
     return fetching.begin() if len(context.wanted) <= AT_ONCE else fetching.begin_in_steps()
 
 
@@ -69,7 +86,11 @@ def _fetch_in_steps(broker: Broker, request: FetchRequest, call: Call) -> Steps[
     context = yield from sessions_of(broker).begin_in_steps(request, call.version, call.now, exists)
     if isinstance(context, ErrorCode):
         return FetchResponse(0, context)
-    return (yield from _Fetch(broker, request, call, context).begin_in_steps())
+    if request.isolation_level not in ISOLATION_LEVELS:
+        return FetchResponse(0, ErrorCode.UNKNOWN_SERVER_ERROR, request.session_id)
+    fetching = _Fetch(broker, request, call, context)
+    yield from fetching.look()
+    return (yield from fetching.begin_in_steps())
 
 
 def sessions_of(broker: Broker) -> FetchSessions:
@@ -91,10 +112,11 @@ class _Fetch:
         "_has_unknown",
         "_is_follower",
         "_is_urgent",
-        "_isolation_level",
         "_max_bytes",
         "_max_wait_ms",
         "_min_bytes",
+        "_reads_committed",
+        "_unreadable",
     )
 
     def __init__(self, broker: Broker, request: FetchRequest, call: Call, context: Context) -> None:
@@ -105,7 +127,8 @@ class _Fetch:
         self._max_bytes = max(0, min(request.max_bytes, broker.config.fetch_max_bytes))
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._max_wait_ms = request.max_wait_ms
-        self._isolation_level = request.isolation_level
+        self._reads_committed = request.isolation_level == READ_COMMITTED
+        self._unreadable: Failures = {}
         self._bytes = 0
         self._is_urgent = self._has_unknown = False
         state = request.replica_state
@@ -119,7 +142,7 @@ class _Fetch:
         if not partitions:
             return self._response(answers)
         _release(answers)
-        delayed = DelayedFetch(self._broker, self._call, self._min_bytes - self._bytes, self._try_answer)
+        delayed = self._delayed(self._try_answer)
         delayed.start(partitions, self._max_wait_ms)
         return PARKED
 
@@ -128,7 +151,7 @@ class _Fetch:
         wanted = self._context.wanted
         has_time = self._max_wait_ms > 0 and not self._context.unknown
         if has_time and not self._is_enough and may_wait(self._broker, len(wanted)):
-            delayed = DelayedFetch(self._broker, self._call, self._min_bytes - self._bytes, self._answer_in_steps)
+            delayed = self._delayed(self._answer_in_steps)
             try:
                 for some in _parts(wanted):
                     delayed.watch([found for each in some if (found := self._find(each)) is not None])
@@ -142,6 +165,10 @@ class _Fetch:
                 delayed.wait(self._max_wait_ms, len(wanted))
                 return PARKED
         return (yield from self._response_in_steps(answers))
+
+    def _delayed(self, try_answer: Callable[[bool], int]) -> DelayedFetch:
+        missing_bytes = self._min_bytes - self._bytes
+        return DelayedFetch(self._broker, self._call, missing_bytes, try_answer, reads_committed=self._reads_committed)
 
     @property
     def _is_enough(self) -> bool:
@@ -164,6 +191,19 @@ class _Fetch:
     def _read_and_answer(self) -> Steps[FetchResponse]:
         answers = yield from self._read_in_steps()
         return (yield from self._response_in_steps(answers))
+
+    def must_look(self) -> bool:
+        """Whether last stable offsets have to be found before the first read."""
+        return self._reads_committed and must_look(self._broker, map(self._find, self._context.wanted))
+
+    def look(self) -> Steps[None]:
+        if self._reads_committed:
+            wanted = self._context.wanted
+            self._unreadable = yield from look(self._broker, map(self._find, wanted), self._call.now)
+
+    def begin_after_looking(self) -> Steps[FetchResponse | Parked]:
+        yield from self.look()
+        return self.begin() if len(self._context.wanted) <= AT_ONCE else (yield from self.begin_in_steps())
 
     # --- reading
 
@@ -216,24 +256,34 @@ class _Fetch:
         offset, end = fetch.fetch_offset, log.log_end_offset
         if not log.log_start_offset <= offset <= end:
             return self._refused(fetch, ErrorCode.OFFSET_OUT_OF_RANGE)
-        aborted = () if self._isolation_level == READ_COMMITTED else None
-        answer = PartitionData(fetch.partition, 0, end, end, log.log_start_offset, None, None, None, aborted)
+        stable = end
+        if partition.extra or self._broker.had_transactions:
+            stable = last_stable_offset(self._broker, partition)
+        aborted = () if self._reads_committed else None
+        answer = PartitionData(fetch.partition, 0, end, stable, log.log_start_offset, None, None, None, aborted)
         if fetch.last_fetched_epoch >= 0 and (diverging := _diverging_epoch(log, fetch)) is not None:
             if diverging.epoch < 0:
                 return self._refused(fetch, ErrorCode.OFFSET_OUT_OF_RANGE)
             self._is_urgent = True
-            answer.diverging_epoch = diverging
-        elif offset < end and (found := self._slice(log, fetch)) is not None:
+            answer.diverging_epoch, answer.aborted_transactions = diverging, None
+        elif self._reads_committed:
+            if partition in self._unreadable:
+                return self._refused(fetch, self._unreadable[partition])
+            if offset < stable and (found := self._slice(log, fetch, stable)) is not None:
+                self._bytes += found.length
+                answer.records = cast(Any, found)
+                answer.aborted_transactions = aborted_in(log, offset, found, stable)
+        elif offset < end and (found := self._slice(log, fetch, end)) is not None:
             self._bytes += found.length
             answer.records = cast(Any, found)
         return answer
 
-    def _slice(self, log: PartitionLog, fetch: FetchPartition) -> LogSlice | None:
+    def _slice(self, log: PartitionLog, fetch: FetchPartition, up_to: int) -> LogSlice | None:
         limit = min(max(fetch.partition_max_bytes, 0), self._max_bytes - self._bytes)
         is_first = self._bytes == 0
         if limit <= 0 and not is_first:
             return None
-        found = log.read(fetch.fetch_offset, limit, min_one_batch=is_first)
+        found = log.read(fetch.fetch_offset, limit, min_one_batch=is_first, up_to=up_to)
         if found is not None and not is_first and found.length == limit and _starts_with_half_a_batch(found):
             found.close()
             return None

@@ -19,12 +19,15 @@ not touch the sequences.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kohort.broker.topics.append_checks import Refusal
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.record_batch import CONTROL, NO_PRODUCER_EPOCH, NO_SEQUENCE, TRANSACTIONAL, BatchHeader
 from kohort.protocol.txn_marker import TxnMarker
+
+if TYPE_CHECKING:
+    from kohort.broker.topics.catalog import Partition
 
 PRODUCERS: Final = "producers"  # in Partition.extra
 REMEMBERED_BATCHES: Final = 5
@@ -231,6 +234,12 @@ class Producers:
     def last_offsets(self) -> dict[int, int]:
         """The last offset of each producer's last batch. Compaction keeps that batch."""
         return {key: each.batches[-1].last_offset for key, each in self.by_id.items() if each.batches}
+
+
+def first_unstable_offset(partition: Partition) -> int | None:
+    """Where the oldest open transaction of the partition begins, as far as its producers are known."""
+    producers: Producers | None = partition.extra.get(PRODUCERS)
+    return producers.first_unstable_offset if producers is not None else None
 
 
 def sequence_after(sequence: int, delta: int) -> int:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from kohort.broker.steps import SLICE_NS, Done, Steps, take_steps
 from kohort.broker.topics.catalog import CONSUMER_OFFSETS, LEADER_EPOCH
-from kohort.broker.topics.delayed_fetch import appended, changed
+from kohort.broker.topics.delayed_fetch import appended, stable_offset_moved
 from kohort.broker.topics.producer_snapshots import recover_producers, save_snapshot
 from kohort.broker.topics.producer_state import PRODUCERS, Producers
 from kohort.broker.topics.while_there import TopicDeleted, while_there
@@ -25,10 +25,12 @@ from kohort.protocol.errors import MalformedMessage
 from kohort.protocol.record_batch import build_marker
 from kohort.protocol.txn_marker import TxnMarker
 from kohort.storage.errors import LogFailed, StorageError
+from kohort.storage.txn_index import AbortedTransaction
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.topics.catalog import Partition
+    from kohort.storage.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
@@ -89,20 +91,31 @@ def _write(broker: Broker, partition: Partition, marker: TxnMarker, done: Writte
             leader_epoch=LEADER_EPOCH,
         )
         log.append_placed(batch, now)
+        _note_aborted(log, producers, marker, offset)
     except (StorageError, OSError) as problem:
         logger.error("a marker could not be written to %s: %s", partition, problem)
         done(ErrorCode.KAFKA_STORAGE_ERROR)
         return
     if offset == log.segments[-1].base_offset > 0:
         save_snapshot(log, producers, offset)
-    first_offset = producers.ended(marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, now)
+    unstable = producers.first_unstable_offset
+    producers.ended(marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, now)
     appended(broker, partition, len(batch))
-    if first_offset is not None:
-        changed(broker, partition)  # what was not stable may be so now
+    if producers.first_unstable_offset != unstable:
+        stable_offset_moved(broker, partition)
     if broker.config.kohort_offsets_sync_before_reply:
         broker.flusher.sync(log, partial(_synced, done))
     else:
         done(ErrorCode.NONE)
+
+
+def _note_aborted(log: PartitionLog, producers: Producers, marker: TxnMarker, offset: int) -> None:
+    """Note in the log's index what the marker at `offset` has aborted. LogFailed: readers must not go past it."""
+    first_offset = producers.open.get(marker.producer_id)
+    if first_offset is not None and not marker.commit:
+        others = (first for producer_id, first in producers.open.items() if producer_id != marker.producer_id)
+        stable_offset = next(others, offset + 1)
+        log.record_aborted(AbortedTransaction(marker.producer_id, first_offset, offset, stable_offset))
 
 
 def _synced(done: Written, problem: LogFailed | None) -> None:
