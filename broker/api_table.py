@@ -77,6 +77,7 @@ HANDLERS: dict[ApiKey, str] = {
     ApiKey.ADD_PARTITIONS_TO_TXN: "kohort.broker.transactions.add_partitions_to_txn",
     ApiKey.ADD_OFFSETS_TO_TXN: "kohort.broker.transactions.add_offsets_to_txn",
     ApiKey.END_TXN: "kohort.broker.transactions.end_txn",
+    ApiKey.TXN_OFFSET_COMMIT: "kohort.broker.transactions.txn_offset_commit",
     ApiKey.DESCRIBE_TRANSACTIONS: "kohort.broker.transactions.describe_transactions",
     ApiKey.LIST_TRANSACTIONS: "kohort.broker.transactions.list_transactions",
     ApiKey.OFFSET_FOR_LEADER_EPOCH: "kohort.broker.topics.offset_for_leader_epoch",

@@ -63,7 +63,7 @@ class Broker:
         self.owns_process = owns_process
         self.apis = ApiTable() if apis is None else apis
         # Name: lowest and highest level; the highest is in force.
-        self.features = {"group.version": (0, 1), "share.version": (0, 1)}
+        self.features = {"group.version": (0, 1), "share.version": (0, 1), "transaction.version": (0, 2)}
         self.cluster_id = ""
         self.advertised: list[Listener] = []  # by the index of the listener that a client came through
         self.catalog = Catalog(config, disk, config.data_folder)

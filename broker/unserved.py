@@ -1,7 +1,7 @@
 """Clients that cannot be served: a line in the log for each, with what it asked for and what to set instead.
 
-    10.0.0.7:53210 (client id 'billing-1') asked for TxnOffsetCommit version 5: Kohort has no transactions. Remove
-    transactional.id; in Kafka Streams set processing.guarantee=at_least_once
+    10.0.0.7:53210 (client id 'billing-1') asked for StreamsGroupHeartbeat version 1: Kohort has no streams groups. In
+    Kafka Streams set group.protocol=classic
 
 A client that is refused comes back again and again, so each is told of once, as far as this module remembers.
 """
@@ -44,20 +44,6 @@ SECURITY = Gap(
         51: "AlterUserScramCredentials",
     },
 )
-TRANSACTIONS = Gap(
-    "Kohort has no transactions",
-    "Remove transactional.id; in Kafka Streams set processing.guarantee=at_least_once",
-    {
-        24: "AddPartitionsToTxn",
-        25: "AddOffsetsToTxn",
-        26: "EndTxn",
-        27: "WriteTxnMarkers",
-        28: "TxnOffsetCommit",
-        61: "DescribeProducers",
-        65: "DescribeTransactions",
-        66: "ListTransactions",
-    },
-)
 STREAMS_GROUPS = Gap(
     "Kohort has no streams groups",
     "In Kafka Streams set group.protocol=classic",
@@ -80,7 +66,7 @@ TELEMETRY = Gap(
     {71: "GetTelemetrySubscriptions", 72: "PushTelemetry"},
 )
 
-GAPS = (SECURITY, TRANSACTIONS, STREAMS_GROUPS, ONE_BROKER, TELEMETRY)
+GAPS = (SECURITY, STREAMS_GROUPS, ONE_BROKER, TELEMETRY)
 
 # What comes instead of the length of a request, if somebody speaks another protocol.
 OTHER_PROTOCOLS = {

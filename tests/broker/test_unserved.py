@@ -69,7 +69,6 @@ def test_another_client_and_another_request_leave_lines_of_their_own(broker: Koh
         (JOIN_GROUP, -1, "JoinGroup version -1: the versions"),
         (32_000, 0, "API 32000 version 0: it is not served, nor is it an API of Kafka 4.3"),
         (88, 0, "StreamsGroupHeartbeat version 0: Kohort has no streams groups. In Kafka Streams set group.protocol=c"),
-        (28, 5, "TxnOffsetCommit version 5: Kohort has no transactions. Remove transactional.id"),
         (72, 0, "PushTelemetry version 0: Kohort takes no metrics of clients. Set enable.metrics.push=false"),
     ],
 )

@@ -164,7 +164,9 @@ def test_the_tools_print_about_kohort_what_they_print_about_kafka(tmp_path: Path
         with KohortProcess(tmp_path / "kohort", node_id="1") as kohort:
             found = answers(tools, kohort.address, tmp_path)
             ours = levels(tools.run(TOOLS["features"], kohort.address, "describe"))
-            assert [line.split()[:2] for line in ours] == [["Feature:", "group.version"], ["Feature:", "share.version"]]
+            assert [line.split()[:2] for line in ours] == [
+                ["Feature:", name] for name in ("group.version", "share.version", "transaction.version")
+            ]
             assert set(ours) <= set(features)
             refused = tools.run(
                 TOOLS["configs"], kohort.address, *("--alter", "--entity-type", "clients", "--entity-name", "c"),
