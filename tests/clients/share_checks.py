@@ -3,6 +3,12 @@
 Members are processes (share_member.py says how they speak). At the end every record was delivered, and it was accepted
 once, or rejected, or delivered as often as the limit allows and archived. What nobody knows is counted, too: an
 acknowledgement that was sent to a broker that died before it answered.
+
+Two members may both be told that they have accepted a record, by Kafka as well. One has lost its lock, because the
+broker has ended since, or too much time has passed. It does not know that, and acknowledges the record in its next
+session. If somebody else has finished the record meanwhile, and everything before it, the answer is NONE: what lies
+before the start offset is not looked at. So such a decision counts as late. The judge is the log of the share
+coordinator, which share_log.py reads.
 """
 
 from __future__ import annotations
@@ -33,6 +39,7 @@ from tests.share_requests import alter_offsets_request, describe_offsets_request
 TOPIC, GROUP = "numbers", "sharers"
 HERE = Path(__file__).parent
 DELIVERY_LIMIT = 5
+LOCK_S = 30.0
 LAST_SEEN = DELIVERY_LIMIT - 1  # the last delivery may be lost on its way, when the broker or the member goes away
 COORDINATOR_KEYS = {0: GROUP, 2: f"{GROUP}:AAAAAAAAAAAAAAAAAAAAAQ:0"}  # by type
 
@@ -87,15 +94,28 @@ def places_of(ranges: Sequence[Sequence[int]]) -> list[Place]:
 class Ledger:
     deliveries: Counter[Place] = field(default_factory=Counter)
     most: dict[Place, int] = field(default_factory=dict)  # the highest delivery count
-    accepted_by: dict[Place, list[str]] = field(default_factory=dict)
+    got_at: dict[tuple[str, Place], float] = field(default_factory=dict)  # when a member got the record last
+    ends: list[tuple[float, float]] = field(default_factory=list)  # when the broker ended: not before, and not after
+    decided_by: dict[Place, list[str]] = field(default_factory=dict)  # by whom it was accepted or rejected in time
+    late: int = 0  # decisions about records whose locks had ended
     said: dict[str, Counter[Place]] = field(default_factory=dict)  # by kind: what the broker has confirmed
     unsure: dict[str, set[Place]] = field(default_factory=dict)  # by kind: what was answered with an error, or not
 
-    def got(self, ranges: Sequence[Sequence[int]]) -> None:
+    def got(self, ranges: Sequence[Sequence[int]], member: str, at: float) -> None:
         self.deliveries.update(places_of(ranges))
         for each in ranges:
             for place in places_of([each]):
                 self.most[place] = max(self.most.get(place, 0), each[3])
+                self.got_at[member, place] = at
+
+    def decided(self, kind: str, places: Sequence[Place], member: str, at: float) -> None:
+        """The broker has told the member that the records are accepted, or rejected."""
+        for place in places:
+            got_at = self.got_at[member, place]
+            if at > got_at + LOCK_S or any(got_at < latest and earliest < at for earliest, latest in self.ends):
+                self.late += 1
+            else:
+                self.decided_by.setdefault(place, []).append(f"{kind} by {member} at {at:.3f}")
 
     def add(self, kind: str, places: Iterable[Place], *, sure: bool) -> None:
         if sure:
@@ -121,9 +141,9 @@ class Ledger:
             "records": records,
             "delivered": len(self.deliveries),
             "accepted": len(accepted),
-            "accepted twice": sum(1 for times in accepted.values() if times > 1),
             "rejected": len(rejected),
-            "accepted and rejected": len(set(accepted) & set(rejected)),
+            "decided twice": sum(1 for decisions in self.decided_by.values() if len(decisions) > 1),
+            "decided late": self.late,
             "delivered as often as allowed": sum(1 for each in open_ones - unsure if self.most[each] >= LAST_SEEN),
             "answer lost": len(open_ones & unsure),
             "unexplained": len(self.unexplained()),
@@ -207,6 +227,16 @@ class ShareScenario:
         self.members.remove(member)
         self.ledger.add("accept", self._open.get(member.name, ()), sure=False)
 
+    def end_broker(self, end: Callable[[], object]) -> None:
+        """Locks end with it. `end` lets it begin again."""
+        before = time.monotonic()
+        end()
+        self.ledger.ends.append((before, time.monotonic()))
+
+    def kill_broker(self) -> None:
+        self.broker.kill()
+        self.broker.start_again()
+
     def until_delivered(self, count: int) -> None:
         self.until(lambda: len(self.ledger.deliveries) >= count, f"{count} delivered records")
 
@@ -222,8 +252,8 @@ class ShareScenario:
         assert self._problems == []
         summary = self.ledger.summary(sum(self.ends.values()))
         print(f"{time.monotonic() - self._began:.1f} s", summary, "troubles:", dict(self.troubles))
-        twice = [(place, by) for place, by in sorted(self.ledger.accepted_by.items()) if len(by) > 1]
-        print(f"accepted twice, of {len(twice)}:", twice[:3], twice[-3:])
+        twice = [(place, by) for place, by in sorted(self.ledger.decided_by.items()) if len(by) > 1]
+        print(f"decided twice, {len(twice)}:", twice[:3], twice[-3:])
         for place in self.ledger.unexplained():
             said = [kind for kind, places in self.ledger.said.items() if place in places]
             print(place, "delivered", self.ledger.deliveries[place], "highest count", self.ledger.most[place], said)
@@ -267,14 +297,13 @@ class ShareScenario:
     def _take(self, member: MemberProcess, event: dict[str, Any]) -> None:
         match event["event"]:
             case "got":
-                self.ledger.got(event["ranges"])
+                self.ledger.got(event["ranges"], event["member"], event["at"])
                 self._open.setdefault(member.name, set()).update(places_of(event["ranges"]))
             case "said" | "failed":
                 places = places_of(event["ranges"])
                 self.ledger.add(event["kind"], places, sure=event["event"] == "said")
-                if (event["event"], event["kind"]) == ("said", "accept"):
-                    for place in places:
-                        self.ledger.accepted_by.setdefault(place, []).append(f"{event['member']} at {event['at']:.3f}")
+                if event["event"] == "said" and event["kind"] in ("accept", "reject"):
+                    self.ledger.decided(event["kind"], places, event["member"], event["at"])
                 self._open[member.name].difference_update(places)
                 if event["event"] == "failed":
                     self.troubles[f"{member.name}: {event['kind']}: {event['text'][:80]}"] += 1

@@ -14,6 +14,7 @@ import pytest
 
 from tests.clients.group_broker import AnyBroker, GroupBroker, KafkaBroker
 from tests.clients.share_checks import ShareScenario, confluent, franz_go, java
+from tests.clients.share_log import verdict
 
 SETTINGS = {"group_share_assignment_interval_ms": "0"}
 
@@ -31,9 +32,12 @@ def sharers(folder: Path, partitions: int, **settings: str) -> Iterator[tuple[An
             scenario.abandon()
 
 
-def check(summary: dict[str, int]) -> None:
+def check(summary: dict[str, int], folder: Path) -> None:
     assert summary["delivered"] == summary["records"]
-    assert summary["accepted twice"] == summary["accepted and rejected"] == summary["unexplained"] == 0
+    assert summary["decided twice"] == summary["unexplained"] == 0
+    in_the_log = verdict(folder)
+    assert in_the_log.finished_twice == in_the_log.came_back == 0
+    assert summary["accepted"] <= len(in_the_log.accepted) + summary["decided late"]
 
 
 @pytest.mark.kafka
@@ -42,10 +46,10 @@ def test_java_members_share_records_through_a_restart(tmp_path: Path) -> None:
         scenario.produce(1_500)
         scenario.start("crew", java(broker.address, "i=implicit", "e=explicit", "n=renew", "l=release", "j=reject"))
         scenario.until_delivered(600)
-        broker.restart()
+        scenario.end_broker(broker.restart)
         scenario.produce(1_500)
         summary = scenario.finish()
-    check(summary)
+    check(summary, tmp_path)
     assert summary["renewed"]
     assert summary["rejected"]
     assert summary["released"]
@@ -58,7 +62,7 @@ def test_members_of_other_clients_share_records(tmp_path: Path, program: Program
         scenario.produce(3_000)
         scenario.start("crew", program(broker.address, "i=explicit", "e=explicit", "l=release", "j=reject"))
         summary = scenario.finish()
-    check(summary)
+    check(summary, tmp_path)
     assert summary["rejected"]
     assert summary["released"]
 
@@ -78,11 +82,26 @@ def test_eight_members_share_a_hundred_thousand_records_through_kills_and_restar
         scenario.start("newcomer", java(broker.address, "w=explicit"))
         scenario.produce(30_000)
         scenario.until_delivered(40_000)
-        broker.restart()
+        scenario.end_broker(broker.restart)
         scenario.produce(40_000)
         scenario.until_delivered(75_000)
-        broker.kill()
-        broker.start_again()
+        scenario.end_broker(scenario.kill_broker)
         summary = scenario.finish()
-    check(summary)
+    check(summary, tmp_path)
     assert summary["records"] > 99_990
+
+
+@pytest.mark.story
+@pytest.mark.kafka
+def test_no_record_is_finished_twice_through_eight_ends_of_the_broker(tmp_path: Path) -> None:
+    with sharers(tmp_path, 6) as (broker, scenario):
+        kinds = "i1=implicit", "i2=implicit", "n=renew", "e1=explicit", "e2=explicit"
+        scenario.start("java", java(broker.address, *kinds))
+        scenario.start("go", franz_go(broker.address, "g=explicit"))
+        scenario.start("python", confluent(broker.address, "p=explicit"))
+        for number in range(8):
+            scenario.produce(12_000)
+            scenario.until_delivered(12_000 * number + 1_200 * (number + 1))
+            scenario.end_broker(scenario.kill_broker if number % 2 else broker.restart)
+        summary = scenario.finish()
+    check(summary, tmp_path)
