@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Final
 
 from kohort.coordinator.config import ShareGroupSettings
-from kohort.coordinator.delivery.runs import NOBODY, Batch, Run, Transition
+from kohort.coordinator.delivery.runs import NOBODY, Batch, Cutter, Run, Transition
 from kohort.coordinator.delivery.states import (
     ACCEPT,
     ACQUIRED,
@@ -71,9 +71,9 @@ class Changes:
 def append_state(batches: list[StateBatch], run: Run) -> None:
     """Add the run to what is persisted: to the last batch if it continues that one."""
     if batches:
-        last = batches[-1]
-        if (last.last_offset + 1, *last[2:]) == (run.first, run.state, run.delivery_count):
-            batches[-1] = last._replace(last_offset=run.last)
+        first, before, state, count = batches[-1]
+        if before + 1 == run.first and state == run.state and count == run.delivery_count:
+            batches[-1] = StateBatch(first, run.last, state, count)
             return
     batches.append(run.state_batch)
 
@@ -98,32 +98,39 @@ def acknowledge(
     now: int,
 ) -> Changes | Refusal:
     changes = Changes(window, member_id, settings)
+    acknowledging = _Acknowledging(window, settings, changes, now)
+    refusal = None
     for each in acknowledgements:
-        if each.last_offset < window.start:
-            continue  # all of it is final
-        refusal = _Acknowledging(window, settings, each, changes, now).change()
-        if refusal is not None:
-            changes.take_back(now)
-            return refusal
+        if each.last_offset >= window.start:  # otherwise all of it is final
+            refusal = acknowledging.change(each)
+            if refusal is not None:
+                break
+    acknowledging.close()
+    if refusal is not None:
+        changes.take_back(now)
+        return refusal
     return changes
 
 
 class _Acknowledging:
-    """One range of one request."""
+    """The ranges of one request, in the order of offsets."""
 
-    __slots__ = ("_changes", "_member_id", "_now", "_settings", "_told", "_window")
+    __slots__ = ("_changes", "_cutter", "_member_id", "_now", "_settings", "_told", "_window")
 
-    def __init__(
-        self, window: Window, settings: ShareGroupSettings, told: Acknowledgement, changes: Changes, now: int
-    ) -> None:
+    def __init__(self, window: Window, settings: ShareGroupSettings, changes: Changes, now: int) -> None:
         self._window = window
         self._settings = settings
-        self._told = told
         self._changes = changes
         self._member_id = changes.transition.member_id
         self._now = now
+        self._cutter: Cutter | None = None  # of the batch in which the last range ended
+        self._told: Acknowledgement
 
-    def change(self) -> Refusal | None:
+    def change(self, told: Acknowledgement) -> Refusal | None:
+        self._told = told
+        cutter = self._cutter
+        if cutter is not None and cutter.position <= told.first_offset and told.last_offset <= cutter.batch.last:
+            return self._change_some(cutter.batch)
         batches = self._find()
         if isinstance(batches, Refusal):
             return batches
@@ -131,6 +138,18 @@ class _Acknowledging:
             if batch.last >= self._window.start and (refusal := self._change_batch(batch)) is not None:
                 return refusal
         return None
+
+    def close(self) -> None:
+        if self._cutter is not None:
+            self._cutter.close()
+            self._cutter = None
+
+    def _cut(self, batch: Batch, first: int) -> Cutter:
+        cutter = self._cutter
+        if cutter is None or cutter.batch is not batch or cutter.position > first:
+            self.close()
+            cutter = self._cutter = Cutter(batch, first)
+        return cutter
 
     def _find(self) -> list[Batch] | Refusal:
         window, told = self._window, self._told
@@ -165,13 +184,16 @@ class _Acknowledging:
     def _change_some(self, batch: Batch) -> Refusal | None:
         first = max(self._told.first_offset, batch.first, self._window.start)
         last = min(self._told.last_offset, batch.last)
+        if first > last:
+            return None
+        cutter = self._cut(batch, first)
         for type_first, type_last, kind in self._types(first, last):
-            for run in batch.overlapping(type_first, type_last):
+            while (run := cutter.find(type_first, type_last)) is not None:
                 if run.state != ACQUIRED:
                     return OFFSET_NOT_ACQUIRED
                 if run.member_id != self._member_id:
                     return OFFSET_OF_ANOTHER
-                refusal = self._change_run(batch.carve(run, type_first, type_last), kind)
+                refusal = self._change_run(cutter.carve(type_first, type_last), kind)
                 if refusal is not None:
                     return refusal
         return None
@@ -179,8 +201,6 @@ class _Acknowledging:
     def _types(self, first: int, last: int) -> Iterator[tuple[int, int, int]]:
         """(first offset, last offset, type) for the records in that range."""
         types = self._told.types
-        if first > last:
-            return
         if len(types) == 1:
             yield first, last, types[0]
             return
