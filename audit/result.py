@@ -25,9 +25,10 @@ class Request:
     group: str | None = None
     since_ms: int | None = None
     until_ms: int | None = None
-    baseline: str | None = None  # HOST:PORT of a broker to compare with
+    baseline: str | None = None  # HOST:PORT,HOST:PORT of a cluster to compare with
     settings: tuple[str, ...] = ()  # check.threshold=value
     report: str | None = None
+    command_config: str | None = None  # file with the settings of a client
 
     @property
     def since(self) -> datetime | None:

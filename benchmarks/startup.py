@@ -20,7 +20,8 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from kohort.client.client import Client, ClientError
+from kohort.client.client import Client
+from kohort.client.errors import ClientError
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.api_versions import ApiVersionsRequest
 from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol

@@ -31,7 +31,8 @@ from time import perf_counter, time
 from aiokafka import AIOKafkaConsumer
 from confluent_kafka import Consumer
 
-from kohort.client.client import Client, ClientError
+from kohort.client.client import Client
+from kohort.client.errors import ClientError
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.api_versions import ApiVersionsRequest
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest

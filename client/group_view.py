@@ -16,8 +16,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kohort.client import ask
-from kohort.client.ask import CLASSIC, CONSUMER, DEAD, TopicPartition
-from kohort.client.client import Client
+from kohort.client.answers import fail_on
+from kohort.client.ask import CLASSIC, CONSUMER, DEAD
+from kohort.client.cluster import Cluster, TopicPartition
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.consumer_group_describe import (
     Assignment,
@@ -63,13 +64,14 @@ class GroupView(NamedTuple):
     target_epoch: int | None = None  # the epoch that the newest target was computed for
 
 
-def view(client: Client, group_id: str) -> GroupView:
+def view(cluster: Cluster, group_id: str) -> GroupView:
     """A group that does not exist is Dead."""
-    group, group_type = ask.describe(client, group_id)
+    group, group_type = ask.describe(cluster, group_id)
+    client = cluster.coordinator(group_id)
     if group_type == CONSUMER and client.offers(ApiKey.CONSUMER_GROUP_DESCRIBE):
         answer = client.send(ApiKey.CONSUMER_GROUP_DESCRIBE, ConsumerGroupDescribeRequest([group_id], False))
         described: DescribedGroup = answer.groups[0]
-        ask.fail_on(described.error_code, f"group {group_id}")
+        fail_on(described.error_code, f"group {group_id}")
         return _consumer_view(described, group.protocol_type)
     members = [
         MemberView(
@@ -85,7 +87,7 @@ def view(client: Client, group_id: str) -> GroupView:
     return GroupView(group_id, group_type, group.group_state, group.protocol_type, group.protocol_data, told)
 
 
-def partition_rows(client: Client, group: GroupView) -> list[ask.PartitionRow]:
+def partition_rows(cluster: Cluster, group: GroupView) -> list[ask.PartitionRow]:
     """Every partition that is owned or has a committed offset, with its lag."""
     if group.state == DEAD:
         return []
@@ -93,7 +95,7 @@ def partition_rows(client: Client, group: GroupView) -> list[ask.PartitionRow]:
     for member in group.members or ():
         for place in member.partitions:
             owners[place] = member.member_id, member.host, member.client_id
-    return ask.partition_rows(client, group.group_id, owners)
+    return ask.partition_rows(cluster, group.group_id, owners)
 
 
 def _consumer_view(group: DescribedGroup, protocol_type: str) -> GroupView:

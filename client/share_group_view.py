@@ -7,13 +7,17 @@ the leader of the partition alone, and no API tells it: such a record counts onc
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64encode
 from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from kohort.client import ask
-from kohort.client.ask import LATEST, TopicPartition
+from kohort.client.answers import fail_on
+from kohort.client.ask import LATEST
 from kohort.client.client import Client
+from kohort.client.cluster import SHARE_PARTITION, Cluster, TopicPartition
+from kohort.client.errors import AccessDenied
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
@@ -64,10 +68,11 @@ class SharePartitionRow(NamedTuple):
     members: int  # that read the partition
 
 
-def share_view(client: Client, group_id: str) -> ShareGroup:
-    answer = client.send(ApiKey.SHARE_GROUP_DESCRIBE, ShareGroupDescribeRequest([group_id], False))
+def share_view(cluster: Cluster, group_id: str) -> ShareGroup:
+    coordinator = cluster.coordinator(group_id)
+    answer = coordinator.send(ApiKey.SHARE_GROUP_DESCRIBE, ShareGroupDescribeRequest([group_id], False))
     group: DescribedGroup = answer.groups[0]
-    ask.fail_on(group.error_code, f"group {group_id}")
+    fail_on(group.error_code, f"group {group_id}")
     in_order = sorted(group.members, key=lambda member: member.member_id)  # Kafka tells them in no order
     members = [_member(member, group.assignment_epoch) for member in in_order]
     head = group.group_id, group.group_state, group.assignor_name
@@ -88,12 +93,13 @@ def _member(member: Member, target_epoch: int) -> ShareMember:
     )
 
 
-def share_rows(client: Client, group: ShareGroup) -> list[SharePartitionRow]:
+def share_rows(cluster: Cluster, group: ShareGroup) -> list[SharePartitionRow]:
     """Every partition that has a start offset or is assigned."""
     readers = Counter(place for member in group.members for place in member.partitions)
     asked = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(group.group_id, None)])
-    found = client.send(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, asked).groups[0]
-    ask.fail_on(found.error_code, f"group {group.group_id}")
+    coordinator = cluster.coordinator(group.group_id)
+    found = coordinator.send(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, asked).groups[0]
+    fail_on(found.error_code, f"group {group.group_id}")
     known = {
         (topic.topic_name, row.partition_index): row
         for topic in found.topics
@@ -101,9 +107,9 @@ def share_rows(client: Client, group: ShareGroup) -> list[SharePartitionRow]:
         if not row.error_code
     }
     places = sorted({*readers, *known})
-    ends = ask.offsets_at(client, places, LATEST)
+    ends = ask.offsets_at(cluster, places, LATEST)
     topic_ids = {topic.topic_name: topic.topic_id for topic in found.topics}
-    batches = _batches(client, group.group_id, topic_ids, known)
+    batches = _batches(cluster, group.group_id, topic_ids, known)
     rows = []
     for place in places:
         row, end = known.get(place), ends.get(place)
@@ -114,17 +120,30 @@ def share_rows(client: Client, group: ShareGroup) -> list[SharePartitionRow]:
 
 
 def _batches(
-    client: Client, group_id: str, topic_ids: dict[str, bytes], places: Iterable[TopicPartition]
+    cluster: Cluster, group_id: str, topic_ids: dict[str, bytes], places: Iterable[TopicPartition]
 ) -> dict[TopicPartition, list[StateBatch]]:
-    if not client.offers(ApiKey.READ_SHARE_GROUP_STATE):
+    """What the share coordinators keep. Empty where the broker does not tell, or the user may not ask."""
+    if not cluster.any().offers(ApiKey.READ_SHARE_GROUP_STATE):
         return {}
+    keys = {f"{group_id}:{_text(topic_ids[topic])}:{index}": (topic, index) for topic, index in places}
+    found: dict[TopicPartition, list[StateBatch]] = {}
+    try:
+        coordinators = cluster.coordinators(keys, SHARE_PARTITION)
+    except AccessDenied:  # brokers ask this of one another; users need a right to the cluster for it
+        return {}
+    for node_id, some in coordinators.items():
+        asked = [
+            ReadStateData(topic_ids[topic], [PartitionData(index, NO_LEADER) for index in indexes])
+            for topic, indexes in ask.by_topic(keys[key] for key in some).items()
+        ]
+        found |= _batches_at(cluster.broker(node_id), group_id, topic_ids, asked)
+    return found
+
+
+def _batches_at(
+    client: Client, group_id: str, topic_ids: dict[str, bytes], asked: list[ReadStateData]
+) -> dict[TopicPartition, list[StateBatch]]:
     names = {topic_id: name for name, topic_id in topic_ids.items()}
-    asked = [
-        ReadStateData(topic_ids[topic], [PartitionData(index, NO_LEADER) for index in indexes])
-        for topic, indexes in ask.by_topic(places).items()
-    ]
-    if not asked:
-        return {}
     answer = client.send(ApiKey.READ_SHARE_GROUP_STATE, ReadShareGroupStateRequest(group_id, asked))
     return {
         (names[topic.topic_id], row.partition): list(row.state_batches)
@@ -132,6 +151,10 @@ def _batches(
         for row in topic.partitions
         if not row.error_code
     }
+
+
+def _text(topic_id: bytes) -> str:
+    return urlsafe_b64encode(topic_id).decode().rstrip("=")
 
 
 def _returned(batches: list[StateBatch] | None) -> tuple[int | None, int | None]:

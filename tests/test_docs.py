@@ -12,7 +12,7 @@ import pytest
 
 from kohort.broker.config import load_config
 from kohort.client import ask
-from kohort.client.client import Client
+from kohort.client.cluster import Cluster
 from kohort.coordinator.partitioner import partition_of
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -34,7 +34,7 @@ def test_the_story_of_the_readme_is_true_and_can_be_run_twice(tmp_path: Path, de
             assert done.returncode == 0, done.stderr
             owned = [eval(line.partition(" owns ")[2]) for line in done.stdout.splitlines()]
             assert sorted(partition for each in owned for partition in each) == list(range(6))
-            with Client(broker.address) as client:
+            with Cluster(broker.address) as client:
                 assert sum(ask.committed_offsets(client, "billing").values()) == 1000 * run
         for command in re.findall(r"^    kohort ((?:groups|dump) .*)$", README, re.MULTILINE):
             words = command.replace("kohort-data", str(broker.data)).split()
@@ -65,7 +65,7 @@ def test_the_readme_dumps_the_partition_that_its_group_belongs_to() -> None:
 def test_the_copy_of_offsets_that_the_operations_page_keeps_can_be_brought_back(tmp_path: Path) -> None:
     commands = re.findall(r"^    (kohort groups reset-offsets billing .*)$", OPERATIONS, re.MULTILINE)
     assert ["--export" in commands[0], "--from-file" in commands[1]] == [True, True]
-    with KohortProcess(tmp_path) as broker, Client(broker.address) as client:
+    with KohortProcess(tmp_path) as broker, Cluster(broker.address) as client:
         client.send(ApiKey.CREATE_TOPICS, CreateTopicsRequest([CreatableTopic("orders", 2, 1)]))
         ask.commit(client, "billing", {("orders", 0): 0, ("orders", 1): 0})
         for command in commands:

@@ -23,7 +23,7 @@ from zipfile import ZipFile
 import pytest
 
 from kohort.client import ask
-from kohort.client.client import Client
+from kohort.client.cluster import Cluster
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.api_versions import ApiVersionsRequest
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -150,7 +150,7 @@ def test_the_installed_broker_answers_a_client_and_the_installed_audit_reads_its
     class Installed(KohortProcess):
         executable = installed.folder / "bin" / "kohort"
 
-    with Installed(tmp_path, offsets_topic_num_partitions="1") as broker, Client(broker.address) as client:
+    with Installed(tmp_path, offsets_topic_num_partitions="1") as broker, Cluster(broker.address) as client:
         assert client.send(ApiKey.API_VERSIONS, ApiVersionsRequest("test", "1.0"), 3).error_code == 0
         client.send(ApiKey.CREATE_TOPICS, CreateTopicsRequest([CreatableTopic("orders", 2, 1)]))
         ask.commit(client, "billing", {("orders", 0): 3, ("orders", 1): 4})

@@ -34,7 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="DIR", help="keep the tables here; the next audit adds what is new")
     parser.add_argument("--since", type=moment, metavar="TIME", help="2026-11-16T06:30 (UTC), or 2h (ago)")
     parser.add_argument("--until", type=moment, metavar="TIME")
-    parser.add_argument("--baseline", metavar="HOST:PORT", help="a running broker to compare the log with")
+    parser.add_argument("--baseline", metavar="HOST:PORT[,...]", help="a running cluster to compare the log with")
+    parser.add_argument(
+        "--command-config", metavar="FILE",
+        help="client.properties for the cluster: TLS, SASL (default: $KOHORT_COMMAND_CONFIG)",
+    )  # fmt: skip
     parser.add_argument(
         "--fail-on", choices=SEVERITIES, default="warning", help="exit with 1 for findings as severe (default: warning)"
     )
@@ -50,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
 
     request = Request(
         tuple(options.path), options.out, options.group, options.since, options.until, options.baseline,
-        tuple(options.settings), options.report,
+        tuple(options.settings), options.report, options.command_config,
     )  # fmt: skip
     try:
         with Progress() as progress, spark_session(options) as spark:

@@ -113,12 +113,15 @@ class _Audit:
         self._progress, self._run, self._started = progress, run, started
         self._runs = run.runs  # the runs whose tables are checked and reported
 
+    def _ask(self, bootstrap: str) -> baseline.Answers:
+        return baseline.ask(bootstrap, group=self._request.group, command_config=self._request.command_config)
+
     def run(self) -> Result:
         request = self._request
         _check_report(request.report_path())
         before = None
         if request.baseline and request.until is None:  # a broker knows only the present state
-            before = baseline.ask(request.baseline, group=request.group)
+            before = self._ask(request.baseline)
         folders, problems = find_folders(request.paths, request.group if request.out is None else None)
         size = sum(folder.size_bytes for folder in folders)
         self._progress.step(f"reading {len(folders)} log folders, {size / 1e6:,.0f} MB")
@@ -161,7 +164,7 @@ class _Audit:
         if request.until is not None:
             self._runs = [self._run.cut(spark, request.until)]
         elif before is not None and request.baseline:
-            answers = baseline.agreed(before, baseline.ask(request.baseline, group=request.group))
+            answers = baseline.agreed(before, self._ask(request.baseline))
         self._progress.step("checking")
         judged = check_run(
             spark, self._files, self._runs, about_runs, settings=self._settings, baseline=answers, group=request.group,

@@ -9,7 +9,8 @@ from kohort.broker.commands.common import option
 from kohort.broker.commands.places import must_exist, named_partitions, parse_place
 from kohort.broker.terminal import complain, table
 from kohort.client import ask
-from kohort.client.client import Client
+from kohort.client.answers import error_name, why
+from kohort.client.cluster import Cluster
 
 
 def add_delete_offsets_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,18 +21,18 @@ def add_delete_offsets_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def delete_offsets(client: Client, options: argparse.Namespace) -> int:
-    ask.wait_for_coordinator(client, options.group)
-    places = named_partitions(client, options.topic)
-    must_exist(client, places)
-    errors = ask.delete_offsets(client, options.group, places)
+def delete_offsets(cluster: Cluster, options: argparse.Namespace) -> int:
+    ask.wait_for_coordinator(cluster, options.group)
+    places = named_partitions(cluster, options.topic)
+    must_exist(cluster, places)
+    errors = ask.delete_offsets(cluster, options.group, places)
     if options.json:
         names = ("topic", "partition", "error")
-        rows = [(*place, ask.error_name(code)) for place, code in errors.items()]
+        rows = [(*place, error_name(code)) for place, code in errors.items()]
         print(json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=2))
     elif deleted := [place for place, code in errors.items() if not code]:
         print(table(("DELETED-TOPIC", "PARTITION"), deleted))
     for (topic, partition), code in errors.items():
         if code:
-            complain(f"{topic}-{partition}: {ask.why(code)}")
+            complain(f"{topic}-{partition}: {why(code)}")
     return 1 if any(errors.values()) else 0

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
 from typing import Any
 
-from kohort.broker.commands.common import Action, add_action, option, with_broker
+from kohort.broker.commands.common import add_action, option, with_cluster
 from kohort.broker.commands.delete_offsets import add_delete_offsets_arguments, delete_offsets
 from kohort.broker.commands.reset_offsets import add_reset_arguments, check_reset_options, reset_offsets
 from kohort.broker.terminal import complain, table
 from kohort.client import ask
-from kohort.client.client import Client
+from kohort.client.answers import error_name, why
+from kohort.client.cluster import Cluster
 from kohort.client.group_view import MemberView, partition_rows, view
 from kohort.client.share_group_view import share_rows, share_view
 from kohort.printable import printable
 from kohort.protocol.api_keys import ApiKey
-from kohort.protocol.messages.delete_groups import DeleteGroupsRequest
 
 # The states of all kinds of groups, as Kafka spells them. For a state that it does not know, a broker lists no groups.
 STATES = (
@@ -36,44 +35,36 @@ SHARE_MEMBER_HEADS = ("CONSUMER-ID", "HOST", "CLIENT-ID", "EPOCH", "STATE", "#PA
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(required=True, metavar="ACTION")
-    listed = add_action(actions, "list", "list all groups, with type and state", _with_lone_broker(_list))
+    listed = add_action(actions, "list", "list all groups, with type and state", with_cluster(_list))
     listed.add_argument(
         "--state", action="extend", type=option(_states), default=[], metavar="STATE[,STATE]",
         help="only groups in one of these states: " + ", ".join(STATES),
     )  # fmt: skip
     described = add_action(
-        actions, "describe", "show state, members, offsets and lag of groups", _with_lone_broker(_describe)
+        actions, "describe", "show state, members, offsets and lag of groups", with_cluster(_describe)
     )
     described.add_argument("group", nargs="*", metavar="GROUP", help="default: all groups")
     described.add_argument("--members", action="store_true", help="show members and what each of them owns")
     deleted = add_action(
-        actions, "delete", "delete groups that have no members, with their offsets", _with_lone_broker(_delete)
+        actions, "delete", "delete groups that have no members, with their offsets", with_cluster(_delete)
     )
     deleted.add_argument("group", nargs="+", metavar="GROUP", help="groups without members")
     forget = add_action(
         actions, "delete-offsets", "delete a group's offsets of topics that it does not consume",
-        _with_lone_broker(delete_offsets),
+        with_cluster(delete_offsets),
     )  # fmt: skip
     add_delete_offsets_arguments(forget)
     reset = add_action(actions, "reset-offsets", "set the offsets from which a group will go on", _reset)
     add_reset_arguments(reset)
 
 
-def _with_lone_broker(action: Action) -> Callable[[argparse.Namespace], int]:
-    def act(client: Client, options: argparse.Namespace) -> int:
-        ask.must_be_alone(client)
-        return action(client, options)
-
-    return with_broker(act)
-
-
 def _reset(options: argparse.Namespace) -> int:
     check_reset_options(options)
-    return _with_lone_broker(reset_offsets)(options)
+    return with_cluster(reset_offsets)(options)
 
 
-def _list(client: Client, options: argparse.Namespace) -> int:
-    groups = ask.list_groups(client, options.state)
+def _list(cluster: Cluster, options: argparse.Namespace) -> int:
+    groups = ask.list_groups(cluster, options.state)
     rows = [(group.group_id, group.group_type, group.protocol_type or None, group.group_state) for group in groups]
     if options.json:
         print(
@@ -93,9 +84,9 @@ def _states(text: str) -> list[str]:
     return states
 
 
-def _describe(client: Client, options: argparse.Namespace) -> int:
-    names = options.group or [group.group_id for group in ask.list_groups(client)]
-    shown = [_description(client, name) for name in names]
+def _describe(cluster: Cluster, options: argparse.Namespace) -> int:
+    names = options.group or [group.group_id for group in ask.list_groups(cluster)]
+    shown = [_description(cluster, name) for name in names]
     if options.json:
         print(json.dumps(shown, indent=2))
     elif not names:
@@ -109,10 +100,10 @@ def _describe(client: Client, options: argparse.Namespace) -> int:
     return 1 if missing else 0
 
 
-def _description(client: Client, name: str) -> dict[str, Any]:
-    group = view(client, name)
-    if group.type == ask.SHARE and client.offers(ApiKey.SHARE_GROUP_DESCRIBE):
-        return _share_description(client, name)
+def _description(cluster: Cluster, name: str) -> dict[str, Any]:
+    group = view(cluster, name)
+    if group.type == ask.SHARE and cluster.coordinator(name).offers(ApiKey.SHARE_GROUP_DESCRIBE):
+        return _share_description(cluster, name)
     shown = {
         "group": name,
         "type": group.type,
@@ -123,11 +114,11 @@ def _description(client: Client, name: str) -> dict[str, Any]:
         "target_epoch": group.target_epoch,
         "members": None if group.members is None else [_member(member) for member in group.members],  # null: not told
     }
-    return shown | {"partitions": [row._asdict() for row in partition_rows(client, group)]}
+    return shown | {"partitions": [row._asdict() for row in partition_rows(cluster, group)]}
 
 
-def _share_description(client: Client, name: str) -> dict[str, Any]:
-    group = share_view(client, name)
+def _share_description(cluster: Cluster, name: str) -> dict[str, Any]:
+    group = share_view(cluster, name)
     return {
         "group": name,
         "type": ask.SHARE,
@@ -137,7 +128,7 @@ def _share_description(client: Client, name: str) -> dict[str, Any]:
         "epoch": group.epoch,
         "target_epoch": group.target_epoch,
         "members": [member._asdict() for member in group.members],
-        "partitions": [row._asdict() for row in share_rows(client, group)],
+        "partitions": [row._asdict() for row in share_rows(cluster, group)],
     }
 
 
@@ -200,15 +191,13 @@ def _places(partitions: list[tuple[str, int]]) -> str | None:
     return " ".join(f"{topic}({','.join(map(str, sorted(found[topic])))})" for topic in sorted(found)) or None
 
 
-def _delete(client: Client, options: argparse.Namespace) -> int:
-    for name in options.group:
-        ask.wait_for_coordinator(client, name)
-    results = client.send(ApiKey.DELETE_GROUPS, DeleteGroupsRequest(options.group)).results
+def _delete(cluster: Cluster, options: argparse.Namespace) -> int:
+    results = ask.delete_groups(cluster, options.group)
     if options.json:
-        print(json.dumps([{"group": r.group_id, "error": ask.error_name(r.error_code)} for r in results]))
+        print(json.dumps([{"group": r.group_id, "error": error_name(r.error_code)} for r in results]))
     for result in results:
         if result.error_code:
-            complain(f"{result.group_id}: {ask.why(result.error_code)}")
+            complain(f"{result.group_id}: {why(result.error_code)}")
         elif not options.json:
             print(printable(f"deleted {result.group_id}"))
     return 1 if any(result.error_code for result in results) else 0

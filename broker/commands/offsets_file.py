@@ -6,8 +6,8 @@ import csv
 import sys
 from collections.abc import Mapping
 
-from kohort.client.ask import TopicPartition
-from kohort.client.client import ClientError
+from kohort.client.cluster import TopicPartition
+from kohort.client.errors import ClientError
 
 
 def read_offsets(path: str, group: str) -> dict[TopicPartition, int]:

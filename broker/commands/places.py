@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from kohort.client import ask
-from kohort.client.ask import TopicPartition
-from kohort.client.client import Client, ClientError
+from kohort.client.cluster import Cluster, TopicPartition
+from kohort.client.errors import ClientError
 
 
 class Place(NamedTuple):
@@ -28,19 +28,19 @@ def parse_place(text: str) -> Place:
         raise ValueError(f"{text!r}: partitions are numbers with commas, as in {topic}:0,1") from None
 
 
-def named_partitions(client: Client, named: Iterable[Place]) -> list[TopicPartition]:
+def named_partitions(cluster: Cluster, named: Iterable[Place]) -> list[TopicPartition]:
     """The partitions that are meant, each once, however often it was named."""
     places: list[TopicPartition] = []
     for topic, partitions in named:
-        count = ask.partition_counts(client, [topic]).get(topic)
+        count = ask.partition_counts(cluster, [topic]).get(topic)
         if count is None:
             raise ClientError(f"there is no topic {topic}")
         places += [(topic, index) for index in (range(count) if partitions is None else partitions)]
     return list(dict.fromkeys(places))
 
 
-def must_exist(client: Client, places: Iterable[TopicPartition]) -> None:
-    counts = ask.partition_counts(client, {topic for topic, _ in places})
+def must_exist(cluster: Cluster, places: Iterable[TopicPartition]) -> None:
+    counts = ask.partition_counts(cluster, {topic for topic, _ in places})
     for topic, partition in places:
         if topic not in counts:
             raise ClientError(f"there is no topic {topic}")

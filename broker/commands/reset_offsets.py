@@ -15,8 +15,9 @@ from kohort.broker.commands.offsets_file import read_offsets, write_offsets
 from kohort.broker.commands.places import must_be_known, must_exist, named_partitions, parse_place
 from kohort.broker.terminal import complain, table
 from kohort.client import ask
-from kohort.client.ask import EARLIEST, LATEST, TopicPartition
-from kohort.client.client import Client, ClientError
+from kohort.client.ask import EARLIEST, LATEST
+from kohort.client.cluster import Cluster, TopicPartition
+from kohort.client.errors import ClientError
 from kohort.times import parse_duration_ms, parse_time_ms
 
 Offsets = dict[TopicPartition, int]
@@ -62,44 +63,44 @@ def check_reset_options(options: argparse.Namespace) -> None:
         options.wrong("--from-file names the partitions itself: leave --topic and --all-topics away")
 
 
-def reset_offsets(client: Client, options: argparse.Namespace) -> int:
+def reset_offsets(cluster: Cluster, options: argparse.Namespace) -> int:
     wanted = None if options.from_file is None else read_offsets(options.from_file, options.group)
-    _refuse_if_in_use(client, options.group)
-    committed = ask.committed_offsets(client, options.group)
-    places = _scope(client, options, committed) if wanted is None else list(wanted)
-    must_exist(client, places)
-    starts, ends = (ask.offsets_at(client, places, which) for which in (EARLIEST, LATEST))
+    _refuse_if_in_use(cluster, options.group)
+    committed = ask.committed_offsets(cluster, options.group)
+    places = _scope(cluster, options, committed) if wanted is None else list(wanted)
+    must_exist(cluster, places)
+    starts, ends = (ask.offsets_at(cluster, places, which) for which in (EARLIEST, LATEST))
     must_be_known(places, starts)
     must_be_known(places, ends)
-    new = dict(wanted or _targets(client, options, places, committed, starts, ends))
+    new = dict(wanted or _targets(cluster, options, places, committed, starts, ends))
     if not options.to_current:  # --to-current copies committed offsets, even those that are out of range
         new = {place: _within(place, offset, starts[place], ends[place]) for place, offset in new.items()}
     if options.execute:
-        ask.commit(client, options.group, new)
+        ask.commit(cluster, options.group, new)
     _show(options, committed, new)
     if not options.execute and not options.json:
         complain("nothing is changed yet; --execute does it")
     return 0
 
 
-def _refuse_if_in_use(client: Client, group_id: str) -> None:
-    group, group_type = ask.describe(client, group_id)
+def _refuse_if_in_use(cluster: Cluster, group_id: str) -> None:
+    group, group_type = ask.describe(cluster, group_id)
     if group_type not in (ask.CLASSIC, ask.CONSUMER):
         raise ClientError(f"{group_id} is a {group_type} group: it has no offsets that could be reset here")
     if group.group_state not in ("Empty", ask.DEAD):
         raise ClientError(f"group {group_id} is {group.group_state}: stop its members first")
 
 
-def _scope(client: Client, options: argparse.Namespace, committed: Offsets) -> list[TopicPartition]:
+def _scope(cluster: Cluster, options: argparse.Namespace, committed: Offsets) -> list[TopicPartition]:
     if options.topic:
-        return named_partitions(client, options.topic)
+        return named_partitions(cluster, options.topic)
     if not committed:
         raise ClientError(f"group {options.group} has no committed offsets; name a --topic")
     return sorted(committed)
 
 
 def _targets(
-    client: Client,
+    cluster: Cluster,
     options: argparse.Namespace,
     places: list[TopicPartition],
     committed: Offsets,
@@ -114,7 +115,7 @@ def _targets(
         return dict.fromkeys(places, options.to_offset)
     if options.to_current or options.shift_by is not None:
         return _shifted(places, committed, ends, options.shift_by or 0)
-    found = ask.offsets_at(client, places, _timestamp(options))
+    found = ask.offsets_at(cluster, places, _timestamp(options))
     must_be_known(places, found)
     # Where no record is so late, the offset is the end of the log, as with Kafka's tool.
     return {place: found[place] if found[place] >= 0 else ends[place] for place in places}

@@ -27,7 +27,7 @@ from functools import partial
 from itertools import chain, count
 from pathlib import Path
 
-from kohort.client.client import ClientError
+from kohort.client.errors import ClientError
 from tests.attack.arena import Arena
 from tests.attack.attacker import Attack, Figure
 from tests.attack.extremes import served

@@ -12,7 +12,7 @@ from contextlib import ExitStack, suppress
 from threading import Thread
 from typing import NamedTuple
 
-from kohort.client.client import parse_address
+from kohort.client.settings import parse_address
 from tests.attack.bystander import PATIENCE_S, Bystander, Wait
 from tests.attack.target import IDLE_CPU_S, Target
 

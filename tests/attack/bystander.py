@@ -25,7 +25,7 @@ from time import monotonic, perf_counter
 from types import TracebackType
 from typing import NamedTuple
 
-from kohort.client.client import parse_address
+from kohort.client.settings import parse_address
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.frames import framed
 from kohort.protocol.headers import request_header

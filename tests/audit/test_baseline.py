@@ -130,7 +130,10 @@ def test_what_changed_while_the_log_was_read_is_not_compared() -> None:
 
 
 def test_a_broker_that_is_not_there_is_said_so() -> None:
-    for address, why in (("127.0.0.1:1", "Connection refused"), ("broker", "not of the form HOST:PORT")):
+    for address, why in (
+        ("127.0.0.1:1", "no broker answers at 127.0.0.1:1: Connection refused"),
+        ("broker", "'broker' is not HOST:PORT"),
+    ):
         with pytest.raises(BaselineError) as said:
             ask(address)
-        assert str(said.value) == f"{address}: {why}"
+        assert str(said.value) == why

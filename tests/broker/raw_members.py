@@ -10,7 +10,8 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from kohort.client.client import Client, ClientError
+from kohort.client.client import Client
+from kohort.client.errors import ClientError
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.consumer_protocol import (

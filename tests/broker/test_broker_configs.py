@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kohort.client.client import Client, ClientError
+from kohort.client.client import Client
+from kohort.client.errors import ClientError
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kohort.client import ask
-from kohort.client.client import Client
+from kohort.client.cluster import Cluster
 from kohort.coordinator.partitioner import partition_of
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.error_codes import ErrorCode
@@ -35,7 +35,7 @@ def damage(log: Path) -> bytes:
     return good
 
 
-def errors(client: Client, group: str) -> tuple[int, int]:
+def errors(client: Cluster, group: str) -> tuple[int, int]:
     """What OffsetFetch and JoinGroup say."""
     fetch = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, None, -1, None)])
     fetched = client.send(ApiKey.OFFSET_FETCH, fetch, 8).groups[0]
@@ -46,7 +46,7 @@ def errors(client: Client, group: str) -> tuple[int, int]:
 @pytest.mark.parametrize("crashed", [True, False], ids=["after a crash", "after a clean stop"])
 def test_groups_of_a_damaged_log_are_not_served_until_it_is_restored(tmp_path: Path, crashed: bool) -> None:
     assert partition_of(DAMAGED, OFFSETS_PARTITIONS) != partition_of(WHOLE, OFFSETS_PARTITIONS)
-    with KohortProcess(tmp_path) as broker, Client(broker.address) as client:
+    with KohortProcess(tmp_path) as broker, Cluster(broker.address) as client:
         client.send(ApiKey.CREATE_TOPICS, CreateTopicsRequest([CreatableTopic("orders", 1, 1)]))
         for group in (DAMAGED, WHOLE):
             ask.commit(client, group, OFFSETS)
@@ -57,14 +57,14 @@ def test_groups_of_a_damaged_log_are_not_served_until_it_is_restored(tmp_path: P
         (data / ".kafka_cleanshutdown").unlink()
     broker = KohortProcess(tmp_path)
     try:
-        with Client(broker.address) as client:
+        with Cluster(broker.address) as client:
             assert errors(client, DAMAGED) == (ErrorCode.NOT_COORDINATOR, ErrorCode.NOT_COORDINATOR)
             assert ask.committed_offsets(client, WHOLE) == OFFSETS
         assert f"shard {partition_of(DAMAGED, OFFSETS_PARTITIONS)} cannot be loaded" in broker.log_tail()
     finally:
         broker.stop()  # with status 1 if the log was not even opened: then it is no clean stop
     log.write_bytes(good)
-    with KohortProcess(tmp_path) as broker, Client(broker.address) as client:
+    with KohortProcess(tmp_path) as broker, Cluster(broker.address) as client:
         assert ask.committed_offsets(client, DAMAGED) == OFFSETS
 
 

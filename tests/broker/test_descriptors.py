@@ -15,7 +15,9 @@ from time import time
 import pytest
 
 from kohort.client.ask import commit
-from kohort.client.client import Client, ClientError
+from kohort.client.client import Client
+from kohort.client.cluster import Cluster
+from kohort.client.errors import ClientError
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.api_versions import ApiVersionsRequest
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -42,7 +44,7 @@ class FewFiles(KohortProcess):
         super().__init__(folder, **overrides)
 
 
-def is_answered(client: Client) -> bool:
+def is_answered(client: Client | Cluster) -> bool:
     try:
         return bool(client.send(ApiKey.API_VERSIONS, ApiVersionsRequest("test", "1.0"), 3).api_keys)
     except ClientError:
@@ -50,7 +52,7 @@ def is_answered(client: Client) -> bool:
 
 
 def test_connections_up_to_the_limit_leave_descriptors_to_the_logs(tmp_path: Path) -> None:
-    with FewFiles(tmp_path) as broker, ExitStack() as opened, Client(broker.address) as client:
+    with FewFiles(tmp_path) as broker, ExitStack() as opened, Cluster(broker.address) as client:
         assert is_answered(client)  # at once: housekeeping has not started yet
         others = [opened.enter_context(Client(broker.address)) for _ in range(MAX_FILES + 50)]
         served = sum(map(is_answered, others))

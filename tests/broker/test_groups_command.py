@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from kohort.client import ask, group_view
-from kohort.client.ask import TopicPartition
 from kohort.client.client import Client
+from kohort.client.cluster import Cluster, TopicPartition
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kohort.protocol.messages.metadata import MetadataRequest
@@ -51,7 +51,7 @@ class Operator:
         return run(command, **environment)
 
     def offsets(self, group: str) -> dict[tuple[str, int], int]:
-        with Client(self.address) as client:
+        with Cluster(self.address) as client:
             return ask.committed_offsets(client, group)
 
     def refused(self, *arguments: str) -> str:
@@ -439,10 +439,10 @@ def test_questions_wait_for_a_broker_that_is_still_loading_its_groups(tmp_path: 
             operator.story.commit({("wide", partition): offset for partition in range(partitions)}, "large")
         operator.story.close()
         broker.restart()
-        with Client(broker.address) as client:
+        with Cluster(broker.address) as client:
             assert [group.group_id for group in ask.list_groups(client)] == ["large"]
         broker.restart()
-        with Client(broker.address) as client:
+        with Cluster(broker.address) as client:
             described, group_type = ask.describe(client, "large")
             offsets = ask.committed_offsets(client, "large")
     assert (described.group_state, group_type) == ("Empty", "classic")

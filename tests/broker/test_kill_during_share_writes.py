@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from kohort.client.client import Client, ClientError
+from kohort.client.client import Client
+from kohort.client.errors import ClientError
 from kohort.coordinator.share_state.keys import SharePartitionKey
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.error_codes import ErrorCode

@@ -21,7 +21,8 @@ import pytest
 from kohort.broker.commands.serve import file_limits
 from kohort.broker.config import Config
 from kohort.broker.terminal import in_plain_words
-from kohort.client.client import Client, ClientError
+from kohort.client.client import Client
+from kohort.client.errors import ClientError
 from kohort.protocol.api_keys import APIS, ApiKey
 from kohort.protocol.codec import request_encoder
 from kohort.protocol.frames import framed

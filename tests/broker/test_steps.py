@@ -34,7 +34,8 @@ from kohort.broker.steps import (
     all_steps,
     take_steps,
 )
-from kohort.client.client import Client, ClientError
+from kohort.client.client import Client
+from kohort.client.errors import ClientError
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.codec import request_encoder, response_encoder
 from kohort.protocol.headers import request_header

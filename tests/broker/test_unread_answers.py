@@ -17,7 +17,8 @@ from kohort.broker.broker import Broker
 from kohort.broker.config import load_config
 from kohort.broker.connection import MAX_OTHER_REQUEST_BYTES, Connection
 from kohort.broker.server import Server
-from kohort.client.client import Client, ClientError
+from kohort.client.client import Client
+from kohort.client.errors import ClientError
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.codec import request_encoder
 from kohort.protocol.error_codes import ErrorCode

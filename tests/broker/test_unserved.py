@@ -12,7 +12,8 @@ import pytest
 
 from kohort.broker import unserved
 from kohort.broker.unserved import GAPS, Unserved
-from kohort.client.client import Client, ClientError
+from kohort.client.client import Client
+from kohort.client.errors import ClientError
 from kohort.protocol.headers import request_header
 from tests.clients.kohort import KohortProcess
 

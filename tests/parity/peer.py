@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Any
 
-from kohort.client.client import parse_address
+from kohort.client.settings import parse_address
 from kohort.protocol.api_keys import APIS, ApiKey
 from kohort.protocol.codec import request_encoder, response_decoder, response_encoder
 from kohort.protocol.error_codes import ErrorCode

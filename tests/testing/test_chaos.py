@@ -11,7 +11,8 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaError
 from confluent_kafka import Consumer, KafkaException
 
-from kohort.client.client import Client, ClientError
+from kohort.client.client import Client
+from kohort.client.errors import ClientError
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.heartbeat import HeartbeatRequest
 from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol

@@ -1,4 +1,4 @@
-"""Asks a running broker about its groups and topics, for the checks that compare the log with the broker.
+"""Asks a running cluster about its groups and topics, for the checks that compare the log with the broker.
 
 The broker changes its groups while its log is read. So it is asked twice, before and after the log is read. An answer
 that was the same both times must agree with the log; other answers are not compared. Start and end offsets of
@@ -7,22 +7,39 @@ partitions are from the second time: an offset that was committed before cannot 
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-from kohort.audit.checks.kit.describe import owners_in
 from kohort.audit.derive.records import CLASSIC, CONSUMER
 from kohort.audit.derive.share_members import SHARE
+from kohort.client import ask as questions
+from kohort.client.client import Client
+from kohort.client.cluster import Cluster
+from kohort.client.errors import ClientError
+from kohort.client.settings import load_settings
+from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.errors import MalformedMessage
+from kohort.protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+)
+from kohort.protocol.messages.consumer_group_describe import (
+    DescribedGroup as DescribedConsumerGroup,
+)
+from kohort.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
+from kohort.protocol.messages.list_groups import ListedGroup
+from kohort.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from kohort.protocol.subscription import read_assignment
 
 SETTLED = ("Stable", "Empty")  # in other states assignments are about to change
 GROUPS_AT_ONCE = 500
 PARTITIONS_AT_ONCE = 2_000
-TIMEOUT_MS = 20_000
-REACH_TIMEOUT_S = 10
+OFFSETS_OF_SEVERAL = 8  # the version of OffsetFetch that takes several groups
+AWAY = -2  # member epoch of a static member that will come back: it owns nothing, though its partitions are kept for it
 
 Place = tuple[str, int]
+Owners = frozenset[tuple[Place, str]]
 
 
 class BaselineError(Exception):
@@ -43,34 +60,14 @@ class Answers(NamedTuple):
     partitions: Mapping[Place, tuple[int | None, int | None]]  # start and end offset
 
 
-def ask(address: str, *, group: str | None = None) -> Answers:
-    """Everything that the checks need; with `group`, about this group only."""
-    from kafka import KafkaAdminClient
-    from kafka.errors import KafkaError
-
-    _reach(address)
-    admin = None
+def ask(bootstrap: str, *, group: str | None = None, command_config: str | None = None) -> Answers:
+    """Everything that the checks need; with `group`, about this group only. `bootstrap` is HOST:PORT,HOST:PORT."""
     try:
-        admin = KafkaAdminClient(bootstrap_servers=address, request_timeout_ms=TIMEOUT_MS, client_id="kohort-audit")
-        return Answers(_groups(admin, address, group), _partitions(admin))
-    except KafkaError as error:
-        raise BaselineError(f"{address}: {str(error) or type(error).__name__}") from error
-    except (OSError, ValueError, MalformedMessage) as error:
-        raise BaselineError(f"{address}: {error}") from error
-    finally:
-        if admin is not None:
-            admin.close()
-
-
-def _reach(address: str) -> None:
-    """Try to connect first: the client would retry for a long time, and say less about the reason."""
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdigit():
-        raise BaselineError(f"{address}: not of the form HOST:PORT")
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), REACH_TIMEOUT_S).close()
-    except OSError as error:
-        raise BaselineError(f"{address}: {error.strerror or error}") from error
+        settings = replace(load_settings(bootstrap, command_config, os.environ), client_id="kohort-audit")
+        with Cluster(settings=settings) as cluster:
+            return Answers(_groups(cluster, group), _partitions(cluster))
+    except ClientError as error:
+        raise BaselineError(str(error)) from error
 
 
 def agreed(before: Answers, after: Answers) -> Answers:
@@ -95,62 +92,105 @@ def _alike(then: Any, now: Any) -> Any:
 # --- asking -------------------------------------------------------------------------------------------------------
 
 
-def _groups(admin: Any, address: str, only: str | None) -> dict[str, GroupAnswer]:
-    listed = {one["group_id"]: one for one in admin.list_groups() if only in (None, one["group_id"])}
-    kinds = {group_id: str(one.get("group_type") or CLASSIC).lower() for group_id, one in listed.items()}
+def _groups(cluster: Cluster, only: str | None) -> dict[str, GroupAnswer]:
+    listed = {one.group_id: one for one in questions.list_groups(cluster) if only in (None, one.group_id)}
     answers: dict[str, GroupAnswer] = {}
-    for some in _chunks(sorted(listed), GROUPS_AT_ONCE):
-        described = admin.describe_groups([group_id for group_id in some if kinds[group_id] not in (CONSUMER, SHARE)])
-        by_epochs = owners_in(address, [group_id for group_id in some if kinds[group_id] == CONSUMER])
-        committed = admin.list_group_offsets(dict.fromkeys(some))
-        for group_id in some:
-            told = described.get(group_id, {})
-            state = str(told.get("group_state") or listed[group_id].get("group_state") or "")
-            owners = None
-            if group_id in by_epochs:
-                state, owners = by_epochs[group_id]
-            elif kinds[group_id] == CLASSIC and told and not told.get("error"):
-                owners = _owners(told)
-            offsets = committed.get(group_id)
-            answers[group_id] = GroupAnswer(
-                kinds[group_id],
-                state,
-                None if offsets is None else {tuple(at): one.offset for at, one in offsets.items() if one.offset >= 0},
-                owners if state in SETTLED else None,
-            )
+    for node_id, led in cluster.coordinators(sorted(listed)).items():
+        coordinator = cluster.broker(node_id)
+        for some in _chunks(led, GROUPS_AT_ONCE):
+            answers |= _groups_at(coordinator, [listed[group_id] for group_id in some])
     return answers
 
 
-def _owners(told: Mapping[str, Any]) -> frozenset[tuple[Place, str]] | None:
+def _groups_at(coordinator: Client, listed: Sequence[ListedGroup]) -> Iterator[tuple[str, GroupAnswer]]:
+    kinds = {one.group_id: (one.group_type or CLASSIC).lower() for one in listed}
+    described = _described(coordinator, [group_id for group_id, kind in kinds.items() if kind not in (CONSUMER, SHARE)])
+    by_epochs = _consumer_groups(coordinator, [group_id for group_id, kind in kinds.items() if kind == CONSUMER])
+    committed = _committed(coordinator, list(kinds))
+    for one in listed:
+        group_id, state, owners = one.group_id, one.group_state, None
+        if group_id in by_epochs:
+            state, owners = by_epochs[group_id].group_state, frozenset(_epoch_owners(by_epochs[group_id]))
+        elif group_id in described:
+            state = described[group_id].group_state
+            owners = _owners(described[group_id]) if kinds[group_id] == CLASSIC else None
+        yield (
+            group_id,
+            GroupAnswer(kinds[group_id], state, committed.get(group_id), owners if state in SETTLED else None),
+        )
+
+
+def _described(coordinator: Client, groups: list[str]) -> dict[str, DescribedGroup]:
+    if not groups:
+        return {}
+    version = min(coordinator.newest_version(ApiKey.DESCRIBE_GROUPS), questions.CLASSIC_DESCRIBE)
+    answer = coordinator.send(ApiKey.DESCRIBE_GROUPS, DescribeGroupsRequest(groups), version)
+    return {group.group_id: group for group in answer.groups if not group.error_code}
+
+
+def _consumer_groups(coordinator: Client, groups: list[str]) -> dict[str, DescribedConsumerGroup]:
+    if not groups or not coordinator.offers(ApiKey.CONSUMER_GROUP_DESCRIBE):
+        return {}
+    answer = coordinator.send(ApiKey.CONSUMER_GROUP_DESCRIBE, ConsumerGroupDescribeRequest(groups))
+    return {group.group_id: group for group in answer.groups if not group.error_code}
+
+
+def _committed(coordinator: Client, groups: list[str]) -> dict[str, dict[Place, int]]:
+    """The committed offsets of each group that the broker tells of."""
+    version = min(coordinator.newest_version(ApiKey.OFFSET_FETCH), questions.NEWEST_FETCH_WITH_NAMES)
+    found = {}
+    at_once = GROUPS_AT_ONCE if version >= OFFSETS_OF_SEVERAL else 1
+    for some in _chunks(groups, at_once):
+        asked = [OffsetFetchRequestGroup(group_id, None, -1, None) for group_id in some]
+        answer = coordinator.send(ApiKey.OFFSET_FETCH, OffsetFetchRequest(some[0], None, asked, False), version)
+        told = [(g.group_id, g) for g in answer.groups] if version >= OFFSETS_OF_SEVERAL else [(some[0], answer)]
+        for group_id, one in told:
+            if not one.error_code:
+                found[group_id] = {
+                    (topic.name, p.partition_index): p.committed_offset
+                    for topic in one.topics
+                    for p in topic.partitions
+                    if p.committed_offset >= 0
+                }
+    return found
+
+
+def _owners(group: DescribedGroup) -> Owners | None:
     """None if the group is no group of consumers, so that its assignments have another form."""
     owners = set()
-    for member in told["members"]:
-        assignment = member["member_assignment"]
-        if not assignment:
+    for member in group.members:
+        if not member.member_assignment:
             continue
-        if not isinstance(assignment, Mapping):
+        try:
+            assignment = read_assignment(member.member_assignment)
+        except MalformedMessage:
             return None
-        for topic in assignment["assigned_partitions"]:
-            owners |= {((topic["topic"], number), str(member["member_id"])) for number in topic["partitions"]}
+        for topic in assignment.assigned_partitions:
+            owners |= {((topic.topic, number), member.member_id) for number in topic.partitions}
     return frozenset(owners)
 
 
-def _partitions(admin: Any) -> dict[Place, tuple[int | None, int | None]]:
-    from kafka import TopicPartition
-    from kafka.admin import OffsetSpec
+def _epoch_owners(group: DescribedConsumerGroup) -> Iterable[tuple[Place, str]]:
+    """Partitions that a member has, and those that it is to give up."""
+    for member in group.members:
+        if member.member_epoch != AWAY and member.assignment is not None:
+            for topic in member.assignment.topic_partitions:
+                yield from (((topic.topic_name, partition), member.member_id) for partition in topic.partitions)
 
+
+def _partitions(cluster: Cluster) -> dict[Place, tuple[int | None, int | None]]:
     found: dict[Place, tuple[int | None, int | None]] = {}
     readable = []
-    for topic in admin.describe_topics():
-        for partition in topic["partitions"]:
-            place = TopicPartition(topic["name"], partition["partition_index"])
-            found[place.topic, place.partition] = (None, None)
-            if not topic.get("is_internal") and not partition.get("error_code") and partition.get("leader_id", 0) >= 0:
+    for topic in cluster.metadata(None).topics:
+        for partition in topic.partitions:
+            place = (topic.name or "", partition.partition_index)
+            found[place] = (None, None)
+            if not topic.is_internal and not partition.error_code and partition.leader_id >= 0:
                 readable.append(place)
     for some in _chunks(readable, PARTITIONS_AT_ONCE):
-        starts = admin.list_partition_offsets(dict.fromkeys(some, OffsetSpec.EARLIEST))
-        ends = admin.list_partition_offsets(dict.fromkeys(some, OffsetSpec.LATEST))
-        found |= {(at.topic, at.partition): (starts[at].offset, ends[at].offset) for at in some}
+        starts = questions.offsets_at(cluster, some, questions.EARLIEST)
+        ends = questions.offsets_at(cluster, some, questions.LATEST)
+        found |= {place: (starts.get(place), ends.get(place)) for place in some}
     return found
 
 
