@@ -106,6 +106,7 @@ bench: install  ## figures for docs/performance.md, with ratios against Apache K
 	$(BIN)/python -m benchmarks.groups $(PEER)
 	$(BIN)/python -m benchmarks.consumer_groups $(PEER)
 	$(BIN)/python -m benchmarks.share_groups $(PEER)
+	$(BIN)/python -m benchmarks.transactions $(PEER)
 	$(BIN)/python -m benchmarks.synced_commits $(PEER)
 	$(BIN)/python -m benchmarks.audit_decode
 	$(BIN)/python -m benchmarks.audit_in_process
