@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kohort.broker.topics.delayed_fetch import changed
 from kohort.broker.topics.producer_state import PRODUCERS, Producer, Producers
-from kohort.broker.topics.stable_offset import last_stable_offset
+from kohort.broker.topics.txn_markers import marker_appended
 from kohort.protocol.record_batch import parse_header, parse_marker, read_records
-from kohort.storage.txn_index import AbortedTransaction
+from kohort.protocol.txn_marker import TxnMarker
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
@@ -31,12 +30,8 @@ def remember(broker: Broker, partition: Partition, batch: bytes) -> None:
     (record,) = read_records(batch)
     marker = parse_marker(record.key, record.value)
     assert marker is not None
-    begun = producers.ended(header.producer_id, header.producer_epoch, marker.coordinator_epoch, header.max_timestamp)
-    if begun is not None:
-        if not marker.commit:
-            stable = last_stable_offset(broker, partition)
-            partition.log.record_aborted(AbortedTransaction(header.producer_id, begun, header.base_offset, stable))
-        changed(broker, partition)  # what was not stable may be so now
+    written = TxnMarker(header.producer_id, header.producer_epoch, marker.commit, marker.coordinator_epoch, 0)
+    marker_appended(broker, partition, written, header.base_offset, header.max_timestamp)
 
 
 def restore(partition: Partition, pending: PendingOffsets) -> None:

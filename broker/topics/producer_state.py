@@ -23,7 +23,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kohort.broker.topics.append_checks import Refusal
 from kohort.protocol.error_codes import ErrorCode
-from kohort.protocol.record_batch import CONTROL, NO_PRODUCER_EPOCH, NO_SEQUENCE, TRANSACTIONAL, BatchHeader
+from kohort.protocol.record_batch import (
+    CONTROL,
+    NO_PRODUCER_EPOCH,
+    NO_SEQUENCE,
+    TRANSACTIONAL,
+    BatchHeader,
+)
 from kohort.protocol.txn_marker import TxnMarker
 
 if TYPE_CHECKING:
@@ -198,17 +204,21 @@ class Producers:
             return ErrorCode.TRANSACTION_COORDINATOR_FENCED
         return ErrorCode.NONE
 
-    def ended(self, producer_id: int, epoch: int, coordinator_epoch: int, timestamp: int) -> int | None:
-        """A marker entered the log. Returns the first offset of the transaction that it ends, if there is one."""
+    def ended(self, producer_id: int, epoch: int, coordinator_epoch: int, timestamp: int) -> None:
+        """A marker entered the log."""
         for verification in self._verifications.get(producer_id, ()):
             verification.is_void = True
         self._seen(producer_id, epoch, timestamp).coordinator_epoch = coordinator_epoch
-        return self.open.pop(producer_id, None)
+        self.open.pop(producer_id, None)
 
     @property
     def first_unstable_offset(self) -> int | None:
         """Where the oldest open transaction begins."""
         return next(iter(self.open.values())) if self.open else None
+
+    def first_unstable_offset_without(self, without: int) -> int | None:
+        """The same, leaving out that of the producer `without`."""
+        return next((offset for producer_id, offset in self.open.items() if producer_id != without), None)
 
     # --- all of them
 

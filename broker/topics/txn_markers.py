@@ -30,7 +30,6 @@ from kohort.storage.txn_index import AbortedTransaction
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.topics.catalog import Partition
-    from kohort.storage.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
@@ -91,31 +90,34 @@ def _write(broker: Broker, partition: Partition, marker: TxnMarker, done: Writte
             leader_epoch=LEADER_EPOCH,
         )
         log.append_placed(batch, now)
-        _note_aborted(log, producers, marker, offset)
-    except (StorageError, OSError) as problem:
-        logger.error("a marker could not be written to %s: %s", partition, problem)
+        marker_appended(broker, partition, marker, offset, now)
+    except (StorageError, OSError):  # the log has said why
         done(ErrorCode.KAFKA_STORAGE_ERROR)
         return
-    if offset == log.segments[-1].base_offset > 0:
-        save_snapshot(log, producers, offset)
-    unstable = producers.first_unstable_offset
-    producers.ended(marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, now)
     appended(broker, partition, len(batch))
-    if producers.first_unstable_offset != unstable:
-        stable_offset_moved(broker, partition)
     if broker.config.kohort_offsets_sync_before_reply:
         broker.flusher.sync(log, partial(_synced, done))
     else:
         done(ErrorCode.NONE)
 
 
-def _note_aborted(log: PartitionLog, producers: Producers, marker: TxnMarker, offset: int) -> None:
-    """Note in the log's index what the marker at `offset` has aborted. LogFailed: readers must not go past it."""
+def marker_appended(broker: Broker, partition: Partition, marker: TxnMarker, offset: int, now: int) -> None:
+    """The marker is in the log at this offset: the partition, which knows its producers, takes note of it.
+
+    LogFailed: an aborted transaction could not be noted. It stays open then, so that no reader goes past it.
+    """
+    log, producers = partition.log, partition.extra[PRODUCERS]
+    if offset == log.segments[-1].base_offset > 0:
+        save_snapshot(log, producers, offset)  # a new segment: recovery can start here
+    unstable = producers.first_unstable_offset
     first_offset = producers.open.get(marker.producer_id)
     if first_offset is not None and not marker.commit:
-        others = (first for producer_id, first in producers.open.items() if producer_id != marker.producer_id)
-        stable_offset = next(others, offset + 1)
+        others = producers.first_unstable_offset_without(marker.producer_id)
+        stable_offset = offset + 1 if others is None else others
         log.record_aborted(AbortedTransaction(marker.producer_id, first_offset, offset, stable_offset))
+    producers.ended(marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, now)
+    if producers.first_unstable_offset != unstable:
+        stable_offset_moved(broker, partition)
 
 
 def _synced(done: Written, problem: LogFailed | None) -> None:
