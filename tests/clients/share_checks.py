@@ -4,11 +4,11 @@ Members are processes (share_member.py says how they speak). At the end every re
 once, or rejected, or delivered as often as the limit allows and archived. What nobody knows is counted, too: an
 acknowledgement that was sent to a broker that died before it answered.
 
-Two members may both be told that they have accepted a record, by Kafka as well. One has lost its lock, because the
-broker has ended since, or too much time has passed. It does not know that, and acknowledges the record in its next
-session. If somebody else has finished the record meanwhile, and everything before it, the answer is NONE: what lies
-before the start offset is not looked at. So such a decision counts as late. The judge is the log of the share
-coordinator, which share_log.py reads.
+Two members may both be told that they have accepted a record, by Kafka as well. One has lost its lock because the
+broker has ended since. It does not know that, finds the record among those that it has fetched before, and
+acknowledges it in its next session. If somebody else has finished the record meanwhile, and everything before it, the
+answer is NONE: what lies before the start offset is not looked at. So the judge is the log of the share coordinator
+(share_log.py). Members are asked about records that were produced after the last end of the broker.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ from tests.share_requests import alter_offsets_request, describe_offsets_request
 TOPIC, GROUP = "numbers", "sharers"
 HERE = Path(__file__).parent
 DELIVERY_LIMIT = 5
-LOCK_S = 30.0
 LAST_SEEN = DELIVERY_LIMIT - 1  # the last delivery may be lost on its way, when the broker or the member goes away
 COORDINATOR_KEYS = {0: GROUP, 2: f"{GROUP}:AAAAAAAAAAAAAAAAAAAAAQ:0"}  # by type
 
@@ -94,28 +93,21 @@ def places_of(ranges: Sequence[Sequence[int]]) -> list[Place]:
 class Ledger:
     deliveries: Counter[Place] = field(default_factory=Counter)
     most: dict[Place, int] = field(default_factory=dict)  # the highest delivery count
-    got_at: dict[tuple[str, Place], float] = field(default_factory=dict)  # when a member got the record last
-    ends: list[tuple[float, float]] = field(default_factory=list)  # when the broker ended: not before, and not after
-    decided_by: dict[Place, list[str]] = field(default_factory=dict)  # by whom it was accepted or rejected in time
-    late: int = 0  # decisions about records whose locks had ended
+    decided_by: dict[Place, list[str]] = field(default_factory=dict)  # by whom it was accepted or rejected
+    old: dict[int, int] = field(default_factory=dict)  # by partition: where it ended when the broker did
     said: dict[str, Counter[Place]] = field(default_factory=dict)  # by kind: what the broker has confirmed
     unsure: dict[str, set[Place]] = field(default_factory=dict)  # by kind: what was answered with an error, or not
 
-    def got(self, ranges: Sequence[Sequence[int]], member: str, at: float) -> None:
+    def got(self, ranges: Sequence[Sequence[int]]) -> None:
         self.deliveries.update(places_of(ranges))
         for each in ranges:
             for place in places_of([each]):
                 self.most[place] = max(self.most.get(place, 0), each[3])
-                self.got_at[member, place] = at
 
     def decided(self, kind: str, places: Sequence[Place], member: str, at: float) -> None:
         """The broker has told the member that the records are accepted, or rejected."""
         for place in places:
-            got_at = self.got_at[member, place]
-            if at > got_at + LOCK_S or any(got_at < latest and earliest < at for earliest, latest in self.ends):
-                self.late += 1
-            else:
-                self.decided_by.setdefault(place, []).append(f"{kind} by {member} at {at:.3f}")
+            self.decided_by.setdefault(place, []).append(f"{kind} by {member} at {at:.3f}")
 
     def add(self, kind: str, places: Iterable[Place], *, sure: bool) -> None:
         if sure:
@@ -132,6 +124,10 @@ class Ledger:
         known.update(*(self.unsure.get(kind, ()) for kind in ("accept", "reject")))
         return [place for place in self.deliveries if place not in known and self.most[place] < LAST_SEEN]
 
+    def twice(self) -> list[Place]:
+        """Records of which members were told more than once that they are accepted or rejected."""
+        return sorted(place for place, decisions in self.decided_by.items() if len(decisions) > 1)
+
     def summary(self, records: int) -> dict[str, int]:
         accepted, rejected = self.confirmed("accept"), self.confirmed("reject")
         unsure = set().union(*(self.unsure.get(kind, set()) for kind in ("accept", "reject")))
@@ -142,8 +138,8 @@ class Ledger:
             "delivered": len(self.deliveries),
             "accepted": len(accepted),
             "rejected": len(rejected),
-            "decided twice": sum(1 for decisions in self.decided_by.values() if len(decisions) > 1),
-            "decided late": self.late,
+            "decided twice": sum(1 for place in self.twice() if place[1] >= self.old.get(place[0], 0)),
+            "decided late": sum(1 for place in self.twice() if place[1] < self.old.get(place[0], 0)),
             "delivered as often as allowed": sum(1 for each in open_ones - unsure if self.most[each] >= LAST_SEEN),
             "answer lost": len(open_ones & unsure),
             "unexplained": len(self.unexplained()),
@@ -229,9 +225,8 @@ class ShareScenario:
 
     def end_broker(self, end: Callable[[], object]) -> None:
         """Locks end with it. `end` lets it begin again."""
-        before = time.monotonic()
         end()
-        self.ledger.ends.append((before, time.monotonic()))
+        self.ledger.old = dict(self.ends)
 
     def kill_broker(self) -> None:
         self.broker.kill()
@@ -252,7 +247,7 @@ class ShareScenario:
         assert self._problems == []
         summary = self.ledger.summary(sum(self.ends.values()))
         print(f"{time.monotonic() - self._began:.1f} s", summary, "troubles:", dict(self.troubles))
-        twice = [(place, by) for place, by in sorted(self.ledger.decided_by.items()) if len(by) > 1]
+        twice = [(place, self.ledger.decided_by[place]) for place in self.ledger.twice()]
         print(f"decided twice, {len(twice)}:", twice[:3], twice[-3:])
         for place in self.ledger.unexplained():
             said = [kind for kind, places in self.ledger.said.items() if place in places]
@@ -297,7 +292,7 @@ class ShareScenario:
     def _take(self, member: MemberProcess, event: dict[str, Any]) -> None:
         match event["event"]:
             case "got":
-                self.ledger.got(event["ranges"], event["member"], event["at"])
+                self.ledger.got(event["ranges"])
                 self._open.setdefault(member.name, set()).update(places_of(event["ranges"]))
             case "said" | "failed":
                 places = places_of(event["ranges"])

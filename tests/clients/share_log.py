@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-from kohort.coordinator.delivery.states import ACKNOWLEDGED, AVAILABLE
+from kohort.coordinator.delivery.states import AVAILABLE
 from kohort.protocol.record_batch import parse_header, read_records
 from kohort.protocol.share_state_records import SHARE_GROUP_STATE, SHARE_SNAPSHOT
 
@@ -14,14 +14,13 @@ Place = tuple[int, int]  # partition and offset
 
 
 class Verdict(NamedTuple):
-    accepted: frozenset[Place]
+    finished: int  # records that were accepted or archived
     finished_twice: int  # a record was accepted or archived, and then once more
     came_back: int  # a record was accepted or archived, and then available
 
 
 def verdict(folder: Path) -> Verdict:
     """Of all records of the one topic that share groups read; `folder` has the data of the broker, which has ended."""
-    accepted: set[Place] = set()
     finished: Counter[Place] = Counter()
     came_back = 0
     for path in sorted(folder.rglob("__share_group_state-*/*.log")):
@@ -38,9 +37,7 @@ def verdict(folder: Path) -> Verdict:
                         if batch.delivery_state == AVAILABLE:
                             came_back += place in finished
                             continue
-                        if batch.delivery_state == ACKNOWLEDGED:
-                            accepted.add(place)
                         if kind != SHARE_SNAPSHOT or place not in finished:  # a snapshot repeats what is known
                             finished[place] += 1
             position += size
-    return Verdict(frozenset(accepted), sum(1 for times in finished.values() if times > 1), came_back)
+    return Verdict(len(finished), sum(1 for times in finished.values() if times > 1), came_back)
