@@ -44,7 +44,8 @@ def main() -> int:
     clear(folder)
     data = make_sample(folder)
     command = [str(Path(sys.executable).with_name("kohort")), "audit", str(data), "--out", str(folder / TABLES)]
-    command += ["--set", "idle_members.seconds=0"]  # a minute is too long for a sample
+    for setting in ("idle_members.seconds=0", "share_stall.minutes=0"):  # a minute is too long for a sample
+        command += ["--set", setting]
     print("\n$", "kohort", *command[1:], flush=True)
     status = subprocess.run([*command, "--report", str(folder / "report.html")]).returncode
     return COULD_NOT_RUN if status == COULD_NOT_RUN else 0  # findings are expected here

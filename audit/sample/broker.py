@@ -14,6 +14,9 @@ SETTINGS = {
     "listeners": "PLAINTEXT://127.0.0.1:0",
     "group.initial.rebalance.delay.ms": "100",
     "group.min.session.timeout.ms": "500",  # so that the sample need not wait long for a crash to be noticed
+    "group.share.min.record.lock.duration.ms": "2000",  # nor for a lock to expire
+    "group.share.record.lock.duration.ms": "2000",
+    "group.share.assignment.interval.ms": "0",
 }
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 from kohort.audit.sample.member import Member
+from kohort.audit.sample.sharer import ACCEPT, RELEASE, Sharer
 from kohort.coordinator.partitioner import partition_of
 from kohort.storage.layout import LOG
 
-TOPICS = {"orders": 6, "parcels": 4, "clicks": 2, "pages": 3}
+TOPICS = {"orders": 6, "parcels": 4, "clicks": 2, "pages": 3, "scans": 2}
 STORM_ROUNDS = 8
+SLOW_ROUNDS = 4  # in which a member loses its lock of the same record; with the fifth delivery it would be given up
+BAD_SCAN = 3  # its offset
 LOG_PARTITIONS = 50
 
 
@@ -125,7 +128,38 @@ def restarts_of_a_static_member(sample: Sample) -> None:
             lea.crash()
 
 
-INCIDENTS = (crash_and_rewinds, storm, idle_members, commits_of_others, restarts_of_a_static_member)
+def bad_record_and_slow_member(sample: Sample) -> None:
+    """ocr, a share group: one record that nobody can read, and a slow member that loses its locks."""
+    nora, otto = (Sharer(sample.address, "ocr", "scans", name) for name in ("nora", "otto"))
+    nora.begin_at_the_start()
+    for member in (nora, otto):
+        member.join(TOPICS["scans"])
+    for rounds in (SLOW_ROUNDS, SLOW_ROUNDS // 2):
+        sample.produce("scans", 5)
+        for _ in range(rounds):
+            otto.fetch_until_some(1, 1)  # nothing else is there: it waits until its last lock has expired
+            sample.produce("scans", 5)
+            for partition in range(TOPICS["scans"]):
+                _read(nora, partition, nora.fetch(partition, 10))
+        _read(nora, 1, nora.fetch_until_some(1, 10))  # what the slow member had
+    for member in (nora, otto):
+        member.close()
+
+
+def _read(nora: Sharer, partition: int, scans: Sequence[int]) -> None:
+    for offset in scans:
+        is_bad = (partition, offset) == (0, BAD_SCAN)
+        nora.tell(partition, [offset], RELEASE if is_bad else ACCEPT)
+
+
+INCIDENTS = (
+    crash_and_rewinds,
+    storm,
+    idle_members,
+    commits_of_others,
+    restarts_of_a_static_member,
+    bad_record_and_slow_member,
+)
 ATTIC = "attic"
 
 

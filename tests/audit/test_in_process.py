@@ -91,6 +91,7 @@ def test_the_incidents_of_the_sample_are_found_as_with_spark(spark: SparkSession
     found = assert_both_find_the_same(spark, data, tmp_path)
     checks = {row["check"] for row in found.findings}
     assert {"commit_by_non_owner", "rebalance_storm", "offset_rewind", "static_member_with_many_ids"} <= checks
+    assert {"poison_record", "lock_timeouts"} <= checks
 
 
 @pytest.mark.parametrize("archive", ARCHIVES)
