@@ -23,6 +23,7 @@ COMMANDS = {
     "serve": "start the broker",
     "groups": "list, describe and delete groups, reset and delete their offsets",
     "topics": "list, create, describe and delete topics",
+    "record": "copy a cluster's log of consumer offsets into a folder, and follow it",
     "dump": "show what is in a log folder, as kafka-dump-log does",
     "audit": "find out from a log of consumer offsets who owned what, and what went wrong",
     "completion": "print a script that completes these commands in bash, zsh or fish",

@@ -145,7 +145,7 @@ def offsets_at(cluster: Cluster, places: Iterable[TopicPartition], timestamp: in
             sleep(READY_PAUSE_S)
         moved = set()
         for client, some in by_leader(cluster, left):
-            for place, told in _list_offsets(client, some, timestamp).items():
+            for place, told in list_offsets(client, some, timestamp).items():
                 if told.error_code in LED_BY_ANOTHER:
                     moved.add(place)
                 elif not told.error_code:
@@ -165,7 +165,7 @@ def by_leader(cluster: Cluster, places: Iterable[TopicPartition]) -> list[tuple[
     return [(cluster.broker(node_id), sorted(some)) for node_id, some in sorted(led.items())]
 
 
-def _list_offsets(
+def list_offsets(
     client: Client, places: Iterable[TopicPartition], timestamp: int
 ) -> dict[TopicPartition, ListOffsetsPartitionResponse]:
     asked = [

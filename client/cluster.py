@@ -47,7 +47,7 @@ class Cluster:
             self._bootstrap = self.settings.bootstrap if bootstrap is None else parse_addresses(bootstrap)
         except ValueError as problem:
             raise ClientError(str(problem)) from None
-        self._addresses: dict[int, str] = {}
+        self.addresses: dict[int, str] = {}  # of the brokers, as the last answer about metadata has them
         self._clients: dict[str, Client] = {}
         self._coordinators: dict[tuple[int, str], int] = {}
         self._controller_id = NO_LEADER
@@ -88,7 +88,7 @@ class Cluster:
 
     def any(self) -> Client:
         """A broker that answers, whichever it is."""
-        for address in dict.fromkeys((self._metadata_of, *self._addresses.values(), *self._bootstrap)):
+        for address in dict.fromkeys((self._metadata_of, *self.addresses.values(), *self._bootstrap)):
             try:
                 client = self.at(address)
             except AccessDenied:
@@ -108,11 +108,11 @@ class Cluster:
         return client
 
     def broker(self, node_id: int) -> Client:
-        if node_id not in self._addresses:
+        if node_id not in self.addresses:
             self.metadata(())
-        if node_id not in self._addresses:
+        if node_id not in self.addresses:
             raise ConnectionLost(f"broker {node_id} is not there at the moment")
-        return self.at(self._addresses[node_id])
+        return self.at(self.addresses[node_id])
 
     def _drop(self, address: str) -> None:
         if (client := self._clients.pop(address, None)) is not None:
@@ -124,7 +124,7 @@ class Cluster:
         """The brokers, and these topics; None: all topics. No topic is created by being asked for."""
         asked = None if topics is None else [MetadataRequestTopic(NO_UUID, name) for name in topics]
         answer: MetadataResponse = self.send(ApiKey.METADATA, MetadataRequest(asked, False))
-        self._addresses = {each.node_id: _address(each.host, each.port) for each in answer.brokers}
+        self.addresses = {each.node_id: _address(each.host, each.port) for each in answer.brokers}
         self._controller_id = answer.controller_id
         return answer
 
@@ -133,13 +133,13 @@ class Cluster:
         try:
             return self.any().send(api_key, request, version)
         except ConnectionLost:
-            if len(self._addresses) < 2:
+            if len(self.addresses) < 2:
                 raise
             return self.any().send(api_key, request, version)
 
     def brokers(self) -> list[BrokerAddress]:
         self.metadata(())
-        return [BrokerAddress(node_id, address) for node_id, address in sorted(self._addresses.items())]
+        return [BrokerAddress(node_id, address) for node_id, address in sorted(self.addresses.items())]
 
     def each_broker(self) -> list[Client]:
         return [self.at(broker.address) for broker in self.brokers()]
@@ -147,7 +147,7 @@ class Cluster:
     def controller(self) -> Client:
         """The broker that takes changes of topics. With KRaft any broker passes them on."""
         self.metadata(())
-        known = self._controller_id in self._addresses
+        known = self._controller_id in self.addresses
         return self.broker(self._controller_id) if known else self.any()
 
     def leaders(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, Leader]:
@@ -159,7 +159,7 @@ class Cluster:
             for topic in answer.topics
             if not topic.error_code
             for p in topic.partitions
-            if (topic.name, p.partition_index) in wanted and p.leader_id in self._addresses
+            if (topic.name, p.partition_index) in wanted and p.leader_id in self.addresses
         }
 
     # --- coordinators
@@ -194,7 +194,7 @@ class Cluster:
         else:
             told = [self._find_coordinator(key_type, key, min(version, FIND_ONE_VERSION)) for key in keys]
         for each in told:
-            self._addresses.setdefault(each.node_id, _address(each.host, each.port))
+            self.addresses.setdefault(each.node_id, _address(each.host, each.port))
             self._coordinators[key_type, each.key] = each.node_id
 
     def _find_coordinator(self, key_type: int, key: str, version: int) -> Coordinator:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from struct import pack, unpack
 from types import TracebackType
+from typing import Self
 
 Script = Callable[[socket.socket], None]
 
@@ -39,7 +40,7 @@ class ScriptedServer:
             with connection:
                 self._script(connection)
 
-    def __enter__(self) -> ScriptedServer:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
