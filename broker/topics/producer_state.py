@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 PRODUCERS: Final = "producers"  # in Partition.extra
 REMEMBERED_BATCHES: Final = 5
 MAX_PRODUCERS: Final = 100_000  # of a partition; ids cost nothing, and somebody may use a new one for each batch
+LOOKED_AT: Final = 4
 MAX_SEQUENCE: Final = 2**31 - 1
 NO_COORDINATOR_EPOCH: Final = -1
 FIRST_VERSION_WITH_EPOCH_BUMP: Final = 2  # of transaction.version
@@ -151,8 +152,7 @@ class Producers:
         producer = self.by_id.pop(producer_id, None)
         if producer is None:
             producer = Producer(epoch)
-            if len(self.by_id) >= MAX_PRODUCERS:
-                self._forget_one()
+            self._make_room()
         elif producer.epoch != epoch:
             producer.epoch = epoch
             producer.batches = []
@@ -160,14 +160,18 @@ class Producers:
         self.by_id[producer_id] = producer  # the last one: the first one has been silent for the longest time
         return producer
 
-    def _forget_one(self) -> None:
-        """Forget the producer that has been silent for the longest time, unless it has an open transaction."""
-        for _ in range(2):
+    def _make_room(self) -> None:
+        """If there are too many, forget those that have been silent for the longest time and have no open transaction.
+
+        A few of them are looked at, so that one more producer costs little, also if most have open transactions.
+        """
+        for _ in range(LOOKED_AT):
+            if len(self.by_id) < MAX_PRODUCERS:
+                return
             producer_id = next(iter(self.by_id))
             producer = self.by_id.pop(producer_id)
-            if producer_id not in self.open:
-                return
-            self.by_id[producer_id] = producer  # the next producer looks at another one
+            if producer_id in self.open:
+                self.by_id[producer_id] = producer  # the next producer looks at another one
 
     # --- transactions
 
@@ -224,8 +228,7 @@ class Producers:
 
     def restore(self, producer_id: int, producer: Producer, transaction_start: int) -> None:
         """Take over a producer from a snapshot. `sort_transactions` must follow the last one."""
-        if len(self.by_id) >= MAX_PRODUCERS:
-            self._forget_one()
+        self._make_room()
         self.by_id[producer_id] = producer
         if transaction_start >= 0:
             self.open[producer_id] = transaction_start
