@@ -84,19 +84,16 @@ def _matching(pattern: Pattern, transactions: Iterable[Transaction]) -> Steps[li
 
 def short(request: ListTransactionsRequest) -> Steps[ListTransactionsRequest]:
     known: dict[str, None] = {}
-    unknown: list[str] = []
+    unknown: dict[str, None] = {}
     for names in in_slices(request.state_filters):
         for name in names:
-            if name in KNOWN_STATES:
-                known[name] = None
-            else:
-                unknown.append(name)
+            (known if name in KNOWN_STATES else unknown)[name] = None
         yield
     producer_ids: dict[int, None] = {}
     for ids in in_slices(request.producer_id_filters):
         producer_ids.update(dict.fromkeys(ids))
         yield
-    return ShortRequest(list(known), unknown, list(producer_ids), request)
+    return ShortRequest(list(known), list(unknown), list(producer_ids), request)
 
 
 def _unavailable(

@@ -71,6 +71,10 @@ class Call:
         assert self.answer is None, "a second answer"
         self.answer = response
 
+    @property
+    def is_answered(self) -> bool:
+        return self.answer is not None
+
 
 class TransactionTestHost:
     def __init__(self, **settings: Any) -> None:

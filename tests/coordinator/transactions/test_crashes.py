@@ -7,7 +7,8 @@ import pytest
 from kohort.protocol.messages.log_transaction_log import TransactionLogKey, TransactionLogValue
 from kohort.protocol.record_batch import build_batch
 from kohort.protocol.transaction_records import TRANSACTION_LOG, TRANSACTION_STATE
-from tests.coordinator.transactions.support import START, Got, TransactionTestHost
+from tests.coordinator.support import START
+from tests.coordinator.transactions.support import Got, TransactionTestHost
 
 T0, T1 = ("orders", 0), ("orders", 1)
 

@@ -67,7 +67,7 @@ def test_all_are_listed(host: TransactionTestHost) -> None:
 
 
 def test_by_state(host: TransactionTestHost) -> None:
-    answer = host.list(state_filters=["Ongoing", "ongoing", "Empty", "Nonsense"])
+    answer = host.list(state_filters=["Ongoing", "ongoing", "Empty", "Nonsense", "ongoing"])
     assert ids(answer) == {"open", "idle"}
     assert list(answer.unknown_state_filters) == ["ongoing", "Nonsense"]
     assert ids(host.list(state_filters=["Dead", "PrepareEpochFence"])) == set()
@@ -109,6 +109,6 @@ def test_an_answer_waits_until_what_it_tells_is_durable(host: TransactionTestHos
     host.is_slow = True
     host.init_call("fresh")
     call = host.ask("fresh", DESCRIBE_TRANSACTIONS.api, DescribeTransactionsRequest(["fresh"]))
-    assert call.answer is None
+    assert not call.is_answered
     host.disk_catches_up()
     assert call.answer.transaction_states[0].transaction_state == "Empty"
