@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from kohort.broker.clock import CLOCK
 from kohort.protocol.api_keys import APIS, ApiKey
-from kohort.protocol.codec import request_decoder, response_encoder
+from kohort.protocol.codec import Encoder, request_decoder, response_encoder
 from kohort.protocol.headers import has_response_tags, is_flexible
 from kohort.protocol.wire import Message
 
@@ -169,10 +169,18 @@ class Route:
         self.name = APIS[api_key].name
         self.handler = handler
         self.decode = request_decoder(api_key, version)
-        self.encode = response_encoder(api_key, version)
+        self.encode = _encoder(api_key, version)
         self.flexible = is_flexible(api_key, version)
         self.tagged = has_response_tags(api_key, version)
         self.recurs = api_key in RECURRING
+
+
+def _encoder(api_key: int, version: int) -> Encoder:
+    if api_key == ApiKey.CONSUMER_GROUP_HEARTBEAT:
+        from kohort.protocol.consumer_group_answer import encode_answer  # only brokers with such groups pay for it
+
+        return encode_answer
+    return response_encoder(api_key, version)
 
 
 class ApiTable:

@@ -106,11 +106,13 @@ class RecurringCommits(Recurring):
 
 def remember(known: Recurring | None, route: Route, call: Call, rest: bytes, request: Message) -> Recurring:
     """Remember a request that was decoded. `known` is the request of the same kind that was remembered before."""
-    if route.api_key == ApiKey.OFFSET_COMMIT:
-        assert isinstance(request, OffsetCommitRequest)
+    # isinstance() of three classes at once takes ten times as long.
+    if type(request) is HeartbeatRequest or type(request) is ConsumerGroupHeartbeatRequest:
+        return RecurringHeartbeats(route, call, rest, request)
+    if isinstance(request, OffsetCommitRequest):
         assert known is None or isinstance(known, RecurringCommits)
         return RecurringCommits(route, call, rest, request, known)
-    if isinstance(request, Heartbeat):
+    if isinstance(request, ShareGroupHeartbeatRequest):
         return RecurringHeartbeats(route, call, rest, request)
     return Recurring(route, call, rest, request)
 

@@ -46,6 +46,7 @@ from kohort.protocol.record_batch import (
     encode_headers,
     encode_record,
     place_record,
+    place_records,
 )
 from kohort.protocol.record_types import RecordTypes
 from kohort.protocol.structs import shared_struct
@@ -115,6 +116,12 @@ def batches(
     if len(records) == 1 and type(records[0]) is PlannedCommit:  # the usual write
         commit = records[0]
         return [commit.template.batch(first_offset, commit.offsets, commit.now, now)]
+    if (
+        records
+        and type(records[0]) is StepRecords
+        and (batch := _batch_of_steps(records, first_offset, now, max_bytes, types))
+    ):
+        return [batch]
     made = Batches(first_offset, now, max_bytes, types)
     for record in records:
         if type(record) is PlannedCommit:
@@ -138,6 +145,21 @@ def batches(
             made.add(*_key_and_value(record, types), encode_headers(record.headers))
     made.finish()
     return made.done
+
+
+def _batch_of_steps(
+    entries: Sequence[LogEntry], first_offset: int, now: int, max_bytes: int, types: RecordTypes
+) -> bytes | None:
+    """One batch of steps, as while a group converges. None: there is something else, or it may not fit."""
+    fields: list[bytes] = []
+    for entry in entries:
+        if type(entry) is not StepRecords:
+            return None
+        fields += entry.fields
+    body = place_records(fields)
+    if body is None or len(body) > max_bytes:
+        return None
+    return build_encoded(body, len(fields), now, first_offset, types.base_sequence)
 
 
 class Batches:
@@ -183,7 +205,7 @@ class Batches:
         """As add_atomic."""
         first = self._count
         packed = [place_record(delta, fields) for delta, fields in enumerate(step.fields, first)]
-        size = len(packed[0]) if len(packed) == 1 else sum(map(len, packed))
+        size = sum(map(len, packed))
         if self._size + size > self._max_bytes and first:
             self.finish()
             self.add_step(step)

@@ -36,6 +36,7 @@ _int32 = Struct(">i").pack
 _epoch_and_hash = Struct(">hi3sq").pack
 _epoch_without_hash = Struct(">hiB").pack
 _epochs_and_state = Struct(">hiib").pack
+_without_partitions = Struct(">hiibBBB").pack
 
 GROUP_EPOCH_KEY = _int16(CONSUMER_GROUP_METADATA)
 MEMBER_KEY = _int16(CONSUMER_GROUP_MEMBER_METADATA)
@@ -99,6 +100,8 @@ def assignment_value(
     assigned: Mapping[bytes, Mapping[int, int]],
     pending_revocation: Mapping[bytes, Mapping[int, int]],
 ) -> bytes:
+    if not (assigned or pending_revocation):  # as while a group converges
+        return _without_partitions(0, epoch, previous_epoch, state, 1, 1, 0)
     start = _epochs_and_state(0, epoch, previous_epoch, state)
     first = _with_epochs(assigned) if assigned else _EMPTY
     second = _with_epochs(pending_revocation) if pending_revocation else _EMPTY

@@ -25,7 +25,7 @@ Reading trusts nothing: a record must end both where its length says and where i
 hot loop of every replay, so the varints of one and two bytes are written out in it.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from struct import Struct
 from typing import Final, NamedTuple, TypeAlias, cast
 
@@ -69,6 +69,7 @@ MIN_BATCH_LENGTH: Final = BATCH_HEADER_BYTES - LOG_OVERHEAD_BYTES
 MIN_RECORD_BYTES: Final = 7  # every varint one byte, key and value null
 MIN_HEADER_BYTES: Final = 2  # an empty key and a null value
 NO_HEADERS: Final = b"\0"  # their count
+_ONE_BYTE_DELTAS: Final = 64  # of offsets
 MAX_PARSED_HEADERS: Final = 1_000_000  # two bytes each in a batch, and a hundred in memory
 
 PARSED, SKIPPED, PACKED = range(3)  # what is done with the headers of records
@@ -561,6 +562,18 @@ def place_record(offset_delta: int, fields: bytes) -> bytes:
     start = b"\0\0" + (SMALL_VARINTS[offset_delta] if offset_delta < 1024 else encode_varint(offset_delta))
     size = len(start) + len(fields)
     return (SMALL_VARINTS[size] if size < 1024 else encode_varint(size)) + start + fields
+
+
+def place_records(fields: Sequence[bytes]) -> bytes | None:
+    """The same for all records of a batch, one behind the other. None if a record is long, or they are many or none."""
+    count = len(fields)
+    if not 0 < count <= 1024 or max(map(len, fields)) > 1000:
+        return None
+    short, long = fields[:_ONE_BYTE_DELTAS], fields[_ONE_BYTE_DELTAS:]
+    small = SMALL_VARINTS
+    placed = [small[3 + len(each)] + b"\0\0" + small[delta] + each for delta, each in enumerate(short)]
+    placed += [small[4 + len(each)] + b"\0\0" + small[delta] + each for delta, each in enumerate(long, len(short))]
+    return b"".join(placed)
 
 
 def build_encoded(body: bytes, count: int, timestamp: int, base_offset: int, base_sequence: int) -> bytes:

@@ -147,7 +147,7 @@ def fits(fields: list[bytes], max_bytes: int) -> bool:
 
 def packed_names(group: ConsumerGroup, member: ConsumerMember) -> bytes:
     """Group and member, as they stand in the keys of the member's records."""
-    return group.packed_name + pack_name(member.member_id)
+    return member.packed_names or group.packed_name + pack_name(member.member_id)
 
 
 def packed_member(names: bytes, member: ConsumerMember) -> bytes:

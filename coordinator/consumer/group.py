@@ -279,12 +279,25 @@ class ConsumerGroup(Group):
             self._hold(new.assigned, new.epoch)
         if new.pending_revocation:
             self._hold(new.pending_revocation, new.epoch)
-        self._count(old, -1)
-        self._count(new, 1)
+        if new.server_assignor is None and new.classic is None:
+            self._count_moved(old, new)
+        else:
+            self._count(old, -1)
+            self._count(new, 1)
         self.capacity = timeline_capacity(self.capacity, len(self.members) + 1)
         self.members[new.member_id] = new
         if new.instance_id is not None:
             self.static_members[new.instance_id] = new.member_id
+
+    def _count_moved(self, old: ConsumerMember, new: ConsumerMember) -> None:
+        """As _count of both, for a member without an assignor of its own that speaks KIP-848."""
+        if old.state != new.state:
+            _add(self._states, old.state, -1)
+            _add(self._states, new.state, 1)
+        if old.state == STABLE:
+            _add(self._reconciled, old.epoch, -1)
+        if new.state == STABLE:
+            _add(self._reconciled, new.epoch, 1)
 
     def enter_epoch(self, epoch: int, metadata_hash: int) -> None:
         self.epoch, self.metadata_hash = epoch, metadata_hash
@@ -456,14 +469,17 @@ class ConsumerGroup(Group):
     # --- soft state
 
     def heard_from(self, shard: ShardState, member: ConsumerMember) -> None:
-        session = self.sessions.get(member.member_id)
-        if session is None:
-            session = self.sessions[member.member_id] = Session(shard, self, member.member_id)
         timeout_ms = (
             shard.consumer_settings(self.group_id).session_timeout_ms
             if member.classic is None
             else member.classic.session_timeout_ms
         )
+        self.hear(shard, member.member_id, timeout_ms)
+
+    def hear(self, shard: ShardState, member_id: str, timeout_ms: int) -> None:
+        session = self.sessions.get(member_id)
+        if session is None:
+            session = self.sessions[member_id] = Session(shard, self, member_id)
         session.heard(timeout_ms)
 
     def session_ended(self, shard: ShardState, member_id: str, out: Outcome) -> None:

@@ -51,6 +51,7 @@ class ConsumerMember:
     assigned: Partitions = field(default_factory=dict)
     pending_revocation: Partitions = field(default_factory=dict)
     classic: ClassicMetadata | None = None  # None: the member speaks KIP-848
+    packed_names: bytes = field(default=b"", compare=False, repr=False)  # group and member as in keys; or not known
 
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
         return self.state == STABLE and self.epoch == assignment_epoch
@@ -79,7 +80,7 @@ class ConsumerMember:
         return ConsumerMember(
             self.member_id, epoch, previous_epoch, state, self.instance_id, self.rack_id, self.rebalance_timeout_ms,
             self.client_id, self.client_host, self.topic_names, self.topic_regex, self.server_assignor, assigned,
-            pending_revocation, self.classic,
+            pending_revocation, self.classic, self.packed_names,
         )  # fmt: skip
 
     def described(

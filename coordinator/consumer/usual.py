@@ -25,6 +25,7 @@ from kohort.coordinator.consumer.member import (
 from kohort.coordinator.consumer.reconcile import Reconciliation, first_share
 from kohort.coordinator.outcome import Outcome, StepRecords
 from kohort.coordinator.rebalance import Rebalance, client_of, end_rebalance
+from kohort.protocol.consumer_group_record import pack_name
 from kohort.protocol.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 Answer = ConsumerGroupHeartbeatResponse | Outcome
 
 FEW_TOPICS = 200  # in a subscription
+MAX_KEPT_NAMES = 200  # bytes: ids that are longer are packed again for each record
 JAVA_BLANKS = "".join(map(chr, range(33)))  # what String.trim takes away: fewer characters than Python's strip
 
 
@@ -108,14 +110,15 @@ def _joined(
         or not known.keys() >= {*names}
     ):
         return None
+    names_in_keys = group.packed_name + pack_name(member_id)
     member = ConsumerMember(
         member_id, now, JOIN_EPOCH, STABLE, None, request.rack_id, request.rebalance_timeout_ms,
         call.client_id, call.client_host, sorted_names(names), "", None, NOTHING, NOTHING, None,
+        names_in_keys if len(names_in_keys) <= MAX_KEPT_NAMES else b"",
     )  # fmt: skip
     cause = "member joined"
     rebalance = group.rebalance or Rebalance(shard.clock, cause, member_id, client_of(member))
     why = (rebalance, cause, member_id) if shard.config.audit_headers else None
-    names_in_keys = packed_names(group, member)
     fields = [
         packed_member(names_in_keys, member),
         packed_epoch(group, epoch, group.metadata_hash, why),
@@ -124,10 +127,12 @@ def _joined(
     if not fits(fields, shard.config.max_message_bytes):
         return None
     group.rebalance = rebalance
-    group.heard_from(shard, member)
+    settings = shard.consumer_settings(group.group_id)
+    group.hear(shard, member_id, settings.session_timeout_ms)
     group.expect_no_revocation(member_id)
-    interval_ms = shard.consumer_settings(group.group_id).heartbeat_interval_ms
-    response = ConsumerGroupHeartbeatResponse(0, 0, None, member_id, now, interval_ms, Assignment([]))
+    response = ConsumerGroupHeartbeatResponse(
+        0, 0, None, member_id, now, settings.heartbeat_interval_ms, Assignment([])
+    )
     return Outcome([StepRecords(fields, partial(group.take_joined, member, epoch))], [(call, response)])
 
 
@@ -141,15 +146,15 @@ def _went_on(
     moved = member if member.is_reconciled_to(epoch) else _nearer(shard, group, member, request)
     if moved is None:
         return None
-    interval_ms = shard.consumer_settings(group.group_id).heartbeat_interval_ms
-    response = ConsumerGroupHeartbeatResponse(0, 0, None, member.member_id, moved.epoch, interval_ms)
-    if moved.is_where(member):
-        group.heard_from(shard, member)
+    settings = shard.consumer_settings(group.group_id)
+    response = ConsumerGroupHeartbeatResponse(0, 0, None, member.member_id, moved.epoch, settings.heartbeat_interval_ms)
+    if moved is member or moved.is_where(member):
+        group.hear(shard, member.member_id, settings.session_timeout_ms)
         return response
     fields = [packed_assignment(packed_names(group, moved), moved)]
     if not fits(fields, shard.config.max_message_bytes):
         return None
-    group.heard_from(shard, moved)
+    group.hear(shard, member.member_id, settings.session_timeout_ms)
     if moved.state == UNREVOKED:
         group.expect_revocation(shard, moved)
     else:

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from kohort.coordinator.outcome import AtomicRecords, CommitRecords, Headers, Record
-from kohort.coordinator.record_codec import MAX_BATCH_BYTES, batches
-from kohort.protocol.log_records import GROUP_METADATA
+from kohort.coordinator.outcome import AtomicRecords, CommitRecords, Headers, LogEntry, Record, StepRecords
+from kohort.coordinator.record_codec import MAX_BATCH_BYTES, Batches, batches
+from kohort.protocol.log_records import CONSUMER_OFFSETS, GROUP_METADATA
 from kohort.protocol.messages.log_group_metadata import GroupMetadataKey, GroupMetadataValue
 from kohort.protocol.messages.log_offset_commit import OffsetCommitKey, OffsetCommitValue
 from kohort.protocol.messages.offset_commit import OffsetCommitRequestPartition
@@ -113,3 +113,21 @@ def test_atomic_records_stand_in_one_batch_wherever_the_limit_falls(before: int)
 def test_atomic_records_are_larger_than_a_batch_should_be_rather_than_in_two() -> None:
     (batch,) = batches([AtomicRecords(groups(100))], 0, NOW, max_bytes=100)
     assert len(keys(batch)) == 100
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_steps_that_fit_into_one_batch_are_packed_at_once(seed: int) -> None:
+    rng = random.Random(seed)
+    sizes = rng.choice([[0, 30, 60, 61, 100], [500, 996, 1000, 1001], [20]])
+    entries: list[LogEntry] = [
+        StepRecords([rng.randbytes(rng.choice(sizes)) for _ in range(rng.choice([0, 1, 1, 3, 52]))], lambda: None)
+        for _ in range(rng.choice([1, 2, 50, 300]))
+    ]
+    max_bytes = rng.choice([MAX_BATCH_BYTES, 5_000, 100])
+    one_by_one = Batches(7, NOW, max_bytes, CONSUMER_OFFSETS)
+    for entry in entries:
+        assert isinstance(entry, StepRecords)
+        if entry.fields:
+            one_by_one.add_step(entry)
+    one_by_one.finish()
+    assert batches(entries, 7, NOW, max_bytes) == one_by_one.done
