@@ -14,6 +14,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from kohort.broker.topics.producer_state import PRODUCERS, Producers
+from kohort.broker.topics.stable_offset import is_known, last_stable_offset
 from kohort.broker.worker import Worker, quick_switches
 from kohort.protocol.errors import MalformedMessage
 from kohort.storage.cleanable import CleanableRange, cleanable_range, is_due
@@ -65,13 +66,21 @@ class Cleaner:
             cleanable = log.cleanable_segments()
             found = cleanable_range(
                 cleanable, log.segments[len(cleanable) :],
-                cleaned_up_to=log.cleaned_up_to, last_stable_offset=log.log_end_offset, config=log.config, now=now,
+                cleaned_up_to=log.cleaned_up_to, last_stable_offset=self._stable_offset(key, log),
+                config=log.config, now=now,
             )  # fmt: skip
             if found is None or not is_due(found, log.config, now):
                 continue
             if best is None or found.dirty_ratio > best[1].dirty_ratio:
                 best = key, found
         return best
+
+    def _stable_offset(self, key: TopicPartition, log: PartitionLog) -> int:
+        """What lies behind it must stay. If it is not known, the run itself finds out which transactions are open."""
+        partition = self._broker.catalog.partition(*key)
+        if partition is None or not is_known(self._broker, partition):
+            return log.log_end_offset
+        return last_stable_offset(self._broker, partition)
 
     def _start(self, key: TopicPartition, log: PartitionLog, cleanable: CleanableRange) -> None:
         partition = self._broker.catalog.partition(*key)
@@ -81,6 +90,7 @@ class Cleaner:
             prepare_swap=log.prepare_swap,
             swap=lambda made, old: self._swap(log, made, old),
             last_offsets=producers.last_offsets() if producers is not None else {},
+            marker_epochs=producers.marker_epochs() if producers is not None else {},
         )  # fmt: skip
         self.busy_with = log
         self._worker.run(lambda: self._work(log, run), lambda: self._finished(log, run))

@@ -12,7 +12,8 @@ A run over one log, Kafka's way (KIP-58, KIP-98, KIP-534):
    group into one `.cleaned` segment. A record stays if the map knows no later one for its key. A tombstone
    stays until its delete horizon. The first run that meets it writes this time into its batch (now +
    delete.retention.ms), so that every reader has that long to see the tombstone. A transaction marker is removed in
-   the same way when no data of its transaction is left. Aborted data and records without a key are removed at once.
+   the same way when no data of its transaction is left. Aborted data and records without a key are removed at once; the
+   entry in the transaction index goes with the next run, which meets no data of it any more.
 4. The swap, per group: `.cleaned` is synced and renamed to `.swap`; then the host puts it into the log.
 
 Batches that lose no record are copied byte by byte. The others are built again with the same offsets, producer and
@@ -27,7 +28,6 @@ others not is complete.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -49,13 +49,13 @@ from kohort.protocol.record_batch import (
 from kohort.storage.cleanable import CleanableRange, group_segments
 from kohort.storage.layout import CLEANED, SEGMENT_KINDS, SWAP, segment_file
 from kohort.storage.log_config import LogConfig
+from kohort.storage.outcomes import STEP_BYTES, AbortedEntries, Outcomes, find_aborted
 from kohort.storage.segment import Segment
 
 DEFAULT_MAX_MAP_BYTES: Final = 128 * 1024 * 1024  # Kafka's log.cleaner.dedupe.buffer.size
 MAP_ENTRY_BYTES: Final = 256  # a key of up to 64 bytes, its offset, and their entry in a growing dict
 MAX_PLAIN_KEY_BYTES: Final = 63
 DIGEST_BYTES: Final = 64  # one more than the longest plain key, so a digest is never equal to a plain key
-STEP_BYTES: Final = 32 * 1024  # about a millisecond of work, then the throttle may pause
 WRITE_BYTES: Final = 1024 * 1024
 
 Steps = Generator[int, None, None]
@@ -76,6 +76,7 @@ class Compaction:
     swap: Swap  # runs PartitionLog.swap_segments where the log lives, and returns when that is done
     max_map_bytes: int = DEFAULT_MAX_MAP_BYTES
     last_offsets: Mapping[int, int] = field(default_factory=dict)  # of active producers, by producer id
+    marker_epochs: Mapping[int, int] = field(default_factory=dict)  # of those that wrote nothing after a marker
 
     cleaned_up_to: int | None = None  # the new first dirty offset, once the run is complete
     bytes_before: int = 0
@@ -85,17 +86,19 @@ class Compaction:
 
     def steps(self) -> Steps:
         """Do the run; yields how many bytes were read and written since the last time."""
-        outcomes, offsets = _Outcomes(), self._new_map(self.cleanable.end_offset)
+        outcomes, offsets = Outcomes(), self._new_map(self.cleanable.end_offset)
         segments = self.cleanable.segments
         yield from _fill(offsets, segments, self.cleanable.first_dirty_offset, None)
         if offsets.met_transaction:  # most logs have no transactions; this one must be read again
-            yield from _find_aborted(self.cleanable, outcomes)
+            yield from find_aborted(self.cleanable, outcomes)
             segments = _below(segments, outcomes.undecided_from)
             if not segments or segments[-1].next_offset <= self.cleanable.first_dirty_offset:
                 return
             offsets = self._new_map(segments[-1].next_offset)
             yield from _fill(offsets, segments, self.cleanable.first_dirty_offset, outcomes)
-        kept = _Retention(offsets, outcomes, self.now, self.config.delete_retention_ms, self.last_offsets)
+        kept = _Retention(
+            offsets, outcomes, self.now, self.config.delete_retention_ms, self.last_offsets, self.marker_epochs
+        )
         covered = [segment for segment in segments if segment.base_offset < offsets.end_offset]
         for group in group_segments(covered, self.config.segment_bytes):
             yield from self._rewrite(group, kept)
@@ -125,10 +128,13 @@ class Compaction:
         io_bytes = 0
         bytes_left = sum(segment.size_bytes for segment in group)
         for segment in group:
+            aborted = AbortedEntries(segment)
             for header, chunk, at in segment.batches():
                 size_bytes = LOG_OVERHEAD_BYTES + header[1]
                 bytes_left -= size_bytes
                 batch, new_header = kept.filter(header, chunk, at, is_last=bytes_left == 0)
+                if header.base_offset == kept.last_abort and (entry := aborted.at(kept.last_abort)) is not None:
+                    output.record_aborted(entry)
                 io_bytes += size_bytes + len(batch)
                 self.records_before += header.record_count
                 if new_header is not None:
@@ -156,63 +162,6 @@ def _remove_files(segment: Segment) -> None:
         for kind in SEGMENT_KINDS:
             with suppress(OSError):
                 segment.disk.unlink(f"{segment.folder}/{segment_file(segment.base_offset, kind, suffix)}")
-
-
-# --- transactions ---------------------------------------------------------------------------------
-
-
-class _Outcomes:
-    """How the transactions of the dirty part ended. Only aborted ones are kept."""
-
-    def __init__(self) -> None:
-        # By producer id: where its aborted transactions began, and where their markers are.
-        self.aborted: dict[int, tuple[list[int], list[int]]] = {}
-        self.open: dict[int, int] = {}  # producer id: first offset of its transaction
-        self.undecided_from: int | None = None
-
-    def note(self, header: BatchHeader, chunk: bytes, at: int) -> None:
-        """Note a batch of a transaction: data begins it, a marker ends it."""
-        if not header.is_control:
-            self.open.setdefault(header.producer_id, header.base_offset)
-            return
-        for record in read_records(chunk, at, header=header):
-            marker = parse_marker(record.key, record.value)
-            if marker is None:
-                continue
-            first = self.open.pop(header.producer_id, None)
-            if first is not None and not marker.commit:
-                firsts, markers = self.aborted.setdefault(header.producer_id, ([], []))
-                firsts.append(first)
-                markers.append(record.offset)
-
-    def is_aborted(self, header: BatchHeader) -> bool:
-        """Whether this data was aborted."""
-        if header.producer_id not in self.aborted:
-            return False
-        firsts, markers = self.aborted[header.producer_id]
-        number = bisect_right(firsts, header.base_offset) - 1
-        return number >= 0 and header.base_offset < markers[number]
-
-
-def _find_aborted(cleanable: CleanableRange, outcomes: _Outcomes) -> Steps:
-    """Read the dirty part, and go on until the ends of all its transactions are known."""
-    io_bytes = 0
-    for segment in (*cleanable.segments, *cleanable.following):
-        if segment.next_offset <= cleanable.first_dirty_offset or segment.size_bytes == 0:
-            continue
-        behind = segment.base_offset >= cleanable.end_offset
-        if behind and not any(first < cleanable.end_offset for first in outcomes.open.values()):
-            break
-        for header, chunk, at in segment.batches():
-            if header.is_transactional and header.last_offset >= cleanable.first_dirty_offset:
-                outcomes.note(header, chunk, at)
-            io_bytes += header.size_bytes
-            if io_bytes >= STEP_BYTES:
-                yield io_bytes
-                io_bytes = 0
-    undecided = [first for first in outcomes.open.values() if first < cleanable.end_offset]
-    outcomes.undecided_from = min(undecided, default=None)
-    yield io_bytes
 
 
 # --- the map --------------------------------------------------------------------------------------
@@ -256,7 +205,7 @@ def _digest(key: bytes) -> bytes:
     return blake2b(key, digest_size=DIGEST_BYTES).digest()
 
 
-def _fill(offsets: _OffsetMap, segments: Sequence[Segment], first_dirty: int, outcomes: _Outcomes | None) -> Steps:
+def _fill(offsets: _OffsetMap, segments: Sequence[Segment], first_dirty: int, outcomes: Outcomes | None) -> Steps:
     """Read the dirty part into the map. Without `outcomes`, stops at the first batch of a transaction."""
     io_bytes = 0
     for segment in segments:
@@ -293,16 +242,19 @@ class _Retention:
     def __init__(
         self,
         offsets: _OffsetMap,
-        outcomes: _Outcomes,
+        outcomes: Outcomes,
         now: int,
         delete_retention_ms: int,
         last_offsets: Mapping[int, int],
+        marker_epochs: Mapping[int, int],
     ) -> None:
         self.offsets = offsets
         self.outcomes = outcomes
         self.now = now
         self.new_horizon_ms = now + delete_retention_ms
         self.last_offsets = last_offsets
+        self.marker_epochs = marker_epochs
+        self.last_abort = -1  # the offset of the last marker whose aborted transaction had data until this run
         self.producers_with_data: set[int] = set()  # producers whose transaction has data so far, and no marker yet
 
     def filter(self, header: BatchHeader, chunk: bytes, at: int, *, is_last: bool) -> tuple[bytes, BatchHeader | None]:
@@ -324,7 +276,12 @@ class _Retention:
         return batch, parse_header(batch)
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
-        """Whether this is its producer's last batch, whose sequence number serves to recognise duplicates."""
+        """Whether this is its producer's last batch, whose sequence number serves to recognise duplicates.
+
+        A marker that has begun a new epoch takes the place of the batches before it.
+        """
+        if header.is_control:
+            return self.marker_epochs.get(header.producer_id) == header.producer_epoch
         return header.producer_id != NO_PRODUCER_ID and (
             self.last_offsets.get(header.producer_id) == header.last_offset
         )
@@ -367,6 +324,8 @@ class _Retention:
         if None in markers:
             return count, None  # another kind of control record: keep it, as we do not know when it is obsolete
         had_data = header.producer_id in self.producers_with_data
+        if had_data and any(marker is not None and not marker.commit for marker in markers):
+            self.last_abort = header.base_offset
         self.producers_with_data.discard(header.producer_id)
         if had_data or header.base_offset >= self.offsets.end_offset:
             return count, None

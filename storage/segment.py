@@ -189,8 +189,10 @@ class Segment:
         return files
 
     def finish(self) -> None:
-        """Write the indexes, sync all files and close them. The folder is not synced."""
+        """Write the indexes, sync all files that were written and close them. The folder is not synced."""
         files = self.save_indexes()
+        if self.txn_index is not None and (file := self.txn_index.take_file()) is not None:
+            files.append(file)
         try:
             self.file().sync()
             for file in files:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from collections.abc import Iterator
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -150,7 +151,11 @@ class TxnIndex:
         return False
 
     def entries(self) -> list[AbortedTransaction]:
-        return [entry for number in range(len(self._lasts)) for entry in self._read(number)]
+        return list(self)
+
+    def __iter__(self) -> Iterator[AbortedTransaction]:
+        for number in range(len(self._lasts)):
+            yield from self._read(number)
 
     def _read(self, number: int) -> list[AbortedTransaction]:
         file = self._file or self._disk.open(self.path)

@@ -248,6 +248,10 @@ class Producers:
         """The last offset of each producer's last batch. Compaction keeps that batch."""
         return {key: each.batches[-1].last_offset for key, each in self.by_id.items() if each.batches}
 
+    def marker_epochs(self) -> dict[int, int]:
+        """The epochs of producers that have written nothing since a marker began them. Compaction keeps that marker."""
+        return {key: each.epoch for key, each in self.by_id.items() if not each.batches}
+
 
 def first_unstable_offset(partition: Partition) -> int | None:
     """Where the oldest open transaction of the partition begins, as far as its producers are known."""

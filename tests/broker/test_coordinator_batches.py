@@ -96,7 +96,7 @@ def test_an_open_transaction_holds_back_the_stable_offset_of_the_groups_partitio
     assert stable(box) == 5
     index = place(box).log.active.txn_index
     assert index is not None
-    assert index.entries() == [AbortedTransaction(2, 1, 4, 5)]
+    assert list(index) == [AbortedTransaction(2, 1, 4, 5)]
     producers = place(box).extra[PRODUCERS].by_id
     assert {key: (each.epoch, each.coordinator_epoch) for key, each in producers.items()} == {1: (1, 0), 2: (1, 0)}
     box.close()

@@ -9,7 +9,7 @@ from threading import Thread, current_thread
 import pytest
 
 from kohort.broker.housekeeping import Housekeeping
-from kohort.broker.topics.producer_state import PRODUCERS
+from kohort.broker.topics.producer_state import PRODUCERS, Producers
 from kohort.protocol.record_batch import build_batch
 from kohort.storage.layout import parse_offsets
 from tests.broker.broker_box import BrokerBox
@@ -87,6 +87,31 @@ def test_a_dirty_log_is_compacted_and_the_cleaners_offset_written_down(box: Hous
     assert topic.partitions[0].log.cleaned_up_to == 50
     path = tmp_path / "data" / "cleaner-offset-checkpoint"
     assert parse_offsets(path.read_bytes(), str(path)) == {("t", 0): 50}
+
+
+def test_compaction_stops_at_the_last_stable_offset(box: Household) -> None:
+    topic = box.topic("t", cleanup_policy="compact")
+    write_keys(box, "t", rounds=5)
+    box.checkpoint()
+    producers = topic.partitions[0].extra[PRODUCERS] = Producers()
+    producers.open[7] = 35  # as if this were the first record of a transaction
+    box.pass_time(15_000)
+    box.finish_compaction()
+    assert topic.partitions[0].log.cleaned_up_to == 30
+    del producers.open[7]
+    box.pass_time(15_000)
+    box.finish_compaction()
+    assert topic.partitions[0].log.cleaned_up_to == 50
+
+
+def test_compaction_need_not_wait_until_somebody_asks_for_stable_offsets(box: Household) -> None:
+    box.broker.had_transactions = True
+    topic = box.topic("t", cleanup_policy="compact")
+    write_keys(box, "t", rounds=5)
+    box.checkpoint()
+    box.pass_time(15_000)
+    box.finish_compaction()
+    assert topic.partitions[0].log.cleaned_up_to == 50
 
 
 def test_a_log_is_left_alone_until_it_is_dirty_enough(box: Household) -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from kohort.storage.disk import Disk
+from kohort.storage.txn_index import AbortedTransaction
 from tests.simulation.disk import SimulatedDisk
 from tests.storage.compaction_story import NOW, Story
 
@@ -180,3 +181,70 @@ def test_the_last_batch_of_an_active_producer_keeps_its_sequence(story: Story) -
     emptied = story.headers()[0]
     assert (emptied.base_offset, emptied.record_count, emptied.producer_id) == (0, 0, 1)
     assert (emptied.producer_epoch, emptied.base_sequence) == (3, 0)
+
+
+def test_a_marker_that_began_an_epoch_stays_as_an_empty_batch(story: Story) -> None:
+    story.write((A, b"1"), producer=1)
+    story.end_transaction(1, commit=False)
+    story.write((B, b"1"))
+    story.roll()
+    story.compact()
+    run_again(story, NOW + 10)
+    story.now = NOW + 1_010
+    story.write((B, b"2"))
+    story.roll()
+    compaction = story.compaction()
+    compaction.marker_epochs = {1: 3}
+    for _ in compaction.steps():
+        pass
+    emptied = story.headers()[0]
+    assert (emptied.base_offset, emptied.record_count, emptied.is_control, emptied.producer_epoch) == (1, 0, True, 3)
+
+
+# --- transaction indexes
+
+
+def aborted(story: Story) -> list[tuple[int, ...]]:
+    return [tuple(each) for segment in story.log.segments for each in segment.txn_index or ()]
+
+
+def abort(story: Story, producer: int, first: int) -> None:
+    offset = story.end_transaction(producer, commit=False)
+    story.log.record_aborted(AbortedTransaction(producer, first, offset, offset + 1))
+
+
+def test_the_entry_of_an_aborted_transaction_goes_with_the_run_that_meets_no_data_of_it(story: Story) -> None:
+    story.write((A, b"1"))
+    abort(story, 1, story.write((A, b"2"), producer=1))
+    abort(story, 2, story.write((A, b"3"), producer=2))
+    story.roll()
+    abort(story, 3, story.write((A, b"4"), producer=3))
+    story.log.flush(story.now)
+    story.compact()
+    assert aborted(story) == [(1, 1, 2, 3), (2, 3, 4, 5), (3, 5, 6, 7)]
+    story.log.close()
+    story.open()
+    assert aborted(story) == [(1, 1, 2, 3), (2, 3, 4, 5), (3, 5, 6, 7)]
+    run_again(story, NOW + 10)
+    assert aborted(story) == [(3, 5, 6, 7)]
+    assert markers(story) == [2, 4, 6]
+    run_again(story, NOW + 20)
+    assert aborted(story) == []
+
+
+def test_the_last_empty_batch_of_a_producer_keeps_the_entry_and_the_marker(story: Story) -> None:
+    abort(story, 1, story.write((A, b"1"), producer=1))
+    story.write((B, b"1"))
+    story.roll()
+    for day in range(3):
+        story.now = NOW + day * 10_000
+        story.write((B, b"%d" % day))
+        story.roll()
+        compaction = story.compaction()
+        compaction.last_offsets = {1: 0}
+        for _ in compaction.steps():
+            pass
+        story.finish(compaction)
+        assert aborted(story) == [(1, 0, 1, 2)]
+        assert markers(story) == [1]
+    assert story.headers()[0].record_count == 0

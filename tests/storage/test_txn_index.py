@@ -51,7 +51,7 @@ class Producers:
 
 
 def entries_of(log: PartitionLog) -> list[tuple[int, ...]]:
-    return [tuple(each) for segment in log.segments if segment.txn_index for each in segment.txn_index.entries()]
+    return [tuple(each) for segment in log.segments if segment.txn_index for each in segment.txn_index]
 
 
 def aborted_in(log: PartitionLog, offset: int, max_bytes: int = 1 << 20) -> list[tuple[int, int]]:
@@ -168,7 +168,7 @@ def test_an_index_of_many_blocks_finds_what_a_walk_over_all_entries_finds(tmp_pa
     assert file is not None
     file.close()
     for each in (index, TxnIndex.open(RealDisk(), path, 0, 10_000)):
-        assert each.entries() == entries
+        assert list(each) == entries
         for offset in (0, 1, 4, 767, 768, 769, 1500, 2352):
             for upper in (1, 6, 770, 1600, 9_999):
                 found: list[AbortedTransaction] = []
