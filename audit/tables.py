@@ -7,8 +7,9 @@ tables are computed again from all base tables in each run. Types are those of S
 A position in the log is `log_partition` and `log_offset`; a group's records are ordered by it. `offset` alone always
 means an offset that a consumer has committed.
 
-Two topics are read: __consumer_offsets, and __share_group_state with the progress of share groups. Their partitions
-share one column: `log_partition` 100000 + n is partition n of __share_group_state. So a number still names one log.
+Three topics are read: __consumer_offsets, __share_group_state with the progress of share groups, and
+__transaction_state with the transactions. Their partitions share one column: `log_partition` 100000 + n is partition n
+of __share_group_state, 200000 + n is partition n of __transaction_state. So a number still names one log.
 """
 
 from __future__ import annotations
@@ -17,18 +18,27 @@ from typing import NamedTuple
 
 MAX_MS = 253_402_300_799_999  # the end of the year 9999, the last time that Python can represent
 STATE_LOGS = 100_000  # log partitions from here on are those of __share_group_state
-OFFSETS_TOPIC, STATE_TOPIC = "__consumer_offsets", "__share_group_state"
+TRANSACTION_LOGS = 200_000  # and from here on, those of __transaction_state
+OFFSETS_TOPIC, STATE_TOPIC, TRANSACTIONS_TOPIC = "__consumer_offsets", "__share_group_state", "__transaction_state"
+FIRST_NUMBER = {OFFSETS_TOPIC: 0, STATE_TOPIC: STATE_LOGS, TRANSACTIONS_TOPIC: TRANSACTION_LOGS}
+
+
+def keeps_groups(log_partition: int) -> bool:
+    return log_partition < STATE_LOGS
 
 
 def keeps_share_state(log_partition: int) -> bool:
-    return log_partition >= STATE_LOGS
+    return STATE_LOGS <= log_partition < TRANSACTION_LOGS
+
+
+def keeps_transactions(log_partition: int) -> bool:
+    return log_partition >= TRANSACTION_LOGS
 
 
 def log_name(log_partition: int) -> str:
     """The partition as Kafka names its folder."""
-    if keeps_share_state(log_partition):
-        return f"{STATE_TOPIC}-{log_partition - STATE_LOGS}"
-    return f"{OFFSETS_TOPIC}-{log_partition}"
+    topic, first = next(place for place in reversed(FIRST_NUMBER.items()) if place[1] <= log_partition)
+    return f"{topic}-{log_partition - first}"
 
 
 class Column(NamedTuple):
@@ -60,7 +70,7 @@ LOG_BATCHES = Table(
     "log_batches",
     "A row per record batch in the files, and per stretch of bytes that is no batch.",
     _columns("""
-    log_partition    int        partition of __consumer_offsets; 100000 + n: partition n of __share_group_state
+    log_partition    int        partition of __consumer_offsets; 100000 + n: of __share_group_state; 200000 + n: of __transaction_state
     segment          bigint     base offset of the segment file, which is the file's name
     position         bigint     where in the file the batch begins
     size_bytes       bigint     size of the batch, or of the stretch that is no batch
@@ -172,7 +182,7 @@ OTHER_RECORDS = Table(
     "other_records",
     "A row per record that fits no other table: partition metadata, regular expressions, unknown types, records that cannot be decoded.",
     _columns("""
-    log_partition    int        partition of __consumer_offsets; 100000 + n: partition n of __share_group_state
+    log_partition    int        partition of __consumer_offsets; 100000 + n: of __share_group_state; 200000 + n: of __transaction_state
     log_offset       bigint     offset of the record
     record_time      timestamp  time of the record; 1970 if it has none
     record_type      int        type of the key; null if there is no key
@@ -212,7 +222,32 @@ SHARE_STATES = Table(
     """),
 )
 
-BASE_TABLES = (LOG_BATCHES, OFFSET_COMMITS, GROUP_GENERATIONS, MEMBER_ASSIGNMENTS, OTHER_RECORDS, SHARE_STATES)
+TRANSACTION_STATES = Table(
+    "transaction_states",
+    "A row per record in __transaction_state: how far a transactional id has come. A record has the whole state of it.",
+    _columns("""
+    log_partition    int        200000 + n: partition n of __transaction_state
+    log_offset       bigint     offset of the record
+    record_time      timestamp  time of the record; 1970 if it has none
+    transactional_id string     the transactional id
+    tombstone        boolean    the id has expired
+    producer_id      bigint     its producer id
+    producer_epoch   int        the epoch of its producer: rises with each producer that uses the id, and from version 2 on with each transaction
+    state            string     Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort
+    timeout_ms       int        how long a transaction may take; then the coordinator aborts it
+    start_time       timestamp  when the transaction began; null if none has
+    update_time      timestamp  when the record was written
+    partitions       array<struct<topic:string,partition:int>> the partitions of the transaction; of __consumer_offsets, those with the offsets of its groups
+    client_version   int        transaction version of the client: 0 or 2
+    cause            string     why the transaction was decided, from Kohort's record header: client, timeout, fenced; else null
+    client_id        string     client.id of the producer, from Kohort's record header, else null
+    value_version    int        version of the value, null in tombstones
+    """),
+)
+
+BASE_TABLES = (
+    LOG_BATCHES, OFFSET_COMMITS, GROUP_GENERATIONS, MEMBER_ASSIGNMENTS, OTHER_RECORDS, SHARE_STATES, TRANSACTION_STATES,
+)  # fmt: skip
 
 OWNERSHIP_INTERVALS = Table(
     "ownership_intervals",
@@ -340,6 +375,22 @@ PARTITION_FACTS = Table(
     """),
 )
 
+PENDING_OFFSETS = Table(
+    "pending_offsets",
+    "Offsets that were committed in a transaction which had not ended at the end of the log: a row per group, partition and producer.",
+    _columns("""
+    log_partition    int        partition of __consumer_offsets
+    log_offset       bigint     offset of the last such record
+    group_id         string     the group
+    topic            string     the topic
+    partition        int        its partition
+    offset           bigint     the offset that will be committed if the transaction is
+    producer_id      bigint     the producer of the transaction
+    since            timestamp  time of the first such record
+    member_id        string     the member that committed; null if the log does not say
+    """),
+)
+
 SHARE_MEMBERS = Table(
     "share_members",
     "What each member of a share group was assigned from when to when. Several members share a partition.",
@@ -428,7 +479,7 @@ FINDINGS = Table(
     partition        int        the partition of the topic, if it is about one
     member_id        string     the member, if it is about one
     generation       int        the generation, if it is about one
-    log_partition    int        partition of __consumer_offsets; 100000 + n: partition n of __share_group_state
+    log_partition    int        partition of __consumer_offsets; 100000 + n: of __share_group_state; 200000 + n: of __transaction_state
     log_offset       bigint     offset in the log
     time             timestamp  when it happened or began
     until            timestamp  when it ended, if it lasted for some time
@@ -460,7 +511,7 @@ AUDIT_RUNS = Table(
     started          timestamp  when the run began
     finished         timestamp  when the run ended
     path             string     the folder that was read
-    log_partition    int        partition of __consumer_offsets; 100000 + n: partition n of __share_group_state
+    log_partition    int        partition of __consumer_offsets; 100000 + n: of __share_group_state; 200000 + n: of __transaction_state
     first_log_offset bigint     the first offset in the log
     from_log_offset  bigint     the first offset that this run has read
     end_log_offset   bigint     one more than the last offset that was read
@@ -471,8 +522,8 @@ AUDIT_RUNS = Table(
 )
 
 DERIVED_TABLES = (
-    OWNERSHIP_INTERVALS, REBALANCES, WHAT_IF, COMMIT_STEPS, PARTITION_FACTS, SHARE_MEMBERS, SHARE_STEPS,
-    SHARE_PARTITIONS, FINDINGS, CHECK_RESULTS,
+    OWNERSHIP_INTERVALS, REBALANCES, WHAT_IF, COMMIT_STEPS, PARTITION_FACTS, PENDING_OFFSETS, SHARE_MEMBERS,
+    SHARE_STEPS, SHARE_PARTITIONS, FINDINGS, CHECK_RESULTS,
 )  # fmt: skip
 BASE = tuple(table.name for table in BASE_TABLES)
 TABLES = {table.name: table for table in (*BASE_TABLES, *DERIVED_TABLES, AUDIT_RUNS)}

@@ -37,6 +37,8 @@ RULES = (
     # commits
     "tombstone_for_owned_partition", "offset_rewind", "stall", "commit_gap", "commit_without_owner",
     "commit_by_non_owner", "orphaned_offsets", "topic_recreated", "offset_jump",
+    # transactions
+    "hanging_transaction", "pending_offsets", "commit_by_fenced_producer",
     # share groups
     "poison_record", "share_stall", "lock_timeouts",
     # with a broker to ask

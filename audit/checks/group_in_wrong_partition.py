@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kohort.audit.checks.kit.check import ERROR, Check, Limits, Row, finding
 from kohort.audit.checks.kit.part import Part
 from kohort.audit.checks.kit.words import count
-from kohort.audit.tables import keeps_share_state
+from kohort.audit.tables import keeps_groups
 from kohort.coordinator.partitioner import partition_of
 
 CHECK = Check(
@@ -22,7 +22,7 @@ CHECK = Check(
 
 def find(part: Part, limits: Limits) -> Iterator[Row]:
     """One finding for all groups: if we have the wrong number of log partitions, all groups seem to be misplaced."""
-    if keeps_share_state(part.log_partition):  # the states of a group are in many of them
+    if not keeps_groups(part.log_partition):  # the states of a share group are in many of them
         return
     partitions = int(limits["partitions"]) or part.world.log_partition_count
     lost = [

@@ -7,7 +7,7 @@ from statistics import median
 
 from kohort.audit.checks.kit.check import WARNING, Check, Limits, Row, finding
 from kohort.audit.checks.kit.summary import Summary
-from kohort.audit.tables import keeps_share_state
+from kohort.audit.tables import keeps_groups
 
 CHECK = Check(
     "hot_log_partition",
@@ -22,7 +22,7 @@ MIN_LOG_PARTITIONS = 3  # fewer are not enough to say what is usual
 
 
 def find_overall(parts: Sequence[Summary], limits: Limits) -> Iterator[Row]:
-    used = [part for part in parts if part.records and not keeps_share_state(part.log_partition)]
+    used = [part for part in parts if part.records and keeps_groups(part.log_partition)]
     for part in used:
         others = [other.records for other in used if other is not part]
         if len(used) < MIN_LOG_PARTITIONS or part.records < limits["records"]:

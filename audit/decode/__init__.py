@@ -8,6 +8,7 @@ split.py     batches -> records, many at once, with the help of vector.py
 commits.py   records that commit offsets -> columns, many at once
 rows.py      all other records -> rows, one by one
 share_states.py  records of __share_group_state -> columns, many at once
+transaction_states.py  records of __transaction_state -> rows, one by one
 scan.py      all of these together: a folder -> the rows of one table
 """
 

@@ -1,6 +1,7 @@
 """Finds log folders in the paths that a user names, and reads where each log begins and ends.
 
-The logs are those of `__consumer_offsets` and, with the progress of share groups, of `__share_group_state`.
+The logs are those of `__consumer_offsets`, of `__share_group_state` with the progress of share groups, and of
+`__transaction_state`.
 
 A folder may belong to a running broker, and is read several times: once per table. So that all of them see the same
 log, a `LogFolder` remembers where its last segment ended when it was found. Older segments may be rewritten by
@@ -16,7 +17,7 @@ from typing import NamedTuple
 
 from kohort.audit.decode import files
 from kohort.audit.decode.walk import end_of, first_offset_in
-from kohort.audit.tables import OFFSETS_TOPIC, STATE_LOGS, STATE_TOPIC, keeps_share_state
+from kohort.audit.tables import FIRST_NUMBER, OFFSETS_TOPIC, keeps_groups, keeps_share_state, keeps_transactions
 from kohort.storage.layout import (
     CLEANED,
     CLEANER_FILE,
@@ -31,7 +32,6 @@ from kohort.storage.layout import (
     segment_file,
 )
 
-FIRST_NUMBER = {OFFSETS_TOPIC: 0, STATE_TOPIC: STATE_LOGS}  # log partitions of these topics are numbered from here on
 ATTEMPTS = 3
 NO_SEGMENT = "no segment file (*.log) in it"
 
@@ -54,10 +54,10 @@ class SegmentFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogFolder:
-    """A partition of `__consumer_offsets` or `__share_group_state` as it was when found."""
+    """A partition of one of these topics as it was when found."""
 
     path: str
-    log_partition: int  # see tables.py: from STATE_LOGS on, those of __share_group_state
+    log_partition: int  # see tables.py, which numbers those of all topics
     first_offset: int | None  # of the first batch; None: the log is empty
     end_offset: int  # one more than the last offset of the last batch
     cleaned_to: int | None  # compaction has run below this offset; 0: it never ran; None: unknown
@@ -65,6 +65,14 @@ class LogFolder:
     active_bytes: int  # size of that segment when the folder was found
     size_bytes: int  # of all segments
     end_time_ms: int | None = None  # greatest time in the last batches, nearly always in the log; None: unknown
+
+    @property
+    def keeps_groups(self) -> bool:
+        return keeps_groups(self.log_partition)
+
+    @property
+    def keeps_transactions(self) -> bool:
+        return keeps_transactions(self.log_partition)
 
     @property
     def keeps_share_state(self) -> bool:
@@ -162,7 +170,9 @@ def _cleaner_checkpoints(data_folder: str, names: Iterable[str] | None) -> dict[
         offsets = parse_offsets(files.read(files.join(data_folder, CLEANER_FILE)), CLEANER_FILE)
     except (OSError, CorruptCheckpoint):
         return None
-    return {partition: offset for (topic, partition), offset in offsets.items() if topic == OFFSETS_TOPIC}
+    return {
+        FIRST_NUMBER[topic] + number: offset for (topic, number), offset in offsets.items() if topic in FIRST_NUMBER
+    }
 
 
 def _look_at(path: str, log_partition: int, checkpoints: dict[int, int] | None) -> LogFolder | None:

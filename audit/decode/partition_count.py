@@ -31,7 +31,7 @@ def home_of(group_id: str, folders: Sequence[LogFolder], count: int | None = Non
 
 def guess_partition_count(folders: Sequence[LogFolder]) -> int | None:
     """None if the folders have too few groups to tell."""
-    folders = [folder for folder in folders if not folder.keeps_share_state]
+    folders = [folder for folder in folders if folder.keeps_groups]
     greatest = max((folder.log_partition for folder in folders), default=0)
     samples: list[tuple[str, int]] = []
     for folder in sorted(folders, key=lambda one: -one.log_partition):  # high numbers rule out more counts

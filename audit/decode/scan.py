@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from kohort.audit.decode import commits, share_states
+from kohort.audit.decode import commits, share_states, transaction_states
 from kohort.audit.decode.classic import ClassicMembers
 from kohort.audit.decode.columns import texts
 from kohort.audit.decode.folders import LogFolder
@@ -94,6 +94,9 @@ class _Scan:
         if self._folder.keeps_share_state:
             yield from self._share_states(part.records)
             return
+        if self._folder.keeps_transactions:
+            yield from self._transaction_states(part)
+            return
         records = part.records
         key_type = int16_at(records.buffer, records.key)
         one_by_one = (records.key_size < 2) | ((key_type != OFFSET_COMMIT) & (key_type != LEGACY_OFFSET_COMMIT))
@@ -115,6 +118,14 @@ class _Scan:
             names = names_of(self._folder, found.topic_ids(), self._names)
             for batch in share_states.to_arrow(found, names, self._wanted.group):
                 yield "share_states", batch
+        yield from self._rows("other_records", found.unreadable)
+
+    def _transaction_states(self, part: _Part) -> Batches:
+        found = transaction_states.decode(_raw_records(part, self._folder.log_partition))
+        if "transaction_states" in self._tables and self._wanted.group is None:
+            for start in range(0, len(found.states), ROWS_PER_BATCH):
+                rows = found.states[start : start + ROWS_PER_BATCH]
+                yield "transaction_states", from_rows("transaction_states", rows)
         yield from self._rows("other_records", found.unreadable)
 
     def _commits(self, found: commits.Commits, part: _Part) -> Batches:

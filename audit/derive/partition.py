@@ -17,6 +17,7 @@ from kohort.audit.derive.commits import visible_commits
 from kohort.audit.derive.facts import facts_of
 from kohort.audit.derive.history import History, Interval, Rebalance, walk
 from kohort.audit.derive.patterns import patterns_in
+from kohort.audit.derive.pending_offsets import pending_offsets
 from kohort.audit.derive.records import GroupLog, group_logs
 from kohort.audit.derive.share_members import share_members
 from kohort.audit.derive.share_states import share_partitions, share_rows, share_steps
@@ -30,6 +31,7 @@ from kohort.audit.tables import (
     OTHER_RECORDS,
     OWNERSHIP_INTERVALS,
     PARTITION_FACTS,
+    PENDING_OFFSETS,
     REBALANCES,
     SHARE_MEMBERS,
     SHARE_PARTITIONS,
@@ -43,7 +45,7 @@ NEEDED = (
 )  # fmt: skip
 MADE = (
     OWNERSHIP_INTERVALS.name, REBALANCES.name, WHAT_IF.name, COMMIT_STEPS.name, PARTITION_FACTS.name,
-    SHARE_MEMBERS.name, SHARE_STEPS.name, SHARE_PARTITIONS.name,
+    PENDING_OFFSETS.name, SHARE_MEMBERS.name, SHARE_STEPS.name, SHARE_PARTITIONS.name,
 )  # fmt: skip
 
 _TIMES = {
@@ -73,6 +75,7 @@ def derive_partition(
         WHAT_IF.name: _what_if(logs if with_what_if else {}),
         COMMIT_STEPS.name: _table(COMMIT_STEPS.name, steps, log_partition=log_partition),
         PARTITION_FACTS.name: _table(PARTITION_FACTS.name, facts, log_partition=log_partition),
+        PENDING_OFFSETS.name: pending_offsets(base[OFFSET_COMMITS.name]),
         SHARE_MEMBERS.name: share_members(base[MEMBER_ASSIGNMENTS.name]),
         **_share_states(log_partition, base[SHARE_STATES.name]),
     }

@@ -113,6 +113,10 @@ class Follower:
         if not partitions:
             return []
         recent = [self._recent[partition] for partition in partitions]
-        parts = {one.folder.log_partition: pipeline.derive(one.folder.log_partition, one.tables) for one in recent}
+        numbers = [one.folder.log_partition for one in recent]
+        parts = {
+            number: pipeline.derive(number, one.with_open_commits())
+            for number, one in zip(numbers, recent, strict=True)
+        }
         findings, _ = pipeline.check_all(parts, [one.run_row() for one in recent], self._settings, only=LIVE)
         return self._news.among(findings, partitions, datetime.now(UTC))

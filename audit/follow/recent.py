@@ -27,6 +27,7 @@ from kohort.audit.tables import (
     OFFSET_COMMITS,
     OTHER_RECORDS,
     SHARE_STATES,
+    TRANSACTION_STATES,
 )
 
 CLASSIC = 2
@@ -76,8 +77,10 @@ class Recent:
         patterns = _kept(other_records.filter(is_pattern), before, ["group_id", "key"])
         rest = other_records.filter(pc.invert(is_pattern))
         states = _kept(made[SHARE_STATES.name], before, ["group_id", "topic_id", "partition", "record_type"])
+        transactions = _kept(made[TRANSACTION_STATES.name], before, ["transactional_id"])
         self.tables = {
             SHARE_STATES.name: states,
+            TRANSACTION_STATES.name: transactions,
             LOG_BATCHES.name: batches.filter(pc.fill_null(pc.greater_equal(batches["max_time"], before), True)),
             OFFSET_COMMITS.name: commits,
             GROUP_GENERATIONS.name: generations,
@@ -86,6 +89,11 @@ class Recent:
                 [rest.filter(pc.greater_equal(rest["record_time"], before)), patterns]
             ).sort_by("log_offset"),
         }
+
+    def with_open_commits(self) -> dict[str, pa.Table]:
+        """All that is remembered, with the commits of transactions that have not ended."""
+        commits = pa.concat_tables([self.tables[OFFSET_COMMITS.name], self._open])
+        return self.tables | {OFFSET_COMMITS.name: commits.combine_chunks()}
 
     def run_row(self) -> Mapping[str, object]:
         """A row of audit_runs, as if one run had read all that is remembered."""

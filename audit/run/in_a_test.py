@@ -33,15 +33,20 @@ CHECKS = (
     "commit_by_non_owner", "commit_without_owner", "offset_rewind", "offset_jump", "rebalance_storm",
     "rebalance_longer_than_timeout", "static_member_with_many_ids", "committed_beyond_end_or_below_start",
     "topic_recreated", "tombstone_for_owned_partition", "poison_record", "share_stall", "lock_timeouts",
+    "hanging_transaction", "pending_offsets",
     # what assignors, or Kohort itself, do wrong
     "two_owners", "subscribed_partition_without_owner", "assignment_outside_subscription",
-    "generation_gap_or_decrease", "crc_mismatch", "offset_overlap_or_gap", "undecodable_record",
+    "generation_gap_or_decrease", "commit_by_fenced_producer", "crc_mismatch", "offset_overlap_or_gap",
+    "undecodable_record",
 )  # fmt: skip
 THRESHOLDS: Mapping[str, float] = {
     # A test that starts and stops three members has six rebalances.
     "rebalance_storm.rebalances": 15,
     # A minute is too long for a test. Clients need some seconds for a cooperative rebalance, or to see a new topic.
     "subscribed_partition_without_owner.seconds": 10,
+    # The coordinator looks every ten seconds for transactions that take too long.
+    "hanging_transaction.minutes": 0.5,
+    "pending_offsets.minutes": 2,
 }
 NEEDS_A_BROKER = "state_differs_from_broker"
 
@@ -68,7 +73,7 @@ class Finding:
     time: datetime | None  # when it happened or began
     until: datetime | None  # when it ended, if it lasted for some time
     value: float | None  # what was compared with the threshold
-    log_partition: int | None  # of __consumer_offsets; from 100,000 on of __share_group_state
+    log_partition: int | None  # of __consumer_offsets; from 100,000 on of other topics, see docs/audit.md
     log_offset: int | None  # in that log partition
 
     def __str__(self) -> str:

@@ -21,7 +21,7 @@ from kohort.audit.decode import files, topics
 from kohort.audit.decode.folders import LogFolder, find_logs
 from kohort.audit.decode.partition_count import guess_partition_count
 from kohort.audit.store import topic_names
-from kohort.audit.tables import keeps_share_state
+from kohort.audit.tables import keeps_groups
 from kohort.storage.disk import Disk
 
 GROUPS_SAMPLED = 20  # as in store/check.py
@@ -113,5 +113,5 @@ def _world(folders: Sequence[LogFolder], parts: Parts, runs: Sequence[Mapping[st
     by_all = world(groups)
     if by_all.log_partition_count == (guess_partition_count(folders) or KAFKAS_PARTITIONS):
         return by_all
-    sampled = [number for number in sorted(parts) if not keeps_share_state(number)][-GROUPS_SAMPLED:]
+    sampled = [number for number in sorted(parts) if keeps_groups(number)][-GROUPS_SAMPLED:]
     return world([(group_id, number) for group_id, number in groups if number in sampled])

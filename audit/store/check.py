@@ -19,7 +19,7 @@ from kohort.audit.checks.settings import Settings
 from kohort.audit.decode.schemas import schema
 from kohort.audit.spark.tasks import for_each
 from kohort.audit.store.files import TAILS, StoreFiles
-from kohort.audit.tables import BASE, COMMIT_STEPS, GROUP_GENERATIONS, LOG_BATCHES, keeps_share_state
+from kohort.audit.tables import BASE, COMMIT_STEPS, GROUP_GENERATIONS, LOG_BATCHES, keeps_groups
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,7 +68,7 @@ def _world(
     ends = [pc.max(column(LOG_BATCHES.name, "max_time", number)).as_py() for number in log_partitions]
     some = [
         (group_id, number)
-        for number in [one for one in log_partitions if not keeps_share_state(one)][-GROUPS_SAMPLED:]
+        for number in [one for one in log_partitions if keeps_groups(one)][-GROUPS_SAMPLED:]
         for group_id in column(GROUP_GENERATIONS.name, "group_id", number).unique().to_pylist()
     ]
     return make_world(ends, about_runs.to_pylist(), some, baseline, since=since)

@@ -332,7 +332,9 @@ class Group:
             *(Record(OFFSET_COMMIT, OffsetCommitKey(self.group_id, *parse(one)), None) for one in partitions)
         )
 
-    def commit_in_transaction(self, offsets: Mapping[str, int], *, producer_id: int = 4000) -> int:
+    def commit_in_transaction(
+        self, offsets: Mapping[str, int], *, producer_id: int = 4000, epoch: int = 0
+    ) -> int:  # fmt: skip
         """Pending until `end_transaction`."""
         records: list[NewRecord] = []
         for partition, offset in offsets.items():
@@ -341,12 +343,12 @@ class Group:
             records.append((key, encode_value(OFFSET_COMMIT, value)))
         return self._append_batch(
             build_batch(
-                records, timestamp=self.now, producer_id=producer_id, producer_epoch=0, base_sequence=0,
+                records, timestamp=self.now, producer_id=producer_id, producer_epoch=epoch, base_sequence=0,
                 transactional=True,
             )
         )  # fmt: skip
 
-    def end_transaction(self, *, commit: bool, producer_id: int = 4000) -> int:
+    def end_transaction(self, *, commit: bool, producer_id: int = 4000, epoch: int = 0) -> int:
         return self._append_batch(
-            build_marker(commit, producer_id=producer_id, producer_epoch=0, coordinator_epoch=0, timestamp=self.now)
+            build_marker(commit, producer_id=producer_id, producer_epoch=epoch, coordinator_epoch=0, timestamp=self.now)
         )

@@ -28,19 +28,21 @@ from kohort.audit.tables import (
     OTHER_RECORDS,
     OWNERSHIP_INTERVALS,
     PARTITION_FACTS,
+    PENDING_OFFSETS,
     REBALANCES,
     SHARE_MEMBERS,
     SHARE_PARTITIONS,
     SHARE_STATES,
     SHARE_STEPS,
+    TRANSACTION_STATES,
 )
 from kohort.protocol.log_records import CONSUMER_GROUP_METADATA, GROUP_METADATA, SHARE_GROUP_RECORDS
 
 # The columns that the checks use. offset_commits is not among the tables: commit_steps has all of it and more.
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     LOG_BATCHES.name: (
-        "segment", "position", "size_bytes", "log_offset", "last_log_offset", "record_count", "max_time", "problem",
-        "detail",
+        "segment", "position", "size_bytes", "log_offset", "last_log_offset", "record_count", "max_time", "producer_id",
+        "producer_epoch", "transactional", "marker", "problem", "detail",
     ),
     GROUP_GENERATIONS.name: (
         "log_offset", "record_time", "group_id", "record_type", "tombstone", "generation", "member_count", "state_time",
@@ -69,6 +71,11 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     PARTITION_FACTS.name: (
         "group_id", "topic", "partition", "commits", "first_time", "last_time", "last_offset", "unregained",
         "median_step", "median_interval_ms", "owner", "owner_since",
+    ),
+    PENDING_OFFSETS.name: ("log_offset", "group_id", "topic", "partition", "producer_id", "since", "member_id"),
+    TRANSACTION_STATES.name: (
+        "log_offset", "record_time", "transactional_id", "tombstone", "producer_id", "producer_epoch", "state",
+        "timeout_ms", "start_time", "partitions", "client_id",
     ),
     SHARE_MEMBERS.name: ("group_id", "member_id", "client_id"),
     SHARE_STATES.name: (

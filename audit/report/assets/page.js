@@ -32,9 +32,9 @@ function summary() {
   if (payload.findings.histogram) timeline.append(findingsOverTime(payload.findings.histogram, timeline.clientWidth - 36 || 1080));
 }
 
-const STATE_LOGS = 100000;  // log partitions from here on are those of __share_group_state
-const logNumber = (partition) => partition === null ? "–" : partition >= STATE_LOGS ? `share ${partition - STATE_LOGS}` : String(partition);
-const logName = (partition) => partition >= STATE_LOGS ? `__share_group_state-${partition - STATE_LOGS}` : `__consumer_offsets-${partition}`;
+const TRANSACTION_LOGS = 200000, STATE_LOGS = 100000;  // log partitions from here on are those of other topics
+const logNumber = (partition) => partition === null ? "–" : partition >= TRANSACTION_LOGS ? `transactions ${partition - TRANSACTION_LOGS}` : partition >= STATE_LOGS ? `share ${partition - STATE_LOGS}` : String(partition);
+const logName = (partition) => partition >= TRANSACTION_LOGS ? `__transaction_state-${partition - TRANSACTION_LOGS}` : partition >= STATE_LOGS ? `__share_group_state-${partition - STATE_LOGS}` : `__consumer_offsets-${partition}`;
 const place = (row) => row.topic === null ? "" : row.partition === null ? row.topic : `${row.topic}-${row.partition}`;
 const named = (id) => id.trim() === "" ? `“${id}”` : id;
 const quoted = (id) => `'${id.replaceAll("'", "'\\''")}'`;  // for a shell: somebody will copy it
