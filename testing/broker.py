@@ -37,6 +37,7 @@ from kohort.testing.names import api_key, error_code, error_name
 from kohort.testing.off_loop import off_loop
 from kohort.testing.settings import MEMORY, Settings, config_of
 from kohort.testing.topic import Headers, Topic, encoded_headers
+from kohort.testing.transaction import Transaction, known_transactions
 from kohort.testing.views import Commit, Request
 from kohort.testing.watch import OWN_CLIENT
 
@@ -155,6 +156,15 @@ class Broker:
 
     def topic(self, name: str) -> Topic:
         return Topic(self._host, name)
+
+    def transaction(self, transactional_id: str) -> Transaction:
+        return Transaction(self._host, transactional_id)
+
+    @property
+    def transactions(self) -> list[Transaction]:
+        """All transactional ids that producers have used."""
+        known = self._host.run(lambda: sorted(known_transactions(self._host.broker)))
+        return [Transaction(self._host, name) for name in known]
 
     def commits(self, group: str | None = None) -> list[Commit]:
         """Offsets that were committed by clients, the oldest first; of one group, or of all."""

@@ -23,10 +23,12 @@ from typing import TYPE_CHECKING
 
 from kohort.broker.call import NoAnswer
 from kohort.coordinator.outcome import PARKED, Parked
+from kohort.coordinator.transactions.transaction_state import ONGOING
 from kohort.testing.faults import CloseAfter, CloseBefore, Delay, Fault, Filter, LoseAnswer
 from kohort.testing.group import Seen as SeenGroup
 from kohort.testing.host import NotRunning
 from kohort.testing.names import UnknownName, did_you_mean
+from kohort.testing.transaction import abort, known_transactions
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from kohort.testing.watch import Asked, Seen
 
 KINDS = ("delay", "disconnect", "expire", "rebalance", "restart")
+# Only if a test asks for it: many clients take a transaction that was aborted by its coordinator for a fatal error.
+OPTIONAL = ("time_out",)
 EVERY = 40  # requests, on average
 MAX_DELAY_MS = 500
 REASON = "chaos"
@@ -74,7 +78,7 @@ class Chaos(Fault):
         self._problem: Exception | None = None  # of the last restart
         self._ways: dict[str, Callable[[Seen, Asked, float], Fault | str | None]] = {
             "delay": self._delay, "disconnect": self._disconnect, "expire": self._expire,
-            "rebalance": self._rebalance, "restart": self._begin_restart,
+            "rebalance": self._rebalance, "restart": self._begin_restart, "time_out": self._time_out,
         }  # fmt: skip
 
     # --- what a test does
@@ -163,6 +167,15 @@ class Chaos(Fault):
         group.rebalance(REASON)
         return f"group {group.group_id!r} rebalances"
 
+    def _time_out(self, seen: Seen, asked: Asked, draw: float) -> str | None:
+        known = known_transactions(asked.broker)
+        found = sorted(name for name, each in known.items() if each.state is ONGOING)
+        if not found:
+            return None
+        name = found[int(draw * len(found))]
+        abort(asked.broker, name)
+        return f"transaction {name!r} has timed out"
+
     def _begin_restart(self, seen: Seen, asked: Asked, draw: float) -> str:
         self._ended = asked.broker
         self._restarters.append(threading.Thread(target=self._restart, name="kohort-chaos", daemon=True))
@@ -188,8 +201,9 @@ class Chaos(Fault):
 def _checked(kinds: Iterable[str] | None) -> tuple[str, ...]:
     chosen = KINDS if kinds is None else (kinds,) if isinstance(kinds, str) else tuple(kinds)
     for each in chosen:
-        if each not in KINDS:
-            raise UnknownName(f"chaos has no {each!r}{did_you_mean(each, KINDS)}; it has {', '.join(KINDS)}")
+        if each not in (*KINDS, *OPTIONAL):
+            every = (*KINDS, *OPTIONAL)
+            raise UnknownName(f"chaos has no {each!r}{did_you_mean(each, every)}; it has {', '.join(every)}")
     if not chosen:
         raise ValueError("chaos without any kind of trouble")
     return chosen

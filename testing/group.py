@@ -25,6 +25,7 @@ from kohort.testing.views import Delivery, Member, Rebalance, TopicPartition
 if TYPE_CHECKING:
     from kohort.coordinator.assignors.server_side import Target
     from kohort.coordinator.consumer.member import Partitions
+    from kohort.coordinator.offset_store import CommittedOffset
     from kohort.coordinator.shard import Shard
     from kohort.coordinator.shard_state import ShardState
     from kohort.testing.host import Host
@@ -79,6 +80,11 @@ class Group:
     def committed(self) -> dict[TopicPartition, int]:
         """The committed offset of each partition that has one."""
         return self._host.run(self._committed)
+
+    @property
+    def pending(self) -> dict[TopicPartition, int]:
+        """Offsets that were committed in transactions which are still open."""
+        return self._host.run(self._pending)
 
     @property
     def lag(self) -> dict[TopicPartition, int]:
@@ -289,6 +295,17 @@ class Group:
         by_topic = self._shard().state.offsets_of(self.group_id)
         found = {(topic, number): each.offset for topic, rows in by_topic.items() for number, each in rows.items()}
         return dict(sorted(found.items()))
+
+    def _pending(self) -> dict[TopicPartition, int]:
+        """If several transactions have an offset of the same partition: that of the newest commit."""
+        newest: dict[TopicPartition, CommittedOffset] = {}
+        for producer in self._shard().state.offsets.pending.open.values():
+            for topic, rows in producer.pending.get(self.group_id, {}).items():
+                for number, each in rows.items():
+                    known = newest.get((topic, number))
+                    if known is None or known.log_offset < each.log_offset:
+                        newest[topic, number] = each
+        return {place: each.offset for place, each in sorted(newest.items())}
 
     def _has_committed(self, wanted: dict[TopicPartition, int]) -> bool:
         committed = self._committed()

@@ -21,6 +21,7 @@ from kohort.broker.coordinator_host import CoordinatorHost
 from kohort.broker.rebalances import Rebalances
 from kohort.broker.server import Server
 from kohort.broker.share.state_host import ShareStateHost
+from kohort.broker.transactions.host import TransactionHost
 from kohort.coordinator.events import News
 from kohort.storage.disk import Disk
 from kohort.testing.clock import TestTime
@@ -89,6 +90,18 @@ class WatchedShareState(ShareStateHost):
         self._watch.on_change()
 
 
+class WatchedTransactions(TransactionHost):
+    """Reports each change, as WatchedCoordinator does."""
+
+    def __init__(self, broker: Broker, watch: Watch) -> None:
+        self._watch = watch
+        super().__init__(broker, broker.clock)
+
+    def _after(self) -> None:
+        super()._after()
+        self._watch.on_change()
+
+
 class WatchedBroker(Broker):
     coordinator: WatchedCoordinator
 
@@ -102,6 +115,12 @@ class WatchedBroker(Broker):
     @cached_property
     def share_coordinator(self) -> ShareStateHost:
         made = WatchedShareState(self, self._watch)
+        made.start()
+        return made
+
+    @cached_property
+    def transactions(self) -> TransactionHost:
+        made = WatchedTransactions(self, self._watch)
         made.start()
         return made
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kohort.testing.group import Seen as SeenGroup
+from kohort.testing.transaction import known_transactions
+from kohort.testing.transaction import told as transaction_told
 
 if TYPE_CHECKING:
     from kohort.testing.host import Host
@@ -25,6 +27,8 @@ def _lines(host: Host) -> Iterator[str]:
     for shard in host.broker.coordinator.runtime.shards:
         for name in shard.state.groups:
             yield f"group {name!r}: {SeenGroup(host, name)}"
+    for name in known_transactions(host.broker):
+        yield f"transaction {name!r}: {transaction_told(host.broker, name)}"
     for rebalance in watch.rebalances[-MAX_LINES:]:
         yield _rebalance(rebalance)
     told = [each for each in watch.requests if each.errors or each.fault or each.errors is None]

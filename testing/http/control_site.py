@@ -24,6 +24,7 @@ from kohort.testing.group import UnknownGroup, UnknownMember
 from kohort.testing.host import NotRunning
 from kohort.testing.http.ask import Ask, BadAsk, UnknownFault, read_json
 from kohort.testing.topic import UnknownTopic
+from kohort.testing.transaction import NoTransaction, UnknownTransaction
 
 Control = Callable[[Ask], object]  # may block; what it returns is sent as JSON
 HTTP_ERRORS_FROM: Final = 400
@@ -69,9 +70,9 @@ def _answer(control: Control, ask: Ask) -> HttpAnswer:
         return json_answer(control(ask))
     except TimeoutError as problem:
         return _error(HTTPStatus.GATEWAY_TIMEOUT, str(problem))
-    except (UnknownTopic, UnknownGroup, UnknownMember, UnknownFault) as problem:
+    except (UnknownTopic, UnknownGroup, UnknownMember, UnknownTransaction, UnknownFault) as problem:
         return _error(HTTPStatus.NOT_FOUND, str(problem))
-    except (NotRunning, Refused, CheckFailed) as problem:
+    except (NotRunning, Refused, NoTransaction, CheckFailed) as problem:
         return _error(HTTPStatus.CONFLICT, str(problem))
     except NotInstalled as problem:
         return _error(HTTPStatus.NOT_IMPLEMENTED, str(problem))

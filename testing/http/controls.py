@@ -26,8 +26,10 @@ from kohort.testing.http.shapes import (
     rebalance_shape,
     record_shape,
     request_shape,
+    transaction_shape,
 )
 from kohort.testing.topic import Topic
+from kohort.testing.transaction import Transaction
 from kohort.testing.views import TopicPartition
 
 MAX_WAIT_MS: Final = 300_000
@@ -234,6 +236,34 @@ class Controls:
     def _group(self, ask: Ask) -> Group:
         return self._kafka.group(ask.part("group"))
 
+    # --- transactions
+
+    def transactions(self, ask: Ask) -> Shape:
+        ask.end()
+        return {"transactions": [transaction_shape(each) for each in self._kafka.transactions]}
+
+    def transaction(self, ask: Ask) -> Shape:
+        ask.end()
+        return transaction_shape(self._transaction(ask))
+
+    def wait_for_transaction(self, ask: Ask) -> Shape:
+        state, timeout_ms = ask.text("state"), ask.number("timeout_ms", 10_000, high=MAX_WAIT_MS)
+        ask.end()
+        return transaction_shape(self._transaction(ask).wait_until(state, timeout=timeout_ms / 1000))
+
+    def time_out(self, ask: Ask) -> Shape:
+        ask.end()
+        self._transaction(ask).time_out()
+        return {}
+
+    def fence(self, ask: Ask) -> Shape:
+        ask.end()
+        self._transaction(ask).fence()
+        return {}
+
+    def _transaction(self, ask: Ask) -> Transaction:
+        return self._kafka.transaction(ask.part("id"))
+
     # --- requests
 
     def requests(self, ask: Ask) -> Shape:
@@ -387,6 +417,11 @@ def add_controls(site: ControlSite, kafka: Broker) -> None:
         ("POST", "/test/groups/{group}/expire-locks", controls.expire_locks),
         ("POST", "/test/groups/{group}/evict", controls.evict),
         ("POST", "/test/groups/{group}/rebalance", controls.rebalance),
+        ("GET", "/test/transactions", controls.transactions),
+        ("GET", "/test/transactions/{id}", controls.transaction),
+        ("POST", "/test/transactions/{id}/wait", controls.wait_for_transaction),
+        ("POST", "/test/transactions/{id}/time-out", controls.time_out),
+        ("POST", "/test/transactions/{id}/fence", controls.fence),
         ("GET", "/test/requests", controls.requests),
         ("POST", "/test/topics", controls.create_topic),
         ("GET", "/test/topics/{topic}", controls.topic),

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from kohort.audit.run.in_a_test import Checked
 from kohort.testing.group import Group
+from kohort.testing.transaction import Transaction
 from kohort.testing.views import Commit, Member, Rebalance, Record, Request, TopicPartition
 
 Value = TypeVar("Value")
@@ -29,9 +30,20 @@ def group_shape(group: Group) -> Shape:
         "members": [member_shape(each) for each in group.members],
         "owners": by_topic(group.owners),
         "committed": by_topic(group.committed),
+        "pending": by_topic(group.pending),
         "lag": by_topic(group.lag),
         "start_offsets": by_topic(group.start_offsets),
         "deliveries": [asdict(each) for each in group.deliveries],
+    }
+
+
+def transaction_shape(transaction: Transaction) -> Shape:
+    return {
+        "transactional_id": transaction.transactional_id,
+        "state": transaction.state,
+        "producer_id": transaction.producer_id,
+        "epoch": transaction.epoch,
+        "partitions": partitions_by_topic(transaction.partitions),
     }
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from confluent_kafka import Producer
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
@@ -107,6 +108,7 @@ def use_everything(control: CheckedControl) -> None:
     control.get("/test/topics/orders/records")
     for protocol, way in (("classic", "expire"), ("consumer", "evict")):
         use_group(control, protocol, way, {"group.protocol": protocol})
+    use_transactions(control)
     use_faults(control)
     control.post("/test/check", group="nobody", ignore=["two_owners"], thresholds={"rebalance_storm.rebalances": 9})
     control.get("/test/story")
@@ -136,6 +138,24 @@ def use_group(control: CheckedControl, name: str, way: str, settings: dict[str, 
         control.post(
             f"/test/groups/{name}/{way}", member_id=control.get(f"/test/groups/{name}")["members"][0]["member_id"]
         )
+
+
+def use_transactions(control: CheckedControl) -> None:
+    producer = Producer({"bootstrap.servers": control.bootstrap_servers, "transactional.id": "shop", "log_level": 0})
+    producer.init_transactions(30)
+    for way in ("time-out", "fence"):
+        if way == "time-out":
+            producer.begin_transaction()
+            producer.produce("orders", b"1")
+            producer.flush(30)
+            assert list(control.get("/test/transactions/shop")["partitions"]) == ["orders"]
+        control.post("/test/transactions/shop/wait", state="Ongoing" if way == "time-out" else "CompleteAbort")
+        control.post(f"/test/transactions/shop/{way}")
+        assert control.ask("POST", f"/test/transactions/nobody/{way}", {})[0] == 404
+    control.ask("POST", "/test/transactions/shop/time-out", {})
+    control.ask("POST", "/test/transactions/shop/wait", {"state": "Ongoing", "timeout_ms": 1})
+    assert control.get("/test/transactions")["transactions"] == [control.get("/test/transactions/shop")]
+    assert control.get("/test/transactions/nobody")["state"] == "Dead"
 
 
 def use_faults(control: CheckedControl) -> None:
