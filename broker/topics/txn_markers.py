@@ -47,6 +47,8 @@ def write_marker(broker: Broker, topic: str, partition: int, marker: TxnMarker, 
         done(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     elif topic == CONSUMER_OFFSETS:
         broker.coordinator.write_marker(partition, marker, done)
+    elif found.topic.is_internal:  # no transaction has it; its coordinator alone writes there
+        done(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     elif PRODUCERS in found.extra:
         _write(broker, found, marker, done)
     else:

@@ -81,11 +81,15 @@ def _write(
         asked.transaction_version,
     )
     yield None
+    written: set[tuple[str, int]] = set()
     for topic in asked.topics:
         yield None
         partitions = results.setdefault(topic.name, {})
         for index in topic.partition_indexes:
             yield None
+            if (topic.name, index) in written:
+                continue
+            written.add((topic.name, index))
             result = partitions[index] = waiting.begin()
             result.partition_index = index
 

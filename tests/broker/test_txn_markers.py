@@ -69,6 +69,12 @@ def test_an_unknown_partition_has_no_markers(box: TransactionBox) -> None:
     assert box.end(topic="nowhere") == "UNKNOWN_TOPIC_OR_PARTITION"
 
 
+@pytest.mark.parametrize("topic", ["__transaction_state", "__share_group_state"])
+def test_topics_in_which_a_coordinator_alone_writes_have_no_markers(box: TransactionBox, topic: str) -> None:
+    box.broker.catalog.ensure_internal(topic)
+    assert box.end(topic=topic) == "TOPIC_AUTHORIZATION_FAILED"
+
+
 def test_a_marker_of_an_older_coordinator_is_fenced(box: TransactionBox) -> None:
     assert box.end(coordinator_epoch=2) == "NONE"
     assert box.end(coordinator_epoch=1) == "TRANSACTION_COORDINATOR_FENCED"
@@ -271,6 +277,16 @@ def test_write_txn_markers_answers_for_each_partition(box: TransactionBox, versi
         (8, "nowhere", 0): "UNKNOWN_TOPIC_OR_PARTITION",
     }
     assert box.stable() == 3
+
+
+def test_a_partition_that_is_named_twice_gets_one_marker(box: TransactionBox) -> None:
+    twice = [WritableTxnMarkerTopic("t", [0, 0]), WritableTxnMarkerTopic("t", [0])]
+    assert write(box, WritableTxnMarker(7, 0, True, twice)) == {(7, "t", 0): "NONE"}
+    assert box.partition().log.log_end_offset == 1
+    assert write(box, WritableTxnMarker(7, 0, True, twice), WritableTxnMarker(7, 0, True, twice[:1])) == {
+        (7, "t", 0): "NONE"
+    }
+    assert box.partition().log.log_end_offset == 3
 
 
 def test_write_txn_markers_v2_knows_the_version_of_the_transaction(box: TransactionBox) -> None:
