@@ -60,15 +60,21 @@ def describe_producers(
 def _describe(broker: Broker, topic: str, index: int, now: int) -> Steps[PartitionResponse]:
     partition = broker.catalog.partition(topic, index)
     if partition is None:
-        return PartitionResponse(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None, [])
+        return _unknown(index)
     try:
         yield from while_there(broker, partition, recover_producers(broker, partition, now))
         return PartitionResponse(index, 0, None, (yield from _active(partition)))
     except TopicDeleted:
-        return PartitionResponse(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None, [])
+        return _unknown(index)
     except (StorageError, OSError, MalformedMessage) as problem:
         logger.error("DescribeProducers could not read %s: %s", partition, problem)
         return PartitionResponse(index, ErrorCode.KAFKA_STORAGE_ERROR, None, [])
+
+
+def _unknown(index: int) -> PartitionResponse:
+    return PartitionResponse(
+        index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.", []
+    )
 
 
 def _active(partition: Partition) -> Steps[list[ProducerState]]:

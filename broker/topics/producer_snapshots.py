@@ -24,10 +24,11 @@ from contextlib import suppress
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
+from kohort.broker.steps import all_steps
 from kohort.broker.topics.catalog import TRANSACTION_STATE
 from kohort.broker.topics.producer_state import MAX_SEQUENCE, PRODUCERS, PastBatch, Producer, Producers
 from kohort.protocol.crc32c import crc32c
-from kohort.protocol.record_batch import CONTROL, NO_TIMESTAMP, BatchHeader, parse_marker, read_records
+from kohort.protocol.record_batch import CONTROL, NO_SEQUENCE, NO_TIMESTAMP, BatchHeader, parse_marker, read_records
 from kohort.storage.batch_walk import walk_headers
 from kohort.storage.layout import SNAPSHOT, parse_segment_file, segment_file
 
@@ -43,7 +44,9 @@ logger = logging.getLogger(__name__)
 RECOVERY: Final = "producer_recovery"  # in Partition.extra, while it goes on
 SNAPSHOT_VERSION: Final = 1
 BATCHES_PER_STEP: Final = 200
+PRODUCERS_PER_STEP: Final = 500
 LONG_REPLAY: Final = 10_000  # batches
+MANY_PRODUCERS: Final = 10_000
 
 _HEAD: Final = Struct(">hI")
 _COUNT: Final = Struct(">i")
@@ -51,25 +54,37 @@ _ENTRY: Final = Struct(">qhiqiqiq")
 
 
 def to_bytes(producers: Producers) -> bytes:
+    return all_steps(packing(producers))
+
+
+def packing(producers: Producers) -> Steps[bytes]:
+    """The same in steps. The producers must not change meanwhile."""
     entries = [_COUNT.pack(len(producers.by_id))]
     is_open = producers.open
     for producer_id, each in producers.by_id.items():
-        last, last_offset, delta = -1, -1, 0
+        last, last_offset, delta = NO_SEQUENCE, -1, 0
         if each.batches:
             _, last, first_offset, last_offset, _ = each.batches[-1]
             delta = last_offset - first_offset
+        begun = is_open.get(producer_id, -1)
         entries.append(
             _ENTRY.pack(
-                producer_id, each.epoch, last, last_offset, delta, each.timestamp, each.coordinator_epoch,
-                is_open.get(producer_id, -1),
+                producer_id, each.epoch, last, last_offset, delta, each.timestamp, each.coordinator_epoch, begun
             )
-        )  # fmt: skip
+        )
+        if len(entries) % PRODUCERS_PER_STEP == 0:
+            yield
     body = b"".join(entries)
     return _HEAD.pack(SNAPSHOT_VERSION, crc32c(body)) + body
 
 
 def from_bytes(data: bytes) -> Producers:
     """ValueError if this is no snapshot."""
+    return all_steps(unpacking(data))
+
+
+def unpacking(data: bytes) -> Steps[Producers]:
+    """The same in steps."""
     start = _HEAD.size + _COUNT.size
     if len(data) < start:
         raise ValueError(f"{len(data)} bytes are too short")
@@ -80,15 +95,16 @@ def from_bytes(data: bytes) -> Producers:
     if len(data) != start + count * _ENTRY.size:
         raise ValueError(f"{count} producers in {len(data)} bytes")
     made = Producers()
-    for producer_id, epoch, last, last_offset, delta, timestamp, coordinator_epoch, begun in _ENTRY.iter_unpack(
-        data[start:]
-    ):
+    for number, entry in enumerate(_ENTRY.iter_unpack(data[start:]), 1):
+        producer_id, epoch, last, last_offset, delta, timestamp, coordinator_epoch, begun = entry
         producer = Producer(epoch)
         producer.timestamp, producer.coordinator_epoch = timestamp, coordinator_epoch
         if last_offset >= 0:
             first = (last - delta) % (MAX_SEQUENCE + 1)
             producer.batches.append(PastBatch(first, last, last_offset - delta, last_offset, timestamp))
         made.restore(producer_id, producer, begun)
+        if number % PRODUCERS_PER_STEP == 0:
+            yield
     made.sort_transactions()
     return made
 
@@ -119,7 +135,7 @@ def recover_producers(broker: Broker, partition: Partition, now: int) -> Steps[N
 
 def _recover(broker: Broker, partition: Partition, now: int) -> Steps[None]:
     log = partition.log
-    producers, offset = _newest_snapshot(log)
+    producers, offset = yield from _newest_snapshot(log)
     oldest = now - broker.config.producer_id_expiration_ms
     wanted_from = NO_TIMESTAMP if broker.had_transactions else oldest
     count = 0
@@ -127,9 +143,12 @@ def _recover(broker: Broker, partition: Partition, now: int) -> Steps[None]:
         offset, replayed = yield from _replay(log, producers, offset, wanted_from)
         count += replayed
     producers.expire(oldest)
-    partition.extra[PRODUCERS] = producers
     if count >= LONG_REPLAY:
-        save_snapshot(log, producers, offset)
+        snapshot = yield from packing(producers)
+        _save(log, snapshot, offset)
+        while offset < log.log_end_offset:  # only batches without a producer id can have come meanwhile
+            offset, _ = yield from _replay(log, producers, offset, wanted_from)
+    partition.extra[PRODUCERS] = producers
 
 
 def _replay(log: PartitionLog, producers: Producers, offset: int, wanted_from: int) -> Steps[tuple[int, int]]:
@@ -169,13 +188,13 @@ def _replay_batch(producers: Producers, file: File, position: int, header: Batch
             producers.ended(header.producer_id, header.producer_epoch, marker.coordinator_epoch, header.max_timestamp)
 
 
-def _newest_snapshot(log: PartitionLog) -> tuple[Producers, int]:
+def _newest_snapshot(log: PartitionLog) -> Steps[tuple[Producers, int]]:
     """(producers, offset up to which the snapshot knows them)."""
     for offset in sorted(_snapshots(log), reverse=True):
         path = f"{log.folder}/{segment_file(offset, SNAPSHOT)}"
         try:
             if offset <= log.log_end_offset:
-                return from_bytes(log.disk.read_file(path)), offset
+                return (yield from unpacking(log.disk.read_file(path))), offset
         except (ValueError, OSError) as problem:
             logger.warning("%s: %s; an older snapshot is used", path, problem)
     return Producers(), log.log_start_offset
@@ -199,13 +218,20 @@ def forget_producers(broker: Broker, partition: Partition) -> None:
 
 
 def save_snapshot(log: PartitionLog, producers: Producers, offset: int) -> None:
-    """Save what is known of the producers below `offset`, when a segment is rolled or at a clean stop.
+    """Save what is known of the producers below `offset`, because a segment begins there.
 
-    A snapshot only saves time at the next start: without it, an older one and the log give the same. So a failure is
+    With many producers that would hold up the event loop. Then it is left out, and the next start reads more.
+    """
+    if len(producers.by_id) <= MANY_PRODUCERS:
+        _save(log, to_bytes(producers), offset)
+
+
+def _save(log: PartitionLog, snapshot: bytes, offset: int) -> None:
+    """A snapshot only saves time at the next start: without it, an older one and the log give the same. So a failure is
     only logged.
     """
     try:
-        log.disk.write_file(f"{log.folder}/{segment_file(offset, SNAPSHOT)}", to_bytes(producers), durable=False)
+        log.disk.write_file(f"{log.folder}/{segment_file(offset, SNAPSHOT)}", snapshot, durable=False)
         bases = {segment.base_offset for segment in log.segments}
         for old in _snapshots(log):
             if old not in bases and old != offset:
@@ -221,4 +247,4 @@ def save_all_snapshots(broker: Broker) -> None:
         for partition in topic.partitions:
             producers: Producers | None = partition.extra.get(PRODUCERS)
             if producers is not None and partition.log.failed is None and partition.log.exists:
-                save_snapshot(partition.log, producers, partition.log.log_end_offset)
+                _save(partition.log, to_bytes(producers), partition.log.log_end_offset)

@@ -36,7 +36,9 @@ FIRST_VERSION_WITH_ABORTABLE: Final = 11
 ATTRIBUTES_LOW_BYTE: Final = 22
 
 TRANSACTIONAL_ID_MISSING: Final = Refusal(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-SEVERAL_PRODUCERS: Final = Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+SEVERAL_PRODUCERS: Final = Refusal(
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING, "Transactional records contained more than one producer ID"
+)
 UNKNOWN_TOPIC_OR_PARTITION: Final = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 FENCED: Final = Refusal(ErrorCode.INVALID_PRODUCER_EPOCH)
 NOT_ADDED: Final = Refusal(ErrorCode.INVALID_TXN_STATE, "Partition was not added to the transaction")

@@ -90,6 +90,13 @@ ALLOWED = [
     Allowed("InitProducerId", "producer_id", "a counter, which other scenarios move too"),
     Allowed("DescribeTransactions", "*transaction_start_time_ms", "the clock"),
     Allowed("DescribeProducers", "*last_timestamp", "the clock, after a marker"),
+    Allowed(
+        "WriteTxnMarkers",
+        "*error_code",
+        "Kafka writes markers into __transaction_state, and cannot read its own log behind them; we refuse them",
+        Kind.ANY,
+        "*without a coordinator*",
+    ),
     Allowed("Fetch", "session_id", "random"),
     Allowed("Produce", "*log_append_time_ms", "the clock", scenario=OWN_TIME),
     Allowed("Fetch", "*timestamp", "the clock", scenario=OWN_TIME),
