@@ -22,6 +22,7 @@ from kohort.broker.terminal import in_plain_words
 COMMANDS = {
     "serve": "start the broker",
     "groups": "list, describe and delete groups, reset and delete their offsets",
+    "transactions": "list, describe and abort transactions, find those that nobody ends",
     "topics": "list, create, describe and delete topics",
     "record": "copy a cluster's log of consumer offsets into a folder, and follow it",
     "dump": "show what is in a log folder, as kafka-dump-log does",
@@ -33,7 +34,7 @@ WRONG_COMMAND_LINE = 2
 
 USAGE = (
     "usage: kohort COMMAND ...\n\nA Kafka group coordinator in Python. `kohort COMMAND --help` says more.\n\n"
-    + "\n".join(f"  {name:<11} {about}" for name, about in COMMANDS.items())
+    + "\n".join(f"  {name:<12} {about}" for name, about in COMMANDS.items())
     + "\n\n  --version   print the version\n  --help      print this"
 )
 

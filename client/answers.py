@@ -17,6 +17,9 @@ NOT_READY = (
 NOT_ALLOWED: dict[int, str] = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "the user has no right to this topic (DESCRIBE to see it, READ to read it)",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "the user has no right to this group (DESCRIBE to see it)",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: (
+        "the user has no right to this transactional id (DESCRIBE to see it, WRITE to abort its transaction)"
+    ),
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "the user has no right to this in the cluster",
 }
 READY_TIMEOUT_S = 30.0
@@ -27,6 +30,7 @@ _ADVICE: dict[int, str] = {
     ErrorCode.UNKNOWN_MEMBER_ID: "the group has members; stop them first",  # the answer to a commit by a non-member
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "the group consumes this topic; stop its members first",
     ErrorCode.GROUP_ID_NOT_FOUND: "there is no such group",
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "there is no such transactional id",
     **NOT_ALLOWED,
 }
 

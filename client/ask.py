@@ -38,6 +38,7 @@ from kohort.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetc
 from kohort.protocol.subscription import read_assignment
 
 EARLIEST, LATEST = -2, -1
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 NEWEST_COMMIT_WITH_NAMES = 9
 NEWEST_FETCH_WITH_NAMES = 9
 CLASSIC_DESCRIBE = 5  # up to here an unknown group is shown as Dead, later versions call it an error
@@ -135,9 +136,12 @@ def partition_counts(cluster: Cluster, topics: Iterable[str]) -> dict[str, int]:
     return {topic.name or "": len(topic.partitions) for topic in answer.topics if not topic.error_code}
 
 
-def offsets_at(cluster: Cluster, places: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
+def offsets_at(
+    cluster: Cluster, places: Iterable[TopicPartition], timestamp: int, *, committed: bool = False
+) -> dict[TopicPartition, int]:
     """The offsets at a time (or EARLIEST, LATEST); -1 where no record is so late. Partitions that are offline or do not
-    exist are left out."""
+    exist are left out. `committed`: as readers of committed records see them; the latest is the last stable offset."""
+    isolation = READ_COMMITTED if committed else READ_UNCOMMITTED
     found: dict[TopicPartition, int] = {}
     left = set(places)
     for number in range(LEADER_TRIES):
@@ -145,7 +149,7 @@ def offsets_at(cluster: Cluster, places: Iterable[TopicPartition], timestamp: in
             sleep(READY_PAUSE_S)
         moved = set()
         for client, some in by_leader(cluster, left):
-            for place, told in list_offsets(client, some, timestamp).items():
+            for place, told in list_offsets(client, some, timestamp, isolation).items():
                 if told.error_code in LED_BY_ANOTHER:
                     moved.add(place)
                 elif not told.error_code:
@@ -166,13 +170,13 @@ def by_leader(cluster: Cluster, places: Iterable[TopicPartition]) -> list[tuple[
 
 
 def list_offsets(
-    client: Client, places: Iterable[TopicPartition], timestamp: int
+    client: Client, places: Iterable[TopicPartition], timestamp: int, isolation: int = READ_UNCOMMITTED
 ) -> dict[TopicPartition, ListOffsetsPartitionResponse]:
     asked = [
         ListOffsetsTopic(topic, [ListOffsetsPartition(index, -1, timestamp) for index in indexes])
         for topic, indexes in by_topic(places).items()
     ]
-    answer = client.send(ApiKey.LIST_OFFSETS, ListOffsetsRequest(-1, 0, asked))
+    answer = client.send(ApiKey.LIST_OFFSETS, ListOffsetsRequest(-1, isolation, asked))
     return {(topic.name, p.partition_index): p for topic in answer.topics for p in topic.partitions}
 
 

@@ -22,7 +22,8 @@ from kohort.protocol.wire import NO_UUID
 
 OLDEST_FIND_OF_SEVERAL = 4  # the version of FindCoordinator that takes several keys
 FIND_ONE_VERSION = 2
-GROUP, SHARE_PARTITION = 0, 2  # what a coordinator is looked for
+GROUP, TRANSACTION, SHARE_PARTITION = 0, 1, 2  # what a coordinator is looked for
+WORDS = {GROUP: "group", TRANSACTION: "transactional id", SHARE_PARTITION: "share partition"}
 KEYS_AT_ONCE = 500
 NO_LEADER = -1
 
@@ -170,7 +171,7 @@ class Cluster:
         return self.broker(node_id)
 
     def coordinators(self, keys: Iterable[str], key_type: int = GROUP) -> dict[int, list[str]]:
-        """Broker -> what it coordinates: groups, or with SHARE_PARTITION the state of share partitions."""
+        """Broker -> what it coordinates: groups, or transactional ids, or the state of share partitions."""
         wanted = list(keys)
         unknown = [key for key in wanted if (key_type, key) not in self._coordinators]
         for start in range(0, len(unknown), KEYS_AT_ONCE):
@@ -180,16 +181,17 @@ class Cluster:
             found.setdefault(self._coordinators[key_type, key], []).append(key)
         return found
 
-    def forget_coordinator(self, group_id: str) -> None:
+    def forget_coordinator(self, key: str, key_type: int = GROUP) -> None:
         """The group has another coordinator than the one that was told."""
-        self._coordinators.pop((GROUP, group_id), None)
+        self._coordinators.pop((key_type, key), None)
 
     def _find_coordinators(self, key_type: int, keys: list[str]) -> None:
         version = self.any().newest_version(ApiKey.FIND_COORDINATOR)
         if version >= OLDEST_FIND_OF_SEVERAL:
             request = FindCoordinatorRequest("", key_type, keys)
             told = once_ready(
-                lambda: self.send(ApiKey.FIND_COORDINATOR, request, version).coordinators, f"group {keys[0]}"
+                lambda: self.send(ApiKey.FIND_COORDINATOR, request, version).coordinators,
+                f"{WORDS[key_type]} {keys[0]}",
             )
         else:
             told = [self._find_coordinator(key_type, key, min(version, FIND_ONE_VERSION)) for key in keys]
@@ -199,7 +201,9 @@ class Cluster:
 
     def _find_coordinator(self, key_type: int, key: str, version: int) -> Coordinator:
         request = FindCoordinatorRequest(key, key_type)
-        (found,) = once_ready(lambda: [self.send(ApiKey.FIND_COORDINATOR, request, version)], f"group {key}")
+        (found,) = once_ready(
+            lambda: [self.send(ApiKey.FIND_COORDINATOR, request, version)], f"{WORDS[key_type]} {key}"
+        )
         return Coordinator(key, found.node_id, found.host, found.port)
 
 

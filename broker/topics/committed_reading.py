@@ -32,7 +32,6 @@ READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 FIRST_VERSION_WITH_ONE_ERROR = 13  # before, each partition has it, too
 ISOLATION_LEVELS = (READ_UNCOMMITTED, READ_COMMITTED)
 PER_STEP = 50
-PER_STEP = 50
 Failures = dict["Partition", ErrorCode]
 
 
@@ -77,6 +76,6 @@ def unknown_isolation_level(request: FetchRequest, version: int) -> FetchRespons
     topics = []
     if version < FIRST_VERSION_WITH_ONE_ERROR:
         for topic in request.topics:
-            refused = [PartitionData(each.partition, error, -1, aborted_transactions=None) for each in topic.partitions]
+            refused = [PartitionData(each.partition, error, -1, aborted_transactions=()) for each in topic.partitions]
             topics.append(FetchableTopicResponse(topic.topic, partitions=refused))
     return FetchResponse(0, error, request.session_id, topics)

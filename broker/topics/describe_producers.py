@@ -60,21 +60,21 @@ def describe_producers(
 def _describe(broker: Broker, topic: str, index: int, now: int) -> Steps[PartitionResponse]:
     partition = broker.catalog.partition(topic, index)
     if partition is None:
-        return _unknown(index)
+        return _unknown(broker, topic, index)
     try:
         yield from while_there(broker, partition, recover_producers(broker, partition, now))
         return PartitionResponse(index, 0, None, (yield from _active(partition)))
     except TopicDeleted:
-        return _unknown(index)
+        return _unknown(broker, topic, index)
     except (StorageError, OSError, MalformedMessage) as problem:
         logger.error("DescribeProducers could not read %s: %s", partition, problem)
         return PartitionResponse(index, ErrorCode.KAFKA_STORAGE_ERROR, None, [])
 
 
-def _unknown(index: int) -> PartitionResponse:
-    return PartitionResponse(
-        index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.", []
-    )
+def _unknown(broker: Broker, topic: str, index: int) -> PartitionResponse:
+    """As in Kafka, without a text if the topic is there."""
+    text = None if broker.catalog.get(topic) is not None else "This server does not host this topic-partition."
+    return PartitionResponse(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text, [])
 
 
 def _active(partition: Partition) -> Steps[list[ProducerState]]:

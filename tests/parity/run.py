@@ -120,10 +120,10 @@ def play_all(chosen: Sequence[Scenario], kafka: Broker, kohort: Broker, result: 
     ]
     with ThreadPoolExecutor(1) as single, ThreadPoolExecutor(SIDE_BY_SIDE) as many:
         for alone, threads in ((True, single), (False, many)):
-            if not alone:
+            wanted = [run for run in runs if run[0].alone is alone]
+            if not alone or any(run[0].pair == CRASHES for run in wanted):
                 for peer in (Peer("Kafka", kafka.address), Peer("Kohort", kohort.address)):
                     warm_up(peer)
-            wanted = [run for run in runs if run[0].alone is alone]
             for run, (theirs, ours) in zip(
                 wanted, threads.map(_play_both, wanted, repeat(kafka), repeat(kohort)), strict=True
             ):

@@ -275,8 +275,11 @@ class Member:
 
     # --- one request, one answer
 
+    def version_of(self, api_key: ApiKey) -> int:
+        return self.story.version_of(api_key)
+
     def send(self, api_key: ApiKey, request: Any) -> None:
-        version = self.story.version_of(api_key)
+        version = self.version_of(api_key)
         frame = request_frame(api_key, request, version, client_id=self.client_id)
         self._connected().sendall(frame)
         self._asked.append(Exchange(APIS[api_key].name, version, None, frame, self.story.version))

@@ -57,6 +57,17 @@ TV0 = {
     ApiKey.END_TXN: 4,
     ApiKey.TXN_OFFSET_COMMIT: 4,
 }  # versions of a client without KIP-890's second part
+# By version of EndTxn: what old clients spoke beside it.
+OF_ITS_TIME: dict[int, dict[ApiKey, int]] = {
+    end: {
+        ApiKey.PRODUCE: produce,
+        ApiKey.INIT_PRODUCER_ID: end,
+        ApiKey.ADD_PARTITIONS_TO_TXN: min(end, 3),
+        ApiKey.ADD_OFFSETS_TO_TXN: end,
+        ApiKey.TXN_OFFSET_COMMIT: end,
+    }
+    for end, produce in enumerate((3, 7, 8, 9, 11))
+}
 
 VERSIONS.update({
     ApiKey.PRODUCE: 12,
@@ -110,6 +121,11 @@ class TransactionStory(ConsumerStory):
         producer = self.producer(suffix, versions)
         producer.init(timeout_ms)
         return producer
+
+    def of_its_time(self) -> Mapping[ApiKey, int]:
+        """What a client speaks whose newest EndTxn is the tested one."""
+        assert self.api_key is ApiKey.END_TXN
+        return OF_ITS_TIME.get(self.version, {})
 
     # --- looking
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kohort.protocol.api_keys import ApiKey
-from tests.parity.transaction_story import TV0, TransactionStory, transaction_story
+from tests.parity.transaction_story import TransactionStory, transaction_story
 
 END = ApiKey.END_TXN
 NEW, OLD = (5,), range(5)
@@ -12,7 +12,7 @@ NEW, OLD = (5,), range(5)
 @transaction_story(END, None)
 def a_transaction_is_committed(s: TransactionStory) -> None:
     topic = s.topic("", 2)
-    p = s.begun(versions=TV0)
+    p = s.begun(versions=s.of_its_time())
     p.begin((topic, 0), (topic, 1), records=3)
     p.commit_it()
     s.describe_transactions()
@@ -23,7 +23,7 @@ def a_transaction_is_committed(s: TransactionStory) -> None:
 @transaction_story(END, None)
 def a_transaction_is_aborted(s: TransactionStory) -> None:
     topic = s.topic("", 2)
-    p = s.begun(versions=TV0)
+    p = s.begun(versions=s.of_its_time())
     p.begin((topic, 0), (topic, 1), records=3)
     p.abort()
     s.describe_transactions()
@@ -34,7 +34,7 @@ def a_transaction_is_aborted(s: TransactionStory) -> None:
 @transaction_story(END, None)
 def an_end_that_is_asked_for_again(s: TransactionStory) -> None:
     at = (s.topic("", 1), 0)
-    p = s.begun(versions=TV0)
+    p = s.begun(versions=s.of_its_time())
     for commit in (True, False):
         p.begin(at)
         epoch = p.epoch
@@ -48,7 +48,7 @@ def an_end_that_is_asked_for_again(s: TransactionStory) -> None:
 
 @transaction_story(END, None)
 def a_transaction_that_never_began(s: TransactionStory) -> None:
-    p = s.begun(versions=TV0)
+    p = s.begun(versions=s.of_its_time())
     s.watch_log()
     p.commit_it()
     p.abort()
@@ -62,7 +62,7 @@ def a_transaction_that_never_began(s: TransactionStory) -> None:
 @transaction_story(END, None)
 def an_end_after_the_end(s: TransactionStory) -> None:
     at = (s.topic("", 1), 0)
-    p = s.begun(versions=TV0)
+    p = s.begun(versions=s.of_its_time())
     for commit in (True, False):
         p.begin(at)
         p.end(commit)
@@ -75,7 +75,7 @@ def an_end_after_the_end(s: TransactionStory) -> None:
 @transaction_story(END, None)
 def who_is_not_the_producer_ends_nothing(s: TransactionStory) -> None:
     at = (s.topic("", 1), 0)
-    p, other = s.begun(versions=TV0), s.begun("-other")
+    p, other = s.begun(versions=s.of_its_time()), s.begun("-other")
     p.init()
     p.init()
     for state in ("Empty", "Ongoing", "CompleteCommit"):
@@ -96,7 +96,7 @@ def who_is_not_the_producer_ends_nothing(s: TransactionStory) -> None:
 @transaction_story(END, None)
 def an_end_that_is_asked_for_again_after_the_next_began(s: TransactionStory) -> None:
     at = (s.topic("", 1), 0)
-    p = s.begun(versions=TV0)
+    p = s.begun(versions=s.of_its_time())
     p.begin(at)
     epoch = p.epoch
     p.commit_it()
@@ -145,7 +145,7 @@ def a_transaction_of_many_partitions(s: TransactionStory) -> None:
 @transaction_story(END, None)
 def partitions_that_were_only_added_get_a_marker_too(s: TransactionStory) -> None:
     topic = s.topic("", 2)
-    p = s.begun(versions=TV0)
+    p = s.begun(versions=s.of_its_time())
     p.add((topic, 0), (topic, 1))
     p.commit_it()
     s.read_all((topic, 0))
@@ -161,7 +161,7 @@ def partitions_that_were_only_added_get_a_marker_too(s: TransactionStory) -> Non
 @transaction_story(END, None)
 def a_topic_is_deleted_while_a_transaction_is_open(s: TransactionStory) -> None:
     stays, goes = s.topic("-stays", 1), s.topic("-goes", 1)
-    p = s.begun(versions=TV0)
+    p = s.begun(versions=s.of_its_time())
     p.begin((stays, 0), (goes, 0))
     s.peer.delete(goes)
     s.describe_transactions()
@@ -185,7 +185,7 @@ def a_topic_is_made_again_while_a_transaction_is_open(s: TransactionStory) -> No
 @transaction_story(END, None)
 def ends_of_transactions_of_two_producers_in_one_partition(s: TransactionStory) -> None:
     at = (s.topic("", 1), 0)
-    a, b = s.begun("-a", versions=TV0), s.begun("-b", versions=TV0)
+    a, b = s.begun("-a", versions=s.of_its_time()), s.begun("-b", versions=s.of_its_time())
     a.begin(at, records=2)
     b.begin(at)
     s.read(at)

@@ -235,7 +235,7 @@ def what_is_written_for_each_step_of_a_producer(s: TransactionStory) -> None:
 def what_is_written_for_an_old_client(s: TransactionStory) -> None:
     topic = s.topic("", 2)
     s.watch_log()
-    p = s.begun(versions=TV0)
+    p = s.begun(versions=s.of_its_time())
     p.add((topic, 1))
     p.add((topic, 1), (topic, 0))
     p.add((topic, 0))

@@ -22,7 +22,7 @@ SHORT_MS = 300
 @transaction_story(END, None)
 def a_transaction_that_takes_too_long_is_aborted_and_its_commit_refused(s: TransactionStory) -> None:
     at = (s.topic("", 1), 0)
-    p = s.begun(versions=TV0, timeout_ms=SHORT_MS)
+    p = s.begun(versions=s.of_its_time(), timeout_ms=SHORT_MS)
     p.begin(at)
     s.until_state("CompleteAbort")
     p.commit_it()
@@ -35,7 +35,7 @@ def a_transaction_that_takes_too_long_is_aborted_and_its_commit_refused(s: Trans
 @transaction_story(END, None)
 def a_transaction_that_takes_too_long_is_aborted_by_its_producer_too(s: TransactionStory) -> None:
     at = (s.topic("", 1), 0)
-    p = s.begun(versions=TV0, timeout_ms=SHORT_MS)
+    p = s.begun(versions=s.of_its_time(), timeout_ms=SHORT_MS)
     p.begin(at)
     s.until_state("CompleteAbort")
     p.abort()
@@ -112,7 +112,7 @@ def what_is_written_for_a_transaction_that_takes_too_long(s: TransactionStory) -
 @transaction_story(END, (4, 5), pair=OLD_TRANSACTIONS)
 def a_transactional_id_that_nobody_used_for_long(s: TransactionStory) -> None:
     at = (s.topic("", 1), 0)
-    p = s.begun(versions=TV0)
+    p = s.begun(versions=s.of_its_time())
     p.begin(at)
     p.commit_it()
     _until_forgotten(s)
