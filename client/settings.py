@@ -61,10 +61,15 @@ def parse_addresses(text: str) -> tuple[str, ...]:
 
 def load_settings(bootstrap: str | None, file: str | None, environment: Mapping[str, str]) -> ClientSettings:
     """What the command line says, or else the environment, or else the file of settings."""
+    return settings_of(load_properties(bootstrap, file, environment))
+
+
+def load_properties(bootstrap: str | None, file: str | None, environment: Mapping[str, str]) -> dict[str, str]:
+    """The same as properties, which can be sent to another process."""
     path = file or environment.get(FILE_VARIABLE)
     properties = {} if not path else read_file(path)
     given = bootstrap or environment.get(BOOTSTRAP_VARIABLE) or properties.get("bootstrap.servers")
-    return settings_of({**properties, "bootstrap.servers": given or DEFAULT_BOOTSTRAP})
+    return {**properties, "bootstrap.servers": given or DEFAULT_BOOTSTRAP}
 
 
 def read_file(path: str) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import ssl
 import tempfile
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from contextlib import suppress
 from kohort.client.errors import WrongSettings
 
 PEM_BEGINS = b"-----BEGIN"
+PEM_BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----.*?-----END \1-----", re.DOTALL)
 VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 TO_PEM = {
     "truststore": {
@@ -72,6 +74,20 @@ def _load_own_certificate(context: ssl.SSLContext, properties: Mapping[str, str]
     finally:
         with suppress(OSError):
             os.unlink(path)
+
+
+def without_files(properties: Mapping[str, str]) -> dict[str, str]:
+    """The same settings for other machines: with the certificates themselves instead of the names of their files."""
+    found = dict(properties)
+    if not found.get("ssl.truststore.certificates") and (trusted := _pem("truststore", properties)) is not None:
+        found["ssl.truststore.certificates"] = trusted
+    if not found.get("ssl.keystore.key") and (own := _pem("keystore", properties)) is not None:
+        blocks = [(match[1], match[0]) for match in PEM_BLOCK.finditer(own)]
+        found["ssl.keystore.key"] = "\n".join(block for label, block in blocks if label.endswith("KEY"))
+        found["ssl.keystore.certificate.chain"] = "\n".join(block for label, block in blocks if "CERTIF" in label)
+    for store in TO_PEM:
+        found.pop(f"ssl.{store}.location", None)
+    return found
 
 
 def _pem(store: str, properties: Mapping[str, str]) -> str | None:

@@ -36,10 +36,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--until", type=moment, metavar="TIME")
     parser.add_argument("--baseline", metavar="HOST:PORT[,...]", help="a running cluster to compare the log with")
     parser.add_argument(
-        "--command-config", metavar="FILE",
-        help="client.properties for the cluster: TLS, SASL (default: $KOHORT_COMMAND_CONFIG)",
-    )  # fmt: skip
-    parser.add_argument(
         "--fail-on", choices=SEVERITIES, default="warning", help="exit with 1 for findings as severe (default: warning)"
     )
     parser.add_argument("--report", metavar="FILE", help="default: DIR/report.html, or kohort-audit.html without --out")

@@ -25,9 +25,18 @@ COULD_NOT_RUN = 2  # exit status
 def add_input(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "path", nargs="+", metavar="PATH",
-        help="a data folder, or a copy of a __consumer_offsets-N folder; local, or an address such as s3://bucket/folder",
+        help="a data folder, or a copy of a __consumer_offsets-N folder; local, or an address such as s3://bucket/folder;"
+        " or a cluster: kafka://HOST:PORT[,HOST:PORT]",
     )  # fmt: skip
     parser.add_argument("--group", metavar="G", help="this group only")
+    add_command_config(parser)
+
+
+def add_command_config(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--command-config", metavar="FILE",
+        help="client.properties for the cluster: TLS, SASL (default: $KOHORT_COMMAND_CONFIG)",
+    )  # fmt: skip
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:

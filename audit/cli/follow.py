@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     except ValueError as problem:
         complain(problem)
         return COULD_NOT_RUN
-    folders, problems = find_logs(options.path)
+    folders, problems = find_logs(options.path, options.command_config)
     for line in problems:
         complain(line)
     if not folders:
@@ -79,7 +79,10 @@ def _follow(
 
     with spark_session(options) as spark:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark's own handler cancels jobs and prints errors
-        follower = Follower(spark, options.path, tell, group=options.group, settings=settings, window_s=options.window)
+        follower = Follower(
+            spark, options.path, tell, group=options.group, settings=settings, window_s=options.window,
+            command_config=options.command_config,
+        )  # fmt: skip
         try:
             earlier = follower.look_back(folders)
             query = follower.start()

@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
-from kohort.audit.cli.common import COULD_NOT_RUN, complain, is_installed
+from kohort.audit.cli.common import COULD_NOT_RUN, add_command_config, complain, is_installed
 from kohort.audit.moments import in_words, moment
 from kohort.audit.result import AuditError
 from kohort.printable import printable
@@ -18,10 +18,11 @@ HEADS = ("topic", "partition", "owner", "client", "host", "since", "generation",
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("path", nargs="*", metavar="PATH", help="log folders, as for kohort audit")
+    parser.add_argument("path", nargs="*", metavar="PATH", help="log folders or a cluster, as for kohort audit")
     parser.add_argument("--out", metavar="DIR", help="instead: the tables that kohort audit --out keeps")
     parser.add_argument("--group", required=True, metavar="G")
     parser.add_argument("--at", required=True, type=moment, metavar="TIME", help="2026-11-16T06:30 (UTC), or 2h (ago)")
+    add_command_config(parser)
     parser.add_argument("--json", action="store_true", help="for machines")
 
 
@@ -38,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
         if options.out:
             machine = from_store(options.out, options.group)
         else:
-            machine, problems = from_folders(options.path, options.group)
+            machine, problems = from_folders(options.path, options.group, options.command_config)
     except AuditError as problem:
         complain(problem)
         return COULD_NOT_RUN

@@ -9,13 +9,15 @@ from kohort.audit.decode.partition_count import home_of
 from kohort.audit.result import AuditError
 
 
-def find_folders(paths: Sequence[str], group: str | None = None) -> tuple[list[LogFolder], list[str]]:
+def find_folders(
+    paths: Sequence[str], group: str | None = None, command_config: str | None = None
+) -> tuple[list[LogFolder], list[str]]:
     """The log folders, and a line for each path that has none.
 
     With `group`: only the folder of __consumer_offsets that it lives in, and all of __share_group_state, over which a
     share group is spread.
     """
-    folders, found = find_logs(paths)
+    folders, found = find_logs(paths, command_config)
     problems = [str(problem) for problem in found]
     if not folders:
         raise AuditError("\n".join(problems) or "no log folders")

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from kohort.audit.decode import files
 from kohort.audit.decode.walk import end_of, first_offset_in
@@ -32,7 +32,11 @@ from kohort.storage.layout import (
     segment_file,
 )
 
+if TYPE_CHECKING:
+    from kohort.audit.decode.access import Access
+
 ATTEMPTS = 3
+CLUSTER = "kafka://"
 NO_SEGMENT = "no segment file (*.log) in it"
 
 
@@ -65,6 +69,14 @@ class LogFolder:
     active_bytes: int  # size of that segment when the folder was found
     size_bytes: int  # of all segments
     end_time_ms: int | None = None  # greatest time in the last batches, nearly always in the log; None: unknown
+    topic_partitions: int | None = None  # how many the topic has, if a cluster has told
+    access: Access | None = None  # to the cluster that the log is fetched from; None: `path` can be read
+    origin: str | None = None  # of a copy that was fetched: the path that it has for people
+
+    @property
+    def name(self) -> str:
+        """The path for people and for what is remembered about the log."""
+        return self.origin or self.path
 
     @property
     def keeps_groups(self) -> bool:
@@ -90,14 +102,20 @@ class LogFolder:
         ]
 
 
-def find_logs(paths: Sequence[str]) -> tuple[list[LogFolder], list[Problem]]:
+def find_logs(paths: Sequence[str], command_config: str | None = None) -> tuple[list[LogFolder], list[Problem]]:
     """The log folders in `paths` (log folders, or folders that hold some), in order of their log partition.
 
     If there are several copies of one log partition, such as replicas, the one with the highest end offset is taken.
+    A path may be a cluster, kafka://host:port; `command_config` is the file that says how to log in there.
     """
     found: dict[int, LogFolder] = {}
-    problems = []
+    problems: list[Problem] = []
     for path in paths:
+        if path.startswith(CLUSTER):
+            folders, complaints = _in_cluster(path, command_config)
+            found |= {folder.log_partition: folder for folder in folders}
+            problems += complaints
+            continue
         try:
             places = _log_folders(path)
         except OSError as error:
@@ -116,6 +134,26 @@ def find_logs(paths: Sequence[str]) -> tuple[list[LogFolder], list[Problem]]:
             elif log_partition not in found or found[log_partition].end_offset < folder.end_offset:
                 found[log_partition] = folder
     return [found[number] for number in sorted(found)], problems
+
+
+def _in_cluster(path: str, command_config: str | None) -> tuple[list[LogFolder], list[Problem]]:
+    from kohort.audit.decode.cluster_logs import access_to, logs_of_cluster
+    from kohort.client.errors import ClientError
+
+    try:
+        found = logs_of_cluster(access_to(path, command_config))
+    except ClientError as error:
+        return [], [_problem(path, str(error))]
+    return found.folders, [_problem(one, "nobody leads this partition at the moment") for one in found.leaderless]
+
+
+def with_access(folder: LogFolder, command_config: str | None) -> LogFolder:
+    """The folder of a cluster with the access that was left out when it was written down."""
+    if not folder.path.startswith(CLUSTER):
+        return folder
+    from kohort.audit.decode.cluster_logs import access_to
+
+    return replace(folder, access=access_to(folder.path.rpartition("/")[0], command_config))
 
 
 def list_segments(folder: str) -> list[SegmentFile]:

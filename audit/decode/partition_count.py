@@ -32,6 +32,8 @@ def home_of(group_id: str, folders: Sequence[LogFolder], count: int | None = Non
 def guess_partition_count(folders: Sequence[LogFolder]) -> int | None:
     """None if the folders have too few groups to tell."""
     folders = [folder for folder in folders if folder.keeps_groups]
+    if (told := next((folder.topic_partitions for folder in folders if folder.topic_partitions), None)) is not None:
+        return told
     greatest = max((folder.log_partition for folder in folders), default=0)
     samples: list[tuple[str, int]] = []
     for folder in sorted(folders, key=lambda one: -one.log_partition):  # high numbers rule out more counts

@@ -14,6 +14,7 @@ import pyarrow as pa
 from kohort.audit.decode import commits, share_states, transaction_states
 from kohort.audit.decode.classic import ClassicMembers
 from kohort.audit.decode.columns import texts
+from kohort.audit.decode.fetch import fetched
 from kohort.audit.decode.folders import LogFolder
 from kohort.audit.decode.log_batches import batches_in, shown_batches, stretches_in
 from kohort.audit.decode.rows import RawRecord, Row, Rows, resolved, unresolved
@@ -39,7 +40,14 @@ def scan(folder: LogFolder, tables: Collection[str], wanted: Wanted) -> Batches:
 
     The rows of a table come in the order of the log, except for members that waited for the names of their topics.
     """
-    return _Scan(folder, frozenset(tables), wanted).run()
+    if folder.access is None:
+        return _Scan(folder, frozenset(tables), wanted).run()
+    return _of_cluster(folder, frozenset(tables), wanted)
+
+
+def _of_cluster(folder: LogFolder, tables: frozenset[str], wanted: Wanted) -> Batches:
+    with fetched(folder, wanted.from_offset or 0) as here:
+        yield from _Scan(here, tables, wanted).run()
 
 
 class _Part(NamedTuple):

@@ -1,7 +1,8 @@
 """Finds the names of topics by their ids. Assignments of consumer and share groups have only topic ids.
 
 Names come from commits of version 4 (name in the key, id in the value), from the partition metadata of consumer and
-share groups, and, if the log folder is in a broker's data folder, from the partition.metadata files of its topics.
+share groups, and, if the log folder is in a broker's data folder, from the partition.metadata files of its topics. A
+cluster is asked.
 """
 
 from __future__ import annotations
@@ -11,17 +12,20 @@ from collections.abc import Iterator
 import numpy as np
 
 from kohort.audit.decode import commits, files
+from kohort.audit.decode.access import Access, connected
 from kohort.audit.decode.folders import LogFolder
 from kohort.audit.decode.rows import RawRecord, Rows
 from kohort.audit.decode.schemas import uuid_text
 from kohort.audit.decode.segments import load_segments
 from kohort.audit.decode.split import Records, blocks
 from kohort.audit.decode.vector import int16_at
+from kohort.client.errors import ClientError
 from kohort.protocol.log_records import (
     CONSUMER_GROUP_PARTITION_METADATA,
     OFFSET_COMMIT,
     SHARE_GROUP_STATE_PARTITION_METADATA,
 )
+from kohort.protocol.wire import NO_UUID
 from kohort.storage.layout import (
     PARTITION_METADATA_FILE,
     CorruptCheckpoint,
@@ -40,23 +44,23 @@ def names_of(folder: LogFolder, ids: set[str], told: dict[str, str]) -> dict[str
 
     Names, and how far the log was searched, are remembered, because a stream asks for the same ids many times.
     """
-    known = _known.setdefault(folder.path, {})
+    known = _known.setdefault(folder.name, {})
     known.update(told)
     missing = ids - known.keys()
     if not missing:
         return known
-    start = min(_searched.get((folder.path, id_), 0) for id_ in missing)
+    start = min(_searched.get((folder.name, id_), 0) for id_ in missing)
     if folder.keeps_share_state and start >= folder.end_offset:
         return known
     for found in () if folder.keeps_share_state else _in_log(folder, start):  # share state has nothing but the ids
         known.update(found)
         if not missing - known.keys():
             return known
-    for found in _in_data_folder(folder):
+    for found in _in_data_folder(folder) if folder.access is None else (names_in_cluster(folder.access),):
         known.update(found)
         if not missing - known.keys():
             break
-    _searched.update(dict.fromkeys(((folder.path, id_) for id_ in missing - known.keys()), folder.end_offset))
+    _searched.update(dict.fromkeys(((folder.name, id_) for id_ in missing - known.keys()), folder.end_offset))
     return known
 
 
@@ -83,6 +87,16 @@ def topics_in(records: Records) -> dict[str, str]:
         key, value = records.key_bytes(number), records.value_bytes(number)
         rows.add(RawRecord(0, 0, 0, key, value, (), -1, "none"))
     return {uuid_text(id_): name for id_, name in {**found.topics(), **rows.topics}.items()}
+
+
+def names_in_cluster(access: Access) -> dict[str, str]:
+    """Of the topics that there are now, and that the user may DESCRIBE."""
+    try:
+        with connected(access) as cluster:
+            topics = cluster.metadata(None).topics
+    except ClientError:
+        return {}  # without names topics are shown by their ids
+    return {uuid_text(topic.topic_id): topic.name for topic in topics if topic.name and topic.topic_id != NO_UUID}
 
 
 def _in_data_folder(folder: LogFolder) -> Iterator[dict[str, str]]:

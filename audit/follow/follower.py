@@ -11,7 +11,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from py4j.protocol import Py4JError
 
 from kohort.audit import pipeline
 from kohort.audit.checks import ALL, Settings
+from kohort.audit.decode.access import kept_open
 from kohort.audit.decode.folders import LogFolder, find_logs
 from kohort.audit.follow.news import Finding, News
 from kohort.audit.follow.recent import Recent
@@ -41,10 +42,11 @@ class Follower:
 
     def __init__(
         self, spark: SparkSession, paths: list[str], tell: Callable[[Finding], None], *, group: str | None = None,
-        settings: Settings | None = None, window_s: int = 3600,
+        settings: Settings | None = None, window_s: int = 3600, command_config: str | None = None,
     ) -> None:  # fmt: skip
         self._spark = spark
         self._paths = paths
+        self._command_config = command_config
         self._tell = tell
         self._group = group
         self._settings = settings
@@ -52,6 +54,8 @@ class Follower:
         self._recent: dict[int, Recent] = {}
         self._news = News(2 * self._window)
         self._query: StreamingQuery | None = None
+        self._connections = ExitStack()
+        self._connections.enter_context(kept_open())
         self._scratch = tempfile.TemporaryDirectory(prefix="kohort-follow-")
 
     def look_back(self, folders: list[LogFolder]) -> int:
@@ -72,10 +76,11 @@ class Follower:
             if recent.next_offset > (recent.folder.first_offset or 0):
                 offsets[str(partition)] -= 1
                 break
+        optional = {"group": self._group, "command_config": self._command_config}
         stream = (
             self._spark.readStream.format(FORMAT)
             .options(table=LOG_BATCHES.name, paths=json.dumps(self._paths), offsets=json.dumps(offsets))
-            .options(**({"group": self._group} if self._group else {}))
+            .options(**{name: value for name, value in optional.items() if value})
             .load()
         )
         self._query = (
@@ -92,11 +97,14 @@ class Follower:
             with suppress(Py4JError):  # the JVM may have ended first: a signal goes to the whole process group
                 self._query.stop()  # before the folder with its checkpoints is removed
         self._scratch.cleanup()
+        self._connections.close()
 
     def _take(self, batches: DataFrame, number: int) -> None:  # noqa: ARG002 - Spark's signature
         """Use only the numbers of the log partitions: the offsets in a damaged batch header may be wrong."""
         numbers = set(batches.select("log_partition").toArrow()["log_partition"].to_pylist())
-        changed = [folder for folder in find_logs(self._paths)[0] if folder.log_partition in numbers]
+        changed = [
+            folder for folder in find_logs(self._paths, self._command_config)[0] if folder.log_partition in numbers
+        ]
         for folder in changed:
             self._read(folder)
         for finding in self._new_findings([folder.log_partition for folder in changed]):

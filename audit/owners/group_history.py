@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from kohort.audit import pipeline
 from kohort.audit.decode import Wanted, files, schema
+from kohort.audit.decode.access import kept_open
 from kohort.audit.decode.find import find_folders
 from kohort.audit.derive.records import CURRENT
 from kohort.audit.derive.steps import IN_FORCE
@@ -31,15 +32,16 @@ DERIVED = (OWNERSHIP_INTERVALS.name, COMMIT_STEPS.name, SHARE_MEMBERS.name, SHAR
 MEMBERS_EPOCHS = pa.array([CURRENT, SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT], pa.int32())
 
 
-def from_folders(paths: Sequence[str], group: str) -> tuple[TimeMachine, list[str]]:
+def from_folders(paths: Sequence[str], group: str, command_config: str | None = None) -> tuple[TimeMachine, list[str]]:
     """The history in the log as it is now, and a line for each path that cannot be read."""
-    folders, problems = find_folders(paths, group)
     bases: dict[int, Mapping[str, pa.Table]] = {}
-    for folder in folders:
-        try:
-            bases[folder.log_partition] = pipeline.decode(folder, Wanted(group=group), pipeline.NEEDED)
-        except OSError as problem:
-            problems.append(f"{files.shown(folder.path)}: {problem.strerror or problem}")
+    with kept_open():
+        folders, problems = find_folders(paths, group, command_config)
+        for folder in folders:
+            try:
+                bases[folder.log_partition] = pipeline.decode(folder, Wanted(group=group), pipeline.NEEDED)
+            except OSError as problem:
+                problems.append(f"{files.shown(folder.path)}: {problem.strerror or problem}")
     if not bases:
         raise AuditError("\n".join(problems))
     topic_names.name_topics(bases)

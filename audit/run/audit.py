@@ -122,7 +122,9 @@ class _Audit:
         before = None
         if request.baseline and request.until is None:  # a broker knows only the present state
             before = self._ask(request.baseline)
-        folders, problems = find_folders(request.paths, request.group if request.out is None else None)
+        folders, problems = find_folders(
+            request.paths, request.group if request.out is None else None, request.command_config
+        )
         size = sum(folder.size_bytes for folder in folders)
         self._progress.step(f"reading {len(folders)} log folders, {size / 1e6:,.0f} MB")
         read, judged = self._read(folders, may_judge=before is None)

@@ -18,6 +18,7 @@ from kohort.audit.checks.kit.baseline import Answers
 from kohort.audit.checks.kit.check import Row
 from kohort.audit.checks.kit.world import KAFKAS_PARTITIONS, World, make_world
 from kohort.audit.decode import files, topics
+from kohort.audit.decode.access import kept_open
 from kohort.audit.decode.folders import LogFolder, find_logs
 from kohort.audit.decode.partition_count import guess_partition_count
 from kohort.audit.store import topic_names
@@ -46,6 +47,7 @@ class Options(NamedTuple):
     now: datetime | None = None  # until when the last assignment was in force; None: until the last record of the log
     baseline: Callable[[], Answers] | None = None  # asked when all commits have been read: ends come after commits
     log_partition_count: int | None = None  # None: guessed
+    command_config: str | None = None  # of a cluster among the paths
 
 
 DEFAULTS = Options()
@@ -53,7 +55,12 @@ DEFAULTS = Options()
 
 def audit_paths(paths: Sequence[str], options: Options = DEFAULTS) -> Audited:
     """Audit the log folders in these paths, which are those that `kohort audit` takes."""
-    folders, found = find_logs(paths)
+    with kept_open():
+        return _audit(paths, options)
+
+
+def _audit(paths: Sequence[str], options: Options) -> Audited:
+    folders, found = find_logs(paths, options.command_config)
     problems = [str(problem) for problem in found]
     parts: Parts = {}
     runs = []

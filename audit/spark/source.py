@@ -7,6 +7,8 @@ Options:
 
 table               a base table of audit/tables.py
 paths               JSON list of folders or addresses
+bootstrap           instead of `paths`: HOST:PORT,HOST:PORT of a cluster, from which the tasks fetch
+command_config      optional: file that says how to log in at the cluster, read where the query is planned
 folders             instead of `paths`: what find_logs returned for them. Several tables with the same `folders` show
                     the same moment of a running broker
 group               optional: only this group
@@ -19,6 +21,9 @@ If a query filters by `group_id` or `record_time`, less is read.
 
 A Spark partition reads some folders one after the other. The position of a stream is a log offset in each log
 partition, not a position in a file: compaction rewrites files, but never changes offsets.
+
+Credentials are no options, which Spark shows: they are read from the file when the tasks are planned, and go to the
+tasks in pickled form.
 """
 
 from __future__ import annotations
@@ -28,6 +33,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyspark.sql.datasource import (
@@ -44,7 +50,8 @@ from pyspark.sql.datasource import (
 )
 
 from kohort.audit.decode import read_table
-from kohort.audit.decode.folders import LogFolder, find_logs
+from kohort.audit.decode.access import kept_open
+from kohort.audit.decode.folders import CLUSTER, LogFolder, find_logs, with_access
 from kohort.audit.decode.partition_count import home_of
 from kohort.audit.spark.packing import TASKS_PER_CORE, pack, task_count
 from kohort.audit.tables import BASE_TABLES, TABLES
@@ -68,15 +75,19 @@ def register(spark: SparkSession) -> None:
 def read(
     spark: SparkSession, table: str, folders: Sequence[LogFolder], *, offsets: Mapping[int, int] | None = None,
     group: str | None = None, since_ms: int | None = None, until_ms: int | None = None, partitions: int | None = None,
+    command_config: str | None = None,
 ) -> DataFrame:  # fmt: skip
     """A base table of folders that find_logs found. `offsets`: log partition -> first offset to read."""
-    optional = {"group": group, "since_ms": since_ms, "until_ms": until_ms, "partitions": partitions}
+    optional = {
+        "group": group, "since_ms": since_ms, "until_ms": until_ms, "partitions": partitions,
+        "command_config": command_config,
+    }  # fmt: skip
     options = {name: str(value) for name, value in optional.items() if value is not None}
     return (
         spark.read.format(FORMAT)
         .options(
             table=table,
-            folders=json.dumps([asdict(folder) for folder in folders]),
+            folders=json.dumps([asdict(replace(folder, access=None)) for folder in folders]),
             offsets=json.dumps(offsets or {}),
             tasks=str(task_count(spark)),
             **options,
@@ -182,6 +193,7 @@ class StreamReader(DataSourceStreamReader):
 
     def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:  # noqa: N802, ARG002 - Spark's signature
         """A folder that cannot be read at the moment, such as one that is being deleted, keeps its position."""
+        _keep_connections()
         self._found = self.query.folders_of_group(_folders(self._options))
         return start | {str(folder.log_partition): folder.end_offset for folder in self._found}
 
@@ -200,6 +212,12 @@ class StreamReader(DataSourceStreamReader):
         return _read(self.query, partition)
 
 
+@lru_cache
+def _keep_connections() -> None:
+    """Until the end of this process, which plans one stream: it asks the cluster twice a second."""
+    kept_open().__enter__()
+
+
 def pieces(ranges: Sequence[Range], tasks: int) -> list[Piece]:
     """The folders in at most `tasks` pieces of about the same size."""
     return [Piece(some) for some in pack([(one, one[0].size_bytes) for one in ranges], tasks)]
@@ -207,17 +225,20 @@ def pieces(ranges: Sequence[Range], tasks: int) -> list[Piece]:
 
 def _read(query: Query, partition: InputPartition) -> Iterator[pa.RecordBatch]:
     assert isinstance(partition, Piece)
-    for folder, start, end in partition.ranges:
-        yield from read_table(
-            folder, query.table, group=query.group, since_ms=query.since_ms, until_ms=query.until_ms,
-            from_offset=start, until_offset=end,
-        )  # fmt: skip
+    with kept_open():
+        for folder, start, end in partition.ranges:
+            yield from read_table(
+                folder, query.table, group=query.group, since_ms=query.since_ms, until_ms=query.until_ms,
+                from_offset=start, until_offset=end,
+            )  # fmt: skip
 
 
 def _folders(options: Mapping[str, str]) -> list[LogFolder]:
+    config = options.get("command_config")
     if "folders" in options:
-        return [LogFolder(**folder) for folder in json.loads(options["folders"])]
-    folders, problems = find_logs(json.loads(options.get("paths", "[]")))
+        return [with_access(LogFolder(**folder), config) for folder in json.loads(options["folders"])]
+    clusters = [f"{CLUSTER}{options['bootstrap']}"] if "bootstrap" in options else []
+    folders, problems = find_logs(clusters + json.loads(options.get("paths", "[]")), config)
     if problems and not folders:
         raise ValueError("; ".join(map(str, problems)))
     return folders

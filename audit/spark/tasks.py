@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
+from kohort.audit.decode.access import kept_open
 from kohort.audit.spark.arrow import map_in_arrow
 from kohort.audit.spark.packing import pack, task_count
 
@@ -34,10 +35,11 @@ def for_each(spark: SparkSession, work: Iterable[tuple[Item, int]], do: Callable
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         gc.disable()  # millions of rows and no cycles: the collector would look through all of them many times
         try:
-            for batch in batches:
-                for number in batch["id"].to_pylist():
-                    made = [pickle.dumps(do(item)) for item in packs[number]]
-                    yield pa.record_batch([pa.array(made, pa.binary())], schema=RESULTS)
+            with kept_open():
+                for batch in batches:
+                    for number in batch["id"].to_pylist():
+                        made = [pickle.dumps(do(item)) for item in packs[number]]
+                        yield pa.record_batch([pa.array(made, pa.binary())], schema=RESULTS)
         finally:
             gc.enable()
 

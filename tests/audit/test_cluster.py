@@ -1,4 +1,5 @@
-"""The same package with spark-submit on a standalone cluster, with addresses for input and output."""
+"""The same package with spark-submit on a standalone cluster: its tasks fetch the log from a broker, and write to an
+address."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ import pytest
 
 from tests.audit.logs import Logs
 from tests.audit.standalone import cluster
+from tests.audit.test_wire import broker_on
 
 ROOT = Path(__file__).parent.parent.parent
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -54,16 +56,24 @@ def rewound_log(folder: Path) -> Path:
 def test_an_audit_on_a_cluster_of_two_workers_that_get_kohort_with_the_job_finds_what_is_there(tmp_path: Path) -> None:
     pyspark = pytest.importorskip("pyspark")
     data = rewound_log(tmp_path / "data")
+    events = tmp_path / "events"
+    events.mkdir()
     submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
-    with cluster(tmp_path / "cluster", workers=2) as (master, environment):
+    config = tmp_path / "client.properties"
+    config.write_text("security.protocol=PLAINTEXT\nssl.key.password=hush-hush\n")
+    with (
+        broker_on(data) as broker,
+        cluster(tmp_path / "cluster", workers=2) as (master, environment),
+    ):
         done = subprocess.run(
             [
                 str(submit), "--master", master, "--py-files", str(packed(tmp_path)),
                 "--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.ui.enabled=false",
+                "--conf", f"spark.eventLog.dir={events.as_uri()}", "--conf", "spark.eventLog.enabled=true",
                 "--conf", "spark.executor.memory=512m", "--driver-memory", "512m", "--driver-java-options", QUICK,
                 "--conf", f"spark.executor.extraJavaOptions={QUICK}",
-                str(ROOT / "audit" / "__main__.py"), data.as_uri(), "--out", (tmp_path / "out").as_uri(),
-                "--report", str(tmp_path / "report.html"), "--json",
+                str(ROOT / "audit" / "__main__.py"), f"kafka://{broker}", "--out", (tmp_path / "out").as_uri(),
+                "--report", str(tmp_path / "report.html"), "--json", "--command-config", str(config),
             ],
             capture_output=True, text=True, timeout=PATIENCE_S, cwd=tmp_path,
             env=os.environ | environment | {"PYSPARK_PYTHON": python_without_kohort(tmp_path / "python")},
@@ -76,4 +86,7 @@ def test_an_audit_on_a_cluster_of_two_workers_that_get_kohort_with_the_job_finds
     ]
     assert told["problems"] == []
     assert sorted(executors) == ["0", "1"]
+    written = [file.read_bytes() for file in events.rglob("*") if file.is_file()]
+    assert written
+    assert not any(b"hush-hush" in one for one in written)
     assert (tmp_path / "report.html").stat().st_size > 10_000
