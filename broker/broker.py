@@ -155,8 +155,8 @@ class Broker:
 
     def coordinators(self) -> list[ShardHost[Any]]:
         """Those that are in use."""
-        made = (self.__dict__.get(name) for name in ("share_coordinator", "transactions"))
-        return [self.coordinator, *(each for each in made if each is not None)]
+        made = (self.__dict__.get(name) for name in ("coordinator", "share_coordinator", "transactions"))
+        return [each for each in made if each is not None]
 
     def _start_housekeeping(self, post: Callable[[Callable[[], object]], object]) -> None:
         try:

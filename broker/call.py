@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kohort.coordinator.outcome import PARKED, Parked
+from kohort.protocol.errors_in import ERROR_FIELDS
 from kohort.protocol.wire import Message
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def holds_error(message: Message) -> bool:
     """Whether an answer has an error code anywhere: at the top, or for one topic or partition."""
     for name in message.__slots__:
         value = getattr(message, name)
-        if name == "error_code":
+        if name in ERROR_FIELDS:
             if value:
                 return True
         elif type(value) is list and value and isinstance(value[0], Message) and any(map(holds_error, value)):

@@ -13,7 +13,6 @@ requests that are not logged cost nothing more.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ from kohort.broker.connection import Connection
 from kohort.protocol.api_keys import APIS, ApiKey
 from kohort.protocol.codec import response_decoder
 from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.errors_in import errors_in
 from kohort.protocol.wire import Message
 
 if TYPE_CHECKING:
@@ -85,21 +85,7 @@ def error_of(route: Route, response: Any) -> str:
         return NOT_ANSWERED
     if response.encoded is not None:
         response = response_decoder(route.api_key, route.version)(response.encoded, 0)
-    return ",".join(_name(code) for code in sorted(_codes(response))) or NONE
-
-
-def _codes(message: Message) -> set[int]:
-    found = set()
-    for name in message.__slots__:
-        value = getattr(message, name)
-        if name == "error_code":
-            found.add(value)
-        elif isinstance(value, Message):
-            found |= _codes(value)
-        elif isinstance(value, Sequence) and value and isinstance(value[0], Message):
-            for each in value:
-                found |= _codes(each)
-    return found - {0}
+    return ",".join(_name(code) for code in sorted(set(errors_in(response)))) or NONE
 
 
 def _name(code: int) -> str:

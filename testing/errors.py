@@ -13,11 +13,12 @@ from typing import Any
 
 from kohort.broker.api_table import Route
 from kohort.protocol.api_keys import APIS, ApiKey
+from kohort.protocol.errors_in import ERROR_FIELDS
 from kohort.protocol.wire import Message
 
 NUMBERS = ("partition_index", "partition", "index", "partition_id")  # how schemas call the number of a partition
-NAMES = ("name", "topic", "topic_name", "group_id", "key", "resource_name", "user", "feature")
-KINDS = (*NUMBERS, *NAMES, "topic_id", "resource_type", "member_id", "group_instance_id")
+NAMES = ("name", "topic", "topic_name", "group_id", "key", "resource_name", "user", "feature", "transactional_id")
+KINDS = (*NUMBERS, *NAMES, "topic_id", "resource_type", "member_id", "group_instance_id", "producer_id")
 
 
 def error_answer(route: Route, request: Message, error: int) -> Message:
@@ -42,11 +43,11 @@ def with_error(response: Message, error: int) -> Message:
     """The same answer, with the error in all of its rows."""
     for name in response.__slots__:
         value = getattr(response, name)
-        if name == "error_code":
+        if name in ERROR_FIELDS:
             setattr(response, name, error)
         elif isinstance(value, list | tuple):
             for each in value:
-                if isinstance(each, Message) and "error_code" in each.__slots__:
+                if isinstance(each, Message) and _has_own_error(type(each)):
                     with_error(each, error)
     return response
 
@@ -59,9 +60,10 @@ def _row(row_class: type[Any], asked: object, error: int) -> Message:
             value = _kind(asked, name)
             if value is not None:
                 setattr(row, name, value)
-    if "error_code" in row.__slots__:
-        setattr(row, "error_code", error)  # noqa: B010 - only some messages have it
-        return row
+    for name in ERROR_FIELDS:
+        if name in row.__slots__:
+            setattr(row, name, error)
+            return row
     for field, inner_class in _rows_of(row_class).items():
         setattr(row, field, [_row(inner_class, each, error) for each in _asked(asked, field)])
     return row
@@ -105,7 +107,11 @@ def _rows_of(message: type[Any]) -> dict[str, type[Any]]:
 
 
 def _has_error(message: type[Any]) -> bool:
-    return "error_code" in message.__slots__ or bool(_rows_of(message))
+    return _has_own_error(message) or bool(_rows_of(message))
+
+
+def _has_own_error(message: type[Any]) -> bool:
+    return any(name in message.__slots__ for name in ERROR_FIELDS)
 
 
 def _class(route: Route, name: str) -> type[Any]:

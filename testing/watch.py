@@ -21,6 +21,7 @@ from kohort.broker.connection import Connection
 from kohort.coordinator.events import News, Reconciled
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.codec import response_decoder
+from kohort.protocol.errors_in import errors_in
 from kohort.protocol.messages.fetch import FetchRequest
 from kohort.protocol.messages.share_fetch import ShareFetchRequest
 from kohort.protocol.wire import NO_UUID, Message
@@ -283,18 +284,4 @@ def _accepted(commits: list[Commit], response: Any) -> list[Commit]:
     return [commit for commit, row in zip(commits, rows, strict=False) if not row.error_code]
 
 
-def errors_in(message: Message) -> Iterator[int]:
-    """All error codes in an answer that are not 0."""
-    for name in message.__slots__:
-        value = getattr(message, name)
-        if name == "error_code":
-            if value:
-                yield value
-        elif isinstance(value, Message):
-            yield from errors_in(value)
-        elif isinstance(value, list | tuple) and value and isinstance(value[0], Message):
-            for each in value:
-                yield from errors_in(each)
-
-
-__all__ = ["OWN_CLIENT", "PARKED", "Seen", "Watch", "WatchedApis", "WatchedConnection", "errors_in"]
+__all__ = ["OWN_CLIENT", "PARKED", "Seen", "Watch", "WatchedApis", "WatchedConnection"]

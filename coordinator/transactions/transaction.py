@@ -85,12 +85,10 @@ class Transaction:
 
     # --- changes
 
-    def initialized(
-        self, producer_id: int, epoch: int, timeout_ms: int, now: int, headers: Headers = ()
-    ) -> Record:  # fmt: skip
+    def initialized(self, producer_id: int, epoch: int, timeout_ms: int, now: int, headers: Headers = ()) -> Record:
         """The producer begins anew: with a higher epoch, or with another id."""
         value = TransactionLogValue(
-            producer_id, self.producer_id, NO_PRODUCER_ID, epoch, NO_EPOCH, timeout_ms, ID_OF_STATE[EMPTY], None,
+            producer_id, self.producer_id, NO_PRODUCER_ID, epoch, timeout_ms, ID_OF_STATE[EMPTY], None,
             now, NO_TIME, self.client_version,
         )  # fmt: skip
         return self._record(EMPTY, value, headers)
@@ -102,7 +100,7 @@ class Transaction:
         for topic, partition in added:
             partitions.setdefault(topic, set()).add(partition)
         value = TransactionLogValue(
-            self.producer_id, self.producer_id, NO_PRODUCER_ID, self.epoch, NO_EPOCH, self.timeout_ms,
+            self.producer_id, self.producer_id, NO_PRODUCER_ID, self.epoch, self.timeout_ms,
             ID_OF_STATE[ONGOING], _rows(partitions), now, started_ms, client_version,
         )  # fmt: skip
         return self._record(ONGOING, value)
@@ -115,7 +113,7 @@ class Transaction:
         target = PREPARE_COMMIT if commit else PREPARE_ABORT
         started_ms = self.started_ms if self.state is ONGOING else now
         value = TransactionLogValue(
-            self.producer_id, self.producer_id, next_producer_id, epoch, NO_EPOCH, self.timeout_ms,
+            self.producer_id, self.producer_id, next_producer_id, epoch, self.timeout_ms,
             ID_OF_STATE[target], _rows(self.partitions), now, started_ms, client_version,
         )  # fmt: skip
         return self._record(target, value, CAUSE_HEADERS[cause] if audit_headers else ())
@@ -127,7 +125,7 @@ class Transaction:
         if self.next_producer_id != NO_PRODUCER_ID and self.client_version >= NEW_CLIENTS:
             producer_id, epoch = self.next_producer_id, 0
         value = TransactionLogValue(
-            producer_id, self.producer_id, NO_PRODUCER_ID, epoch, NO_EPOCH, self.timeout_ms, ID_OF_STATE[target], (),
+            producer_id, self.producer_id, NO_PRODUCER_ID, epoch, self.timeout_ms, ID_OF_STATE[target], (),
             now, self.started_ms, self.client_version,
         )  # fmt: skip
         return self._record(target, value)

@@ -70,7 +70,7 @@ class TransactionPartitions(Message):
 
 
 class TransactionLogValue(Message):
-    __slots__ = ("producer_id", "previous_producer_id", "next_producer_id", "producer_epoch", "next_producer_epoch", "transaction_timeout_ms", "transaction_status", "transaction_partitions", "transaction_last_update_timestamp_ms", "transaction_start_timestamp_ms", "client_transaction_version")
+    __slots__ = ("producer_id", "previous_producer_id", "next_producer_id", "producer_epoch", "transaction_timeout_ms", "transaction_status", "transaction_partitions", "transaction_last_update_timestamp_ms", "transaction_start_timestamp_ms", "client_transaction_version", "next_producer_epoch")
 
     def __init__(
         self,
@@ -78,25 +78,25 @@ class TransactionLogValue(Message):
         previous_producer_id: int = -1,
         next_producer_id: int = -1,
         producer_epoch: int = 0,
-        next_producer_epoch: int = -1,
         transaction_timeout_ms: int = 0,
         transaction_status: int = 0,
         transaction_partitions: Sequence[TransactionPartitions] | None = (),
         transaction_last_update_timestamp_ms: int = 0,
         transaction_start_timestamp_ms: int = 0,
         client_transaction_version: int = 0,
+        next_producer_epoch: int = -1,
     ) -> None:
         self.producer_id = producer_id
         self.previous_producer_id = previous_producer_id
         self.next_producer_id = next_producer_id
         self.producer_epoch = producer_epoch
-        self.next_producer_epoch = next_producer_epoch
         self.transaction_timeout_ms = transaction_timeout_ms
         self.transaction_status = transaction_status
         self.transaction_partitions = transaction_partitions
         self.transaction_last_update_timestamp_ms = transaction_last_update_timestamp_ms
         self.transaction_start_timestamp_ms = transaction_start_timestamp_ms
         self.client_transaction_version = client_transaction_version
+        self.next_producer_epoch = next_producer_epoch
 
 
 def decode_key_v0(data: bytes, pos: int = 0) -> TransactionLogKey:
@@ -149,8 +149,8 @@ def decode_value_v0(data: bytes, pos: int = 0) -> TransactionLogValue:
         o = new(TransactionLogValue)
         o.previous_producer_id = -1
         o.next_producer_id = -1
-        o.next_producer_epoch = -1
         o.client_transaction_version = 0
+        o.next_producer_epoch = -1
         o.producer_id, o.producer_epoch, o.transaction_timeout_ms, o.transaction_status, n = _unpack_qhibi(data, pos)
         pos += 19
         if n >= 0:

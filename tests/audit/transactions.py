@@ -40,7 +40,7 @@ class TransactionalId:
         self.partitions += partitions
         places = [TransactionPartitions(topic, numbers) for topic, numbers in by_topic(self.partitions)]
         value = TransactionLogValue(
-            self.producer_id, self.producer_id, -1, self.epoch, -1, self.timeout_ms, state,
+            self.producer_id, self.producer_id, -1, self.epoch, self.timeout_ms, state,
             None if state == EMPTY else places, self.now, self.started, 2,
         )  # fmt: skip
         return self._append(TRANSACTION_STATE.encode_value(TRANSACTION_LOG, value, version), headers)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from kohort.client.client import Client
@@ -40,12 +41,20 @@ def test_the_first_question_waits_until_kafka_has_made_its_offsets_topic(
     assert operator.refused(*question) == answer
 
 
-def test_one_broker_of_several_is_not_taken_for_the_whole_cluster(tmp_path: Path) -> None:
+def test_any_broker_of_several_is_asked_about_the_groups_of_all(tmp_path: Path) -> None:
     with KafkaServer(tmp_path / "first") as first, KafkaServer(tmp_path / "second", second_of=first) as second:
         operator = Operator(second.address)
         operator.peer.wait_until(lambda: len(brokers_of(second.address)) == 2, "two brokers")
-        for question in (("list",), ("describe", "any"), ("delete", "any")):
-            assert operator.refused(*question).startswith(f"{second.address} is one of 2 brokers")
+        admin = AdminClient({"bootstrap.servers": first.address})
+        admin.create_topics([NewTopic("orders", 1, 1)])["orders"].result(ASSIGN_TIMEOUT_S)
+        groups = [f"group-{number}" for number in range(4)]  # some coordinated by the first broker, some by the second
+        for group in groups:
+            consumer = Consumer({"bootstrap.servers": first.address, "group.id": group})
+            consumer.commit(offsets=[TopicPartition("orders", 0, 1)], asynchronous=False)
+            consumer.close()
+        listed = operator.groups("list").stdout
+        assert [group for group in groups if group not in listed] == []
+        assert operator.refused("describe", "any") == "group any does not exist"
 
 
 def brokers_of(address: str) -> Sequence[MetadataResponseBroker]:

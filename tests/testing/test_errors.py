@@ -11,6 +11,9 @@ from kohort.broker.api_table import HANDLERS, ApiTable
 from kohort.protocol.api_keys import APIS, ApiKey
 from kohort.protocol.codec import response_decoder
 from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.errors_in import errors_in
+from kohort.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from kohort.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from kohort.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -22,8 +25,12 @@ from kohort.protocol.messages.produce import PartitionProduceData, ProduceReques
 from kohort.protocol.messages.read_share_group_state import PartitionData as ReadPartitionData
 from kohort.protocol.messages.read_share_group_state import ReadShareGroupStateRequest, ReadStateData
 from kohort.protocol.messages.share_group_describe import ShareGroupDescribeRequest
+from kohort.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from kohort.testing.errors import error_answer
-from kohort.testing.watch import errors_in
 
 ERROR = ErrorCode.NOT_COORDINATOR
 NO_ERROR_WITHOUT_ROWS = {
@@ -35,6 +42,8 @@ NO_ERROR_WITHOUT_ROWS = {
     ApiKey.DESCRIBE_LOG_DIRS, ApiKey.LEAVE_GROUP, ApiKey.FETCH, ApiKey.ELECT_LEADERS, ApiKey.SHARE_GROUP_DESCRIBE,
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, ApiKey.INITIALIZE_SHARE_GROUP_STATE, ApiKey.READ_SHARE_GROUP_STATE,
     ApiKey.WRITE_SHARE_GROUP_STATE, ApiKey.DELETE_SHARE_GROUP_STATE, ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+    ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.WRITE_TXN_MARKERS, ApiKey.TXN_OFFSET_COMMIT, ApiKey.DESCRIBE_PRODUCERS,
+    ApiKey.DESCRIBE_TRANSACTIONS,
 }  # fmt: skip
 
 
@@ -90,3 +99,24 @@ def test_each_group_of_an_offset_fetch_has_the_error() -> None:
     asked = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("one"), OffsetFetchRequestGroup("two")])
     found = answered(ApiKey.OFFSET_FETCH, 8, asked).groups
     assert [(each.group_id, each.error_code) for each in found] == [("one", ERROR), ("two", ERROR)]
+
+
+def test_each_partition_of_a_transaction_has_the_error() -> None:
+    asked = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id="pay", v3_and_below_topics=[AddPartitionsToTxnTopic("orders", [3, 5])]
+    )
+    (topic,) = answered(ApiKey.ADD_PARTITIONS_TO_TXN, 3, asked).results_by_topic_v3_and_below
+    assert topic.name == "orders"
+    assert [(each.partition_index, each.partition_error_code) for each in topic.results_by_partition] == [
+        (3, ERROR), (5, ERROR),
+    ]  # fmt: skip
+
+
+def test_each_marker_and_each_transaction_has_the_error() -> None:
+    markers = [WritableTxnMarker(7, 0, True, [WritableTxnMarkerTopic("orders", [3])])]
+    (marker,) = answered(ApiKey.WRITE_TXN_MARKERS, 1, WriteTxnMarkersRequest(markers)).markers
+    assert (marker.producer_id, marker.topics[0].partitions[0].error_code) == (7, ERROR)
+    described = answered(ApiKey.DESCRIBE_TRANSACTIONS, 0, DescribeTransactionsRequest(["pay", "ship"]))
+    assert [(each.transactional_id, each.error_code) for each in described.transaction_states] == [
+        ("pay", ERROR), ("ship", ERROR),
+    ]  # fmt: skip
