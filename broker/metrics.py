@@ -99,9 +99,11 @@ class Metrics:
         failed = [("", len(broker.logs.failed))]
         yield from gauge("kohort_offline_partitions", "partitions whose log could not be opened", failed)
         yield from _group_lines(broker)
-        from kohort.broker.share.metrics import delivery_lines  # which imports this module
+        from kohort.broker.share.metrics import delivery_lines  # these two import this module
+        from kohort.broker.transactions.metrics import transaction_lines
 
         yield from delivery_lines(broker)
+        yield from transaction_lines(broker)
         counters = sorted(self._apis.items())
         refused = [("", self.refused_requests)]
         yield from metric("kohort_refused_requests_total", "counter", "malformed or unsupported requests", refused)
@@ -112,11 +114,11 @@ class Metrics:
         yield from metric("kohort_request_seconds", "histogram", "from the whole request to its answer", ())
         for name, each in counters:
             label = f'api="{name}"'
-            yield from _histogram("kohort_request_seconds", label, LATENCY_BUCKETS_S, each.buckets, each.seconds)
+            yield from histogram("kohort_request_seconds", label, LATENCY_BUCKETS_S, each.buckets, each.seconds)
         yield from metric("kohort_step_seconds", "histogram", "for which a step held the event loop", ())
         for name, each in counters:
             label = f'api="{name}"'
-            yield from _histogram("kohort_step_seconds", label, STEP_BUCKETS_S, each.step_buckets, each.step_seconds)
+            yield from histogram("kohort_step_seconds", label, STEP_BUCKETS_S, each.step_buckets, each.step_seconds)
         slowest = [(f'api="{name}"', f"{each.slowest_step:.6f}") for name, each in counters]
         yield from gauge("kohort_slowest_step_seconds", "the longest step since the start", slowest)
 
@@ -164,7 +166,7 @@ def _rebalance_lines(told: Rebalances) -> Iterator[str]:
     yield from metric("kohort_rebalance_seconds", "histogram", about, ())
     for kind, counters in told.by_type.items():
         label = f'type="{kind}"'
-        yield from _histogram("kohort_rebalance_seconds", label, DURATION_BUCKETS_S, counters.buckets, counters.seconds)
+        yield from histogram("kohort_rebalance_seconds", label, DURATION_BUCKETS_S, counters.buckets, counters.seconds)
 
 
 def gauge(name: str, about: str, rows: Iterable[tuple[str, object]]) -> Iterator[str]:
@@ -178,7 +180,7 @@ def metric(name: str, kind: str, about: str, rows: Iterable[tuple[str, object]])
         yield f"{name}{{{labels}}} {value}" if labels else f"{name} {value}"
 
 
-def _histogram(name: str, label: str, limits: Sequence[float], buckets: Sequence[int], seconds: float) -> Iterator[str]:
+def histogram(name: str, label: str, limits: Sequence[float], buckets: Sequence[int], seconds: float) -> Iterator[str]:
     total = 0
     comma = "," if label else ""
     for limit, count in zip((*limits, "+Inf"), buckets, strict=True):

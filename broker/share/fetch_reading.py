@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kohort.broker.share.log_batches import FoundBatches
+from kohort.broker.topics.stable_offset import last_stable_offset
 from kohort.coordinator.delivery.states import Acquired, Wish
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.record_batch import CorruptBatch
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from kohort.broker.share.led_partition import LedPartition
     from kohort.broker.share.sessions import Wanted
     from kohort.storage.open_files import LogSlice
+    from kohort.storage.txn_index import AbortedTransaction
 
 logger = logging.getLogger(__name__)
 
@@ -105,7 +107,8 @@ class Reading:
             if not log.log_start_offset <= offset <= log.log_end_offset:
                 target.error = ErrorCode.OFFSET_OUT_OF_RANGE
             else:
-                target.found = log.read(offset, self._limit, min_one_batch=self._bytes == 0)
+                up_to = last_stable_offset(self._broker, led.partition) if led.reads_committed else None
+                target.found = log.read(offset, self._limit, min_one_batch=self._bytes == 0, up_to=up_to)
                 if target.found is not None:
                     self._bytes += target.found.length
         except (StorageError, OSError) as problem:
@@ -138,9 +141,15 @@ class Reading:
         # Nothing behind this offset can be acquired, however large the slice is.
         in_flight = led.settings.partition_max_record_locks
         until = max(target.fetch_offset, led.share.window.end) + min(max(wish.max_records, 0), in_flight)
-        batches = FoundBatches(found, until)
-        acquired = led.acquire(wish, target.fetch_offset, batches.batches)
+        batches = FoundBatches(found, until, self._aborted_in(led, target.fetch_offset, found))
+        acquired = led.acquire(wish, target.fetch_offset, batches.batches, batches.aborted)
         if acquired:
             batches.trim(found, acquired[0].first_offset, acquired[-1].last_offset)
             self._acquired_count += sum(each.last_offset - each.first_offset + 1 for each in acquired)
         return acquired
+
+    def _aborted_in(self, led: LedPartition, offset: int, found: LogSlice) -> Sequence[AbortedTransaction]:
+        log = led.partition.log
+        if not led.reads_committed or offset > log.last_aborted_offset:  # the usual case
+            return ()
+        return log.aborted_in(offset, found, last_stable_offset(self._broker, led.partition))

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from kohort.broker.broker import Broker
     from kohort.broker.share.share_partitions import SharePartitions
 
+READ_COMMITTED = "read_committed"
+
 logger = logging.getLogger(__name__)
 
 # What clients are told of errors of the share coordinator.
@@ -75,6 +77,10 @@ class LedPartition:
     def settings(self) -> ShareGroupSettings:
         return settings_of(self._broker, self.key.group_id)
 
+    @property
+    def reads_committed(self) -> bool:
+        return self.settings.isolation_level == READ_COMMITTED
+
     # --- loading
 
     def load(self) -> None:
@@ -124,10 +130,12 @@ class LedPartition:
     def can_acquire(self) -> bool:
         return self.share is not None and not self.is_gone and self.share.can_acquire()
 
-    def acquire(self, wish: Wish, fetch_offset: int, batches: Sequence[LogBatch]) -> list[Acquired]:
+    def acquire(
+        self, wish: Wish, fetch_offset: int, batches: Sequence[LogBatch], aborted: Sequence[LogBatch]
+    ) -> list[Acquired]:
         assert self.share is not None
         now = self._broker.clock.steady_ms()
-        acquired = self.share.acquire(wish, fetch_offset, batches, now)
+        acquired = self.share.acquire(wish, fetch_offset, batches, now, aborted)
         if acquired:
             self._leader.locks.watch(self, now + self.settings.record_lock_duration_ms)
         return acquired

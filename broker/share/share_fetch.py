@@ -7,13 +7,13 @@ acquired ranges. The fetch waits (`delayed_fetch.py`) until it can acquire recor
 appends wake it, and so does everything that makes records available. Between reading a partition and acquiring its
 records nothing else happens, so no two fetches get in each other's way at one share partition.
 
-What the members of a group may read is decided by its share.isolation.level. There are no transactions yet, so both
-levels read up to the end of the log.
+What the members of a group may read is decided by its share.isolation.level. With read_committed that is what lies
+below the last stable offset, and records of aborted transactions are archived when they are met: nobody gets them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from kohort.broker.call import PARKED, Parked
@@ -24,6 +24,7 @@ from kohort.broker.share.fetch_reading import Reading, Target, release
 from kohort.broker.share.persister import SharePartitionKey
 from kohort.broker.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession, Wanted, sessions_of
 from kohort.broker.share.share_partitions import share_partitions_of
+from kohort.broker.topics.committed_reading import look, must_look
 from kohort.broker.topics.delayed_fetch import DelayedFetch, Watched, may_wait
 from kohort.coordinator.delivery.states import Wish
 from kohort.protocol.error_codes import ErrorCode
@@ -149,7 +150,7 @@ class ShareFetching:
             return (yield from self._begin_in_steps())
         if self._reading.read(self._targets, is_final=self._max_wait_ms <= 0):
             return (yield from self._finish_or_wait())
-        delayed = DelayedFetch(self._broker, self._call, self._reading.missing_bytes, self._try_answer)
+        delayed = self._delayed(self._reading.missing_bytes, self._try_answer)
         delayed.start(self._watched(self._targets), self._max_wait_ms)
         return PARKED
 
@@ -162,7 +163,7 @@ class ShareFetching:
             raise
         has_found = any(target.acquired or target.error for target in self._targets)
         if not has_found and self._max_wait_ms > 0 and may_wait(self._broker, len(self._targets)):
-            delayed = DelayedFetch(self._broker, self._call, 1, self._answer_in_steps)
+            delayed = self._delayed(1, self._answer_in_steps)
             try:
                 for some in _parts(self._targets):
                     delayed.watch(self._watched(some))
@@ -173,6 +174,10 @@ class ShareFetching:
             delayed.wait(self._max_wait_ms, len(self._targets))
             return PARKED
         return (yield from self._finish_or_wait())
+
+    def _delayed(self, missing_bytes: int, try_answer: Callable[[bool], int]) -> DelayedFetch:
+        reads_committed = any(target.led.reads_committed for target in self._targets[:1])  # a setting of the group
+        return DelayedFetch(self._broker, self._call, missing_bytes, try_answer, reads_committed=reads_committed)
 
     # --- the partitions
 
@@ -186,6 +191,10 @@ class ShareFetching:
             for each in some:
                 self._find_one(each)
             yield
+        if self._targets and self._targets[0].led.reads_committed:
+            partitions = [target.led.partition for target in self._targets]
+            if must_look(self._broker, partitions):
+                yield from look(self._broker, partitions, self._call.now)
 
     def _find_one(self, wanted: Wanted) -> None:
         topic_id, index = wanted.key

@@ -8,7 +8,9 @@ remembers may start anywhere: its records may have been deleted.
 The first transactional batch of a producer opens a transaction in the partition, and a marker ends it. Only the
 coordinator knows which partitions will get a marker, so it is asked before a transaction is opened
 (`transactional_produce.py`). A marker may come while it is asked: its answer is then of no use any more, and the batch
-must not open a transaction that nobody would end. `Verification` notices that.
+must not open a transaction that nobody would end. `Verification` notices that. And the coordinator may let a later
+batch pass after it has refused an earlier one, which the producer will send again. So the lowest sequence of those that
+it was asked about must be written first.
 
 A marker with a higher epoch (transaction.version 2) makes the producer start again at 0; one with the same epoch does
 not touch the sequences.
@@ -39,6 +41,7 @@ PRODUCERS: Final = "producers"  # in Partition.extra
 REMEMBERED_BATCHES: Final = 5
 MAX_PRODUCERS: Final = 100_000  # of a partition; ids cost nothing, and somebody may use a new one for each batch
 LOOKED_AT: Final = 4
+MAX_UNWRITTEN: Final = 1_000  # producers of a partition that wait for the coordinator, or were refused by it
 MAX_SEQUENCE: Final = 2**31 - 1
 NO_COORDINATOR_EPOCH: Final = -1
 FIRST_VERSION_WITH_EPOCH_BUMP: Final = 2  # of transaction.version
@@ -82,10 +85,18 @@ class Verification:
         self.is_void = False  # a marker has come since the question
 
 
+class Unwritten(NamedTuple):
+    """Batches of a producer about which the coordinator was asked, and of which none has been written yet."""
+
+    epoch: int
+    lowest_sequence: int
+    timestamp: int  # of the last question
+
+
 class Producers:
     """The producers of one partition, by id."""
 
-    __slots__ = ("_verifications", "by_id", "open")
+    __slots__ = ("_unwritten", "_verifications", "by_id", "open")
 
     def __init__(self) -> None:
         self.by_id: dict[int, Producer] = {}
@@ -93,6 +104,7 @@ class Producers:
         # key would take long after many others before it were removed.
         self.open: OrderedDict[int, int] = OrderedDict()
         self._verifications: dict[int, list[Verification]] = {}
+        self._unwritten: dict[int, Unwritten] = {}
 
     # --- data
 
@@ -101,7 +113,7 @@ class Producers:
         producer_id, epoch, first = header[9], header[10], header[11]
         producer = self.by_id.get(producer_id)
         if producer is None:
-            return self._check_unknown(first, verification) if header[5] & TRANSACTIONAL else None
+            return self._check_unknown(producer_id, first, verification) if header[5] & TRANSACTIONAL else None
         is_next = False
         if epoch == producer.epoch:
             newest = producer.batches[-1][1] if producer.batches else NO_SEQUENCE
@@ -122,16 +134,21 @@ class Producers:
             if epoch < producer.epoch:
                 return FENCED
             is_next = first == 0 or producer.epoch == NO_PRODUCER_EPOCH
-        if not is_next:
+        if not is_next or self._skips_one(producer_id, first):
             return OUT_OF_ORDER
         return WRONG_FOR_TRANSACTION if producer_id in self.open and not header[5] & TRANSACTIONAL else None
 
-    @staticmethod
-    def _check_unknown(first: int, verification: Verification | None) -> Refusal | None:
+    def _check_unknown(self, producer_id: int, first: int, verification: Verification | None) -> Refusal | None:
         """The same for a transactional batch of a producer that nobody remembers."""
         if verification is None or verification.is_void:
             return WRONG_FOR_TRANSACTION
-        return OUT_OF_ORDER if verification.starts_at_zero and first != 0 else None
+        is_wrong = verification.starts_at_zero and first != 0
+        return OUT_OF_ORDER if is_wrong or self._skips_one(producer_id, first) else None
+
+    def _skips_one(self, producer_id: int, first: int) -> bool:
+        """Whether the coordinator was asked about an earlier batch, which is not written yet."""
+        unwritten = self._unwritten.get(producer_id) if self._unwritten else None
+        return unwritten is not None and first > unwritten.lowest_sequence
 
     def appended(self, header: BatchHeader, first_offset: int, timestamp: int) -> None:
         """A batch entered the log at `first_offset`."""
@@ -146,6 +163,7 @@ class Producers:
         batches.append(PastBatch(header[11], last, first_offset, first_offset + delta, timestamp))
         if header[5] & TRANSACTIONAL:
             self.open.setdefault(producer_id, first_offset)
+            self._unwritten.pop(producer_id, None)
 
     def _seen(self, producer_id: int, epoch: int, timestamp: int) -> Producer:
         """The producer, which has written something now."""
@@ -175,9 +193,16 @@ class Producers:
 
     # --- transactions
 
-    def begin_verification(self, producer_id: int, *, starts_at_zero: bool) -> Verification:
+    def begin_verification(
+        self, producer_id: int, epoch: int, first_sequence: int, now: int, *, starts_at_zero: bool
+    ) -> Verification:
         """To be called before the coordinator is asked. `end_verification` must follow."""
         verification = Verification(producer_id, starts_at_zero=starts_at_zero)
+        known = self._unwritten.get(producer_id)
+        if known is None or epoch > known.epoch or (epoch == known.epoch and first_sequence < known.lowest_sequence):
+            if known is None and len(self._unwritten) >= MAX_UNWRITTEN:
+                del self._unwritten[next(iter(self._unwritten))]
+            self._unwritten[producer_id] = Unwritten(epoch, first_sequence, now)
         self._verifications.setdefault(producer_id, []).append(verification)
         return verification
 
@@ -214,6 +239,7 @@ class Producers:
             verification.is_void = True
         self._seen(producer_id, epoch, timestamp).coordinator_epoch = coordinator_epoch
         self.open.pop(producer_id, None)
+        self._unwritten.pop(producer_id, None)
 
     @property
     def first_unstable_offset(self) -> int | None:
@@ -243,6 +269,8 @@ class Producers:
             key for key, each in self.by_id.items() if each.timestamp <= timestamp and key not in is_open
         ]:
             del self.by_id[producer_id]
+        for producer_id in [key for key, each in self._unwritten.items() if each.timestamp <= timestamp]:
+            del self._unwritten[producer_id]
 
     def last_offsets(self) -> dict[int, int]:
         """The last offset of each producer's last batch. Compaction keeps that batch."""

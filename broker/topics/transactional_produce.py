@@ -48,7 +48,7 @@ COORDINATOR_IS_AWAY: Final = frozenset((
 
 Entry: TypeAlias = Verification | Refusal  # a refusal, or what the coordinator was asked
 
-_unpack_producer = Struct(">qh").unpack_from
+_unpack_producer = Struct(">qhi").unpack_from
 
 
 def is_transactional(records: Records) -> bool:
@@ -65,17 +65,17 @@ class Transaction:
         self._version = version
         self._now = now
         self._producers: dict[tuple[int, int], None] = {}  # (id, epoch), all that the batches name
-        self._partitions: list[Partition] = []
+        self._partitions: list[tuple[Partition, int]] = []  # with the first sequence of the batch
         self._asked: list[tuple[Partition, Verification]] = []
         # What was found out about partitions in which the producer has no open transaction yet.
         self.entries: dict[Partition, Entry] = {}
 
     def add(self, partition: Partition, batch: Records) -> None:
         """A whole batch with the transactional flag, for a partition that there is."""
-        producer_id, epoch = _unpack_producer(batch, PRODUCER_ID_AT)
+        producer_id, epoch, first_sequence = _unpack_producer(batch, PRODUCER_ID_AT)
         if producer_id >= 0:  # as in Kafka, one without an id is no part of a transaction
             self._producers[producer_id, epoch] = None
-            self._partitions.append(partition)
+            self._partitions.append((partition, first_sequence))
 
     def prepare(self) -> WaitingSteps[Refusal | None]:
         """Find out which of the batches may be written. A refusal is one of the whole request."""
@@ -85,8 +85,8 @@ class Transaction:
             return SEVERAL_PRODUCERS
         ((producer_id, epoch),) = self._producers
         adds = self._version >= FIRST_VERSION_THAT_ADDS
-        for partition in self._partitions:
-            yield from self._look_at(partition, producer_id, epoch, adds)
+        for partition, first_sequence in self._partitions:
+            yield from self._look_at(partition, producer_id, epoch, first_sequence, adds)
         if adds:
             yield from self._ask(self._asked, producer_id, epoch, adds=True)
         else:
@@ -94,7 +94,9 @@ class Transaction:
                 yield from self._ask([each], producer_id, epoch, adds=False)
         return None
 
-    def _look_at(self, partition: Partition, producer_id: int, epoch: int, adds: bool) -> WaitingSteps[None]:
+    def _look_at(
+        self, partition: Partition, producer_id: int, epoch: int, first_sequence: int, adds: bool
+    ) -> WaitingSteps[None]:
         """Note the partition if the coordinator has to be asked about it."""
         broker = self._broker
         if PRODUCERS not in partition.extra:
@@ -110,7 +112,9 @@ class Transaction:
         if producers.is_in_transaction(producer_id, epoch):
             return
         if adds or broker.config.transaction_partition_verification_enable:
-            verification = producers.begin_verification(producer_id, starts_at_zero=adds)
+            verification = producers.begin_verification(
+                producer_id, epoch, first_sequence, self._now, starts_at_zero=adds
+            )
             self._asked.append((partition, verification))
         else:
             verification = Verification(producer_id)

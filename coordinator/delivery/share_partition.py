@@ -57,17 +57,41 @@ class SharePartition:
         window, most = self.window, self._settings().partition_max_record_locks
         if window.next_fetch_offset() != window.end + 1 or window.in_flight_count < most:
             return True
-        return window.has_gap and window.close_gap() and window.in_flight_count < most
+        makes_room = window.close_gap() if window.has_gap else window.move_start()  # past records that were aborted
+        return makes_room and window.in_flight_count < most
 
-    def acquire(self, wish: Wish, fetch_offset: int, batches: Sequence[LogBatch], now: int) -> list[Acquired]:
-        """Acquire records for a member. `batches`: what the log has from `fetch_offset` on, whole batches only."""
+    def acquire(
+        self, wish: Wish, fetch_offset: int, batches: Sequence[LogBatch], now: int, aborted: Sequence[LogBatch] = ()
+    ) -> list[Acquired]:
+        """Acquire records for a member. `batches`: what the log has from `fetch_offset` on, whole batches only.
+
+        `aborted`: those of them whose transaction was aborted. Nobody gets their records, if the group reads what is
+        committed.
+        """
         acquisition = Acquisition(self.window, self._settings(), wish, batches, now)
         acquisition.acquire(fetch_offset)
-        self.counts.acquired += acquisition.count
+        acquired = self._without(acquisition.acquired, aborted) if aborted else acquisition.acquired
+        self.counts.acquired += sum(each.last_offset - each.first_offset + 1 for each in acquired)
         self.counts.archived += acquisition.vanished
         if batches and fetch_offset < batches[0].base_offset:  # something has vanished from the log
             self.window.move_start()  # or a window full of records that are archived would stay full
-        return acquisition.acquired
+        return acquired
+
+    def _without(self, acquired: Sequence[Acquired], aborted: Sequence[LogBatch]) -> list[Acquired]:
+        """What is left of the acquired records without the aborted ones, which are final now. Both are in order."""
+        left: list[Acquired] = []
+        rest = list(reversed(acquired))
+        for batch in aborted:
+            self.window.archive_aborted(batch.base_offset, batch.last_offset)
+            while rest and rest[-1].last_offset < batch.base_offset:
+                left.append(rest.pop())
+            while rest and rest[-1].first_offset <= batch.last_offset:
+                cut = rest.pop()
+                if cut.first_offset < batch.base_offset:
+                    left.append(cut._replace(last_offset=batch.base_offset - 1))
+                if cut.last_offset > batch.last_offset:
+                    rest.append(cut._replace(first_offset=batch.last_offset + 1))
+        return left + rest[::-1]
 
     def log_starts_at(self, offset: int) -> bool:
         """Older records were removed from the log. True: the start offset has moved."""

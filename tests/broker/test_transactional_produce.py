@@ -308,6 +308,46 @@ def test_an_unknown_producer_begins_anywhere_before_v12_and_at_0_since(box: Tran
     assert box.write(0, version=12, partition=1) == 0
 
 
+@pytest.mark.parametrize("version", [9, 11, 12])
+def test_a_batch_does_not_overtake_one_that_the_coordinator_refused(box: TransactionBox, version: int) -> None:
+    """The producer sends both at the same time, and the refused one again."""
+    box.coordinator.answers = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    assert box.write(0, version=version) == "NOT_ENOUGH_REPLICAS"
+    assert box.write(1, version=version) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    assert [box.write(sequence, version=version) for sequence in (0, 1)] == [0, 1]
+
+
+def test_nor_does_one_of_a_producer_that_is_known(box: TransactionBox) -> None:
+    assert box.write(0, version=11) == 0
+    box.end()
+    box.coordinator.answers = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    assert box.write(0, version=11, count=2) == "NOT_ENOUGH_REPLICAS"
+    assert box.write(1, version=11) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+
+
+def test_what_was_refused_is_forgotten_with_the_end_of_the_transaction_and_with_a_higher_epoch(
+    box: TransactionBox,
+) -> None:
+    box.coordinator.answers = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    assert box.write(3, version=11) == "NOT_ENOUGH_REPLICAS"
+    box.end(commit=False)
+    assert box.write(0, version=11) == 1
+    box.end(epoch=1, version=2)
+    box.coordinator.answers = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    assert box.write(0, epoch=1, version=11, count=4) == "NOT_ENOUGH_REPLICAS"
+    assert box.write(0, epoch=2, version=11) == 3
+
+
+def test_what_was_refused_is_forgotten_with_time_and_if_there_is_too_much(box: TransactionBox) -> None:
+    for producer_id in range(1_100):
+        box.coordinator.answers = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+        assert box.write(0, producer_id=producer_id, version=11) == "NOT_ENOUGH_REPLICAS"
+    assert box.write(1, producer_id=99, version=11) == 0
+    assert box.write(1, producer_id=1_099, version=11) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    box.producers().expire(box.now + 1)
+    assert box.write(1, producer_id=1_099, version=11) == 1
+
+
 def test_a_new_epoch_begins_at_0(box: TransactionBox) -> None:
     assert box.write(0, version=11) == 0
     box.end()
@@ -318,7 +358,7 @@ def test_a_new_epoch_begins_at_0(box: TransactionBox) -> None:
 def test_the_next_transaction_of_version_0_goes_on_counting(box: TransactionBox) -> None:
     assert box.write(0, version=11) == 0
     assert box.end() == "NONE"
-    assert box.write(0, count=2, version=11) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    assert box.write(2, version=11) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
     assert box.write(1, version=11) == 2
 
 

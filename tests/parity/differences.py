@@ -97,6 +97,16 @@ ALLOWED = [
         Kind.ANY,
         "*without a coordinator*",
     ),
+    *(
+        Allowed(
+            api,
+            field,
+            "in Kafka the last stable offset is then where the batch begins that was cut into, before the log's start",
+            Kind.ANY,
+            "records of an open transaction are deleted",
+        )
+        for api, field in (("Fetch", "*last_stable_offset"), ("ListOffsets", "*offset"))
+    ),
     Allowed("Fetch", "session_id", "random"),
     Allowed("Produce", "*log_append_time_ms", "the clock", scenario=OWN_TIME),
     Allowed("Fetch", "*timestamp", "the clock", scenario=OWN_TIME),

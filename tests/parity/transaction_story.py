@@ -104,6 +104,8 @@ class TransactionStory(ConsumerStory):
         answer = self.peer.quietly(ApiKey.FIND_COORDINATOR, request, 6)
         if answer.coordinators[0].error_code:
             return False
+        if self.peer.quietly(ApiKey.INIT_PRODUCER_ID, InitProducerIdRequest(None, TIMEOUT_MS), 5).error_code:
+            return False  # just after a start there are no producer ids
         asked = DescribeTransactionsRequest([self.group])
         (state,) = self.peer.quietly(ApiKey.DESCRIBE_TRANSACTIONS, asked, 0).transaction_states
         return bool(state.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)

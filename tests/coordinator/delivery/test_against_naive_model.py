@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from kohort.coordinator.config import ShareGroupSettings
 from kohort.coordinator.delivery.share_partition import SharePartition, Write
-from kohort.coordinator.delivery.states import ACQUIRED, Acknowledgement, LogBatch, Refusal, Wish
+from kohort.coordinator.delivery.states import ACQUIRED, ARCHIVED, AVAILABLE, Acknowledgement, LogBatch, Refusal, Wish
 from tests.coordinator.delivery.naive import FINAL, NaiveRecord, NaiveShare
 from tests.share.memory_persister import KeptState
 
@@ -38,6 +38,7 @@ class DeliveryMachine(RuleBasedStateMachine):
         )
         self.now = 0
         self.log: list[LogBatch] = []
+        self.aborted: set[LogBatch] = set()  # of a transaction that was aborted
         self.log_start = self.log_end = 0
         self.persisted = KeptState(0, 0)
         self.writes: list[tuple[Write, Sequence[int]]] = []  # not persisted yet; the offsets in transition
@@ -51,11 +52,14 @@ class DeliveryMachine(RuleBasedStateMachine):
 
     # --- what happens
 
-    @rule(sizes=st.lists(st.integers(1, 12), min_size=1, max_size=4))
-    def append(self, sizes: list[int]) -> None:
-        for size in sizes:
-            self.log.append(LogBatch(self.log_end, self.log_end + size - 1))
+    @rule(sizes=st.lists(st.integers(1, 12), min_size=1, max_size=4), aborted=st.integers(0, 12))
+    def append(self, sizes: list[int], aborted: int) -> None:
+        for number, size in enumerate(sizes):
+            batch = LogBatch(self.log_end, self.log_end + size - 1)
+            self.log.append(batch)
             self.log_end += size
+            if number == aborted:
+                self.aborted.add(batch)
 
     @rule(
         member=members, max_records=st.integers(1, 30), batch_size=st.integers(1, 30), strictly=st.booleans(),
@@ -74,18 +78,32 @@ class DeliveryMachine(RuleBasedStateMachine):
         in_flight, end = window.in_flight_count, window.end
         if found and found[0].last_offset >= self.start:
             self.naive.lose(offset, found[0].base_offset - 1)
-        acquired = self.share.acquire(Wish(member, max_records, batch_size, strictly), offset, found, self.now)
+        aborted = [batch for batch in found if batch in self.aborted]
+        wish = Wish(member, max_records, batch_size, strictly)
+        acquired = self.share.acquire(wish, offset, found, self.now, aborted)
         new = [each for each in acquired if each.last_offset > end]
         assert not new or in_flight < MAX_LOCKS
         self.check_suspects(acquired)
         self.naive.take(acquired, member, self.now)
+        self.take_aborted(aborted, acquired)
         for run in window.runs():  # the rest of a batch of which a part was acquired
             for each in range(run.first, run.last + 1):
                 self.naive.records.setdefault(each, NaiveRecord())
         if strictly:
             assert sum(last - first + 1 for first, last, _ in acquired) <= max_records
         if found and found[0].base_offset <= offset <= found[0].last_offset:
-            assert acquired, f"nothing was acquired at {offset}"
+            passed = found[0] in self.aborted and self.share.next_fetch_offset() > offset
+            assert acquired or passed, f"nothing was acquired at {offset}"
+
+    def take_aborted(self, aborted: Sequence[LogBatch], acquired: Sequence[tuple[int, int, int]]) -> None:
+        """Records of aborted transactions are given to nobody. What would have been acquired of them is archived."""
+        for batch in aborted:
+            assert not [each for each in acquired if each[0] <= batch.last_offset and batch.base_offset <= each[1]]
+            for run in self.share.window.runs():
+                for offset in range(max(run.first, batch.base_offset), min(run.last, batch.last_offset) + 1):
+                    assert run.state in (ARCHIVED, AVAILABLE), (offset, run.state)
+                    if run.state == ARCHIVED:
+                        self.naive.records[offset] = NaiveRecord(ARCHIVED, run.delivery_count)
 
     def check_suspects(self, acquired: Sequence[tuple[int, int, int]]) -> None:
         """Records that were delivered often come from one batch; at their last attempt, alone."""
@@ -267,6 +285,7 @@ class DeliveryMachine(RuleBasedStateMachine):
             for batch in self.log
             for offset in range(batch.base_offset, batch.last_offset + 1)
             if offset >= self.share.window.start
+            and batch not in self.aborted  # as in Kafka, the start passes them with the next acknowledgement
         ]
         assert left == [], (
             f"never delivered: {left} of {self.log}; in flight: {[run.state_batch for run in self.share.window.runs()]}"

@@ -158,13 +158,34 @@ def the_next_transaction_of_an_old_client_goes_on_counting(s: TransactionStory) 
     p.produce(at, 2)
     p.commit_it()
     p.add(at)
-    p.produce(at, sequence=0)
     p.produce(at, sequence=3)
     p.produce(at, sequence=2)
     s.describe_producers(at)
     p.abort()
     s.describe_producers(at)
     s.read_all(at)
+
+
+@transaction_story(PRODUCE, SOME)
+def what_the_coordinator_was_asked_about_first_is_written_first(s: TransactionStory) -> None:
+    """A batch that the log refuses was asked about, too: nothing may overtake it."""
+    topic = s.topic("", 2)
+    p = s.begun(versions=TV0)
+    p.add((topic, 0))
+    p.produce((topic, 0), 2)
+    p.commit_it()
+    p.add((topic, 0))
+    p.produce((topic, 0), sequence=0)
+    for sequence in (3, 2, 1):
+        p.produce((topic, 0), sequence=sequence)
+    p.abort()
+    p.add((topic, 0), (topic, 1))
+    p.produce((topic, 0), sequence=2)
+    for sequence in (7, 6, 8, 7):
+        p.produce((topic, 1), sequence=sequence)
+    s.describe_producers((topic, 0), (topic, 1))
+    p.commit_it()
+    s.read_all((topic, 0), (topic, 1))
 
 
 @transaction_story(PRODUCE, SOME)
