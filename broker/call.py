@@ -41,7 +41,7 @@ class Call:
         "listener_index",
         "now",
         "route",
-        "started",
+        "started_ns",
         "steady_ms",
         "version",
     )
@@ -59,7 +59,7 @@ class Call:
         self.now: int  # wall time, milliseconds since 1970
         self.steady_ms: int  # the steady clock, for deadlines
         self.api: Api[Any, Any, Any]  # of a request to a coordinator, whose runtime sets it
-        self.started: float  # the event loop's clock
+        self.started_ns: int  # on the steady clock
 
     @property
     def connection(self) -> Connection:

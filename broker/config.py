@@ -78,6 +78,8 @@ class Config:
     kohort_request_read_timeout_ms: int = setting(30_000, "kohort.request.read.timeout.ms", 1, INT32_MAX)
     kohort_http_port: int = setting(-1, "kohort.http.port", -1, 65535)  # -1: not open; 0: any free port
     kohort_http_host: str = setting("", "kohort.http.host")  # empty: the host of the first listener
+    # Who wants to see the live page must know it; empty: the page is open, to this machine alone.
+    kohort_http_token: str = setting("", "kohort.http.token")
     kohort_metrics_port: int = setting(-1, "kohort.metrics.port", -1, 65535)  # the older name of kohort.http.port
 
     # --- topics

@@ -170,6 +170,8 @@ class Connection(asyncio.Protocol):
             if data[12:] == beat.rest and data[:8] == beat.start and beat.pulse.beats(MILLISECONDS.steady_ms):
                 self._transport.write(beat.before + data[8:12] + beat.after)
                 self._has_beaten = True
+                if beat.metrics is not None:
+                    beat.metrics.beat(monotonic_ns() - now_ns)
                 return
             self._beat = None
         server = self._server
@@ -300,7 +302,7 @@ class Connection(asyncio.Protocol):
         call.correlation_id = correlation_id
         call.now = MILLISECONDS.now_ms
         call.steady_ms = MILLISECONDS.steady_ms
-        call.started = self.last_active
+        call.started_ns = began
         try:
             response = route.handler(server.broker, request, call)
             if type(response) is GeneratorType:  # isinstance() takes three times as long, for every request
@@ -311,7 +313,7 @@ class Connection(asyncio.Protocol):
         if response is not PARKED:
             self._parked = None
             self._answer(call, route, response)
-            if recurs and type(known) is RecurringHeartbeats and not (self._pumping or self._choked or server.metrics):
+            if recurs and type(known) is RecurringHeartbeats and not (self._pumping or self._choked):
                 self._begin_to_beat(known, response)
         if server.metrics is not None or monotonic_ns() > slow_from:
             server.measure_step(call, monotonic_ns() - began)
@@ -334,7 +336,8 @@ class Connection(asyncio.Protocol):
             return
         pulse = self._server.broker.coordinator.runtime.pulse(heartbeats.request)
         if pulse is not None:
-            heartbeats.begin(pulse, response)
+            metrics = self._server.metrics
+            heartbeats.begin(pulse, response, None if metrics is None else metrics.api(heartbeats.route.name))
             self._beat = heartbeats
 
     def _find_route(self, kind: int, correlation_id: int, frame: bytes, pos: int) -> Route | None:
@@ -540,7 +543,7 @@ class Connection(asyncio.Protocol):
             self._transport.write(data)
 
     def _measure(self, call: Call, failed: bool) -> None:
-        self._server.metrics.api(call.route.name).answered(self._server.loop.time() - call.started, failed)
+        self._server.metrics.api(call.route.name).answered(monotonic_ns() - call.started_ns, failed)
 
     def _send_parts(self, correlation_id: int, tagged: bool, parts: list[Part], size: int) -> None:
         """Send an answer with many records: the kernel copies its log slices from the files to the socket."""

@@ -21,11 +21,11 @@ from kohort.broker.share_settings import share_settings_of_all, share_settings_o
 from kohort.broker.topics.catalog import CONSUMER_OFFSETS
 from kohort.coordinator.api import Api
 from kohort.coordinator.config import GroupConfig
-from kohort.coordinator.events import Event, InitializeStates, Rebalanced, Reconciled
+from kohort.coordinator.events import Event, InitializeStates, News, Rebalanced, Reconciled
 from kohort.coordinator.group_runtime import GroupRuntime
 from kohort.coordinator.offsets.write_marker import WRITE_MARKER, MarkerWritten, WriteMarker
 from kohort.coordinator.outcome import Parked
-from kohort.coordinator.shard import Shard, Status
+from kohort.coordinator.shard import Shard, Status, Write
 from kohort.coordinator.shard_state import ShardState
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.txn_marker import TxnMarker
@@ -84,6 +84,10 @@ class CoordinatorHost(ShardHost[ShardState]):
         broker.catalog.on_group_configs = self._take_group_configs
         self._take_group_configs(broker.catalog.group_configs)
         self.rebalances = Rebalances()
+        # For who follows the groups (broker/live/broker_source.py). Writes of commits alone are not told.
+        self.on_written: Callable[[int, list[bytes]], object] | None = None
+        self.on_news: Callable[[News], object] | None = None
+        self.on_loaded: Callable[[Shard[ShardState]], object] | None = None
 
     def start(self) -> None:
         super().start()
@@ -114,6 +118,8 @@ class CoordinatorHost(ShardHost[ShardState]):
             from kohort.broker.topics.coordinator_batches import restore  # most brokers have no transactions
 
             restore(topic.partitions[shard.partition], shard.state.offsets.pending)
+        if self.on_loaded is not None:
+            self.on_loaded(shard)
 
     def write_marker(self, partition: int, marker: TxnMarker, done: Callable[[ErrorCode], None]) -> None:
         """End the producer's transaction in this partition of the log. `done` is called when the marker is durable, or
@@ -134,6 +140,12 @@ class CoordinatorHost(ShardHost[ShardState]):
         else:
             assert isinstance(event, Rebalanced | Reconciled), event
             self.rebalances.tell(event)
+            if self.on_news is not None:
+                self.on_news(event)
+
+    def wrote(self, write: Write[ShardState]) -> None:
+        if self.on_written is not None:
+            self.on_written(write.partition, write.batches)
 
     def _initialize(self, event: InitializeStates) -> None:
         from kohort.broker.share.coordinators import initialize  # only brokers with share groups pay for it

@@ -22,6 +22,7 @@ from kohort.protocol.stencil import Stencil, places_of_change
 if TYPE_CHECKING:
     from kohort.broker.api_table import Route
     from kohort.broker.call import Call
+    from kohort.broker.metrics import ApiMetrics
     from kohort.coordinator.group import Pulse
     from kohort.protocol.wire import Message
 
@@ -52,7 +53,7 @@ Heartbeat = HeartbeatRequest | ConsumerGroupHeartbeatRequest | ShareGroupHeartbe
 class RecurringHeartbeats(Recurring):
     """Heartbeats. `start` are the bytes before the correlation id; `before`, the id and `after` are the answer."""
 
-    __slots__ = ("after", "before", "pulse", "start")
+    __slots__ = ("after", "before", "metrics", "pulse", "start")
 
     request: Heartbeat
 
@@ -65,13 +66,15 @@ class RecurringHeartbeats(Recurring):
         self.before: bytes
         self.after: bytes
         self.pulse: Pulse
+        self.metrics: ApiMetrics | None  # counts them, if somebody wants to know
 
-    def begin(self, pulse: Pulse, response: Message) -> None:
+    def begin(self, pulse: Pulse, response: Message, metrics: ApiMetrics | None) -> None:
         """A heartbeat was answered without an error: as long as the pulse beats, each is answered like that one."""
         self.after = b"\0" * self.route.tagged + (response.encoded or bytes(self.route.encode(response)))
         self.before = _int32(4 + len(self.after))
         self.start = pack_framed_kind(CLIENT_ID_AT + len(self.rest), self.route.api_key, self.route.version)
         self.pulse = pulse
+        self.metrics = metrics
 
 
 class RecurringCommits(Recurring):

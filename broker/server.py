@@ -14,7 +14,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from errno import EACCES, EADDRINUSE, EADDRNOTAVAIL, EAFNOSUPPORT, EPERM
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kohort.broker.broker import Broker, CallLater
 from kohort.broker.call import Call
@@ -22,6 +22,9 @@ from kohort.broker.config import INT32_MAX, Config, Listener, parse_listeners
 from kohort.broker.connection import SLOW_STEP_NS, Connection
 from kohort.broker.steps import LongRequests, Turns
 from kohort.storage.disk import RealDisk
+
+if TYPE_CHECKING:
+    from kohort.broker.live.feed import Feed
 
 logger = logging.getLogger(__name__)
 
@@ -71,6 +74,7 @@ class Server:
         self._few_connections = 0  # with so few connections no descriptor can have such a number
         self.metrics: Any = None  # broker.metrics.Metrics, if the HTTP port is open
         self.http_address: tuple[str, int] | None = None
+        self.live: Feed | None = None  # the live page, if the HTTP port is open
         self.turns = Turns(self.loop.call_soon)
         self.long_requests = LongRequests(
             self.loop.call_soon, self.loop.call_soon_threadsafe, self.measure_step, switches_quickly=broker.owns_process
@@ -102,11 +106,13 @@ class Server:
         from kohort.broker.http.endpoint import HttpEndpoint
         from kohort.broker.http.metrics_page import metrics_page
         from kohort.broker.http.site import Site
+        from kohort.broker.live.on_broker import live_page
         from kohort.broker.metrics import Metrics
 
         self.metrics = Metrics(self)
         site = Site()
         site.add("GET", "/metrics", metrics_page(self.metrics))
+        self.live = live_page(self.broker, site, host, self.loop)
         endpoints: set[HttpEndpoint] = set()
         port = self.broker.config.http_port
         other = f"kohort.http.port={_another(port)}"
@@ -295,6 +301,8 @@ class Server:
             listener.close()
         if self._sweeper is not None:
             self._sweeper.cancel()
+        if self.live is not None:
+            self.live.stop()
 
     def drop_connections(self) -> None:
         """Close all connections at once; answers that were not sent are lost."""

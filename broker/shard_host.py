@@ -78,6 +78,9 @@ class ShardHost(Generic[S]):
     def loaded(self, shard: Shard[S]) -> None:
         """The log of this shard was read, and it is served from now on."""
 
+    def wrote(self, write: Write[S]) -> None:
+        """What the write holds, which is not commits alone, is durable now."""
+
     def tell(self, event: Event) -> None:
         """Something that was reported by the coordinator is durable now."""
 
@@ -275,6 +278,8 @@ class ShardHost(Generic[S]):
                 self._failed(write, problem)
             elif not write.shard.is_abandoned:
                 self.runtime.written(write, now)
+                if write.has_news:
+                    self.wrote(write)
                 if has_failed_before:
                     self._loader.delays.works(write.partition)
         if not self._in_turn:  # a turn calls _after at its end

@@ -25,14 +25,18 @@ from kohort.coordinator.outcome import (
     PARKED,
     AtomicRecords,
     Call,
+    CommitRecords,
     InPieces,
     LogEntry,
+    MarkerRecord,
     OffsetTombstones,
     Outcome,
     PackedRecords,
     Parked,
+    PlannedCommit,
     Reply,
     StepRecords,
+    TransactionalCommit,
 )
 from kohort.coordinator.partitioner import partition_of
 from kohort.coordinator.pieces import PIECE
@@ -50,6 +54,7 @@ __all__ = ["Runtime", "Write"]
 ACTIVE = Status.ACTIVE
 MAX_CACHED_KEYS = 100_000
 EXPIRATIONS_IN_STEP = 100  # operations of all shards together: a few milliseconds
+COMMITS = (PlannedCommit, CommitRecords, TransactionalCommit, MarkerRecord, OffsetTombstones)
 MAX_ANSWER_BYTES = 16_000_000  # of an answer about several keys; the first of them is in it, whatever its size
 
 
@@ -65,6 +70,7 @@ class Runtime(Generic[S]):
         self.changed: dict[int, Shard[S]] = {}  # shards whose next deadline may have changed
         self.busy: dict[int, Shard[S]] = {}  # shards with something to do in pieces
         self.piece_size = 0  # records of pieces that the host has not taken yet
+        self.notes_news = False  # whether a write shall say that it has something else than commits
         self.known_shards: dict[str, Shard[S]] = {}  # by key: Java's hash costs more than a heartbeat
 
     def shard_of(self, key: str) -> Shard[S]:
@@ -314,6 +320,8 @@ class Runtime(Generic[S]):
         if not shard.in_flight:
             shard.state.clock.write_begins(now)
         shard.in_flight.append(write)
+        if self.notes_news:
+            write.has_news = not all(type(entry) in COMMITS for entry in entries)
         try:
             write.batches = batches(entries, first_offset, wall, self._max_batch_bytes, shard.types)
         except Exception as problem:

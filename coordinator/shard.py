@@ -45,7 +45,18 @@ class Status(Enum):
 class Write(Generic[S]):
     """Batches of one shard for its log, replies that wait for them, and events to tell when they are durable."""
 
-    __slots__ = ("batches", "begun", "epoch", "events", "first_offset", "partition", "problem", "replies", "shard")
+    __slots__ = (
+        "batches",
+        "begun",
+        "epoch",
+        "events",
+        "first_offset",
+        "has_news",
+        "partition",
+        "problem",
+        "replies",
+        "shard",
+    )
 
     def __init__(
         self, shard: Shard[S], first_offset: int, begun: int, replies: list[Reply], events: list[Event]
@@ -59,6 +70,7 @@ class Write(Generic[S]):
         self.problem: Exception | None = None  # why there are no batches: a bug, and the write has failed
         self.replies = replies
         self.events = events
+        self.has_news = False  # something else than commits, if the host wants to know: see Runtime.notes_news
 
 
 class Shard(Generic[S]):

@@ -217,8 +217,8 @@ def _announce(server: Server, form: str) -> None:
         {"listeners": listeners, "advertised": advertised, "data": data, "started_in_s": seconds},
     )  # fmt: skip
     if server.http_address is not None:
-        url = f"http://{_address(*server.http_address)}/metrics"
-        announce(f"metrics at {url}", form, {"metrics": url})
+        page = f"http://{_address(*server.http_address)}/"
+        announce(f"live page at {page}, metrics at {page}metrics", form, {"page": page, "metrics": f"{page}metrics"})
 
 
 def _announce_test(broker: BrokerForTests, form: str) -> None:

@@ -2,12 +2,14 @@
 
 A request must arrive within TIMEOUT_S, and a connection may be silent for TIMEOUT_S between two requests. At most
 MAX_CONNECTIONS are open: that is enough for scrapers and people, and leaves the broker its descriptors and its time.
+An answer may be a stream, which goes on until the client hangs up.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncGenerator
 from http import HTTPStatus
 from typing import Final, cast
 
@@ -17,7 +19,7 @@ from kohort.broker.http.site import HttpAnswer, HttpError, Site, text_answer
 
 logger = logging.getLogger(__name__)
 
-MAX_CONNECTIONS: Final = 20
+MAX_CONNECTIONS: Final = 100  # a browser opens up to six for a page
 MAX_HEAD_BYTES: Final = 8_192
 MAX_BODY_BYTES: Final = 1_048_576
 TIMEOUT_S: Final = 10.0
@@ -33,6 +35,9 @@ class HttpEndpoint(asyncio.Protocol):
         self._body = bytearray()
         self._answering: asyncio.Task[None] | None = None
         self._deadline: asyncio.TimerHandle | None = None
+        self._is_streaming = False
+        self._room = asyncio.Event()  # for more of a stream: the client reads what it gets
+        self._room.set()
 
     # --- called by the event loop
 
@@ -51,11 +56,21 @@ class HttpEndpoint(asyncio.Protocol):
             self._answering.cancel()
 
     def data_received(self, data: bytes) -> None:
+        if self._is_streaming:
+            self._transport.abort()  # a client that watches a stream has nothing more to say
+            return
         self._http.receive_data(data)
         self._read_or_refuse()
 
     def eof_received(self) -> bool:
-        return self._answering is not None  # a client that has asked may stop sending, and still wants its answer
+        # A client that has asked may stop sending, and still wants its answer. One that watches a stream is gone.
+        return self._answering is not None and not self._is_streaming
+
+    def pause_writing(self) -> None:
+        self._room.clear()
+
+    def resume_writing(self) -> None:
+        self._room.set()
 
     # --- requests
 
@@ -97,8 +112,11 @@ class HttpEndpoint(asyncio.Protocol):
         except Exception:
             logger.exception("%s %s failed; this is a bug", method, target)
             answer = text_answer("this failed, and the log of the broker says why\n", HTTPStatus.INTERNAL_SERVER_ERROR)
+        if answer.stream is not None and method != "HEAD":
+            await self._stream(answer, answer.stream)
+        else:
+            self._send(answer, with_body=method != "HEAD")
         self._answering = None
-        self._send(answer, with_body=method != "HEAD")
         self._go_on()
 
     def _go_on(self) -> None:
@@ -120,6 +138,24 @@ class HttpEndpoint(asyncio.Protocol):
         )
         events = [response, h11.Data(data=answer.body if with_body else b""), h11.EndOfMessage()]
         self._transport.write(b"".join(self._http.send(event) or b"" for event in events))
+
+    async def _stream(self, answer: HttpAnswer, parts: AsyncGenerator[bytes, None]) -> None:
+        headers = [("Content-Type", answer.content_type), *answer.headers.items()]
+        response = h11.Response(status_code=answer.status, reason=answer.status.phrase.encode(), headers=headers)
+        self._write(response)
+        self._is_streaming = True
+        self._transport.resume_reading()  # to see that the client hangs up
+        try:
+            async for part in parts:
+                self._write(h11.Data(data=part))
+                await self._room.wait()
+        finally:
+            await parts.aclose()
+        self._is_streaming = False
+        self._write(h11.EndOfMessage())
+
+    def _write(self, event: h11.Event) -> None:
+        self._transport.write(self._http.send(event) or b"")
 
     def _refuse(self, answer: HttpAnswer) -> None:
         """Answer what is no request, or too large a one, and close the connection."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import NamedTuple
 from urllib.parse import parse_qsl, unquote
@@ -26,6 +26,7 @@ class HttpAnswer(NamedTuple):
     content_type: str
     body: bytes
     headers: Mapping[str, str] = {}
+    stream: AsyncGenerator[bytes, None] | None = None  # the body instead, as long as there is more and the client stays
 
 
 HttpHandler = Callable[[HttpRequest], Awaitable[HttpAnswer]]

@@ -97,13 +97,15 @@ _IGNORED_ROWS = (
     Setting("unclean.leader.election.enable", BOOLEAN, "false"),
 )
 
+SECRET = ("kohort.http.token",)  # not shown to clients
+
 IGNORED: dict[str, Setting] = {row.name: row for row in _IGNORED_ROWS}
 
 
 @cache
 def own_settings() -> dict[str, Setting]:
     """Every setting that Kohort has, by name."""
-    return {setting.name: setting for setting in map(_setting, fields(Config))}
+    return {setting.name: setting for setting in map(_setting, fields(Config)) if setting.name not in SECRET}
 
 
 def _setting(field: Field[object]) -> Setting:

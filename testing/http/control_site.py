@@ -13,10 +13,10 @@ import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from http import HTTPStatus
-from ipaddress import ip_address
 from typing import Final
 
 from kohort.audit.run.in_a_test import NotInstalled
+from kohort.broker.http.hosts import names_this_machine
 from kohort.broker.http.site import JSON, HttpAnswer, HttpError, HttpRequest, Site, json_answer
 from kohort.testing.broker import Refused
 from kohort.testing.check import CheckFailed
@@ -55,8 +55,7 @@ class ControlSite(Site):
         return answer
 
     def _check_host(self, given: str) -> None:
-        name = _without_port(given)
-        if name and (name in ("localhost", self._host.lower()) or _is_address(name)):
+        if names_this_machine(given, self._host):
             return
         raise HttpError(
             HTTPStatus.FORBIDDEN,
@@ -95,18 +94,3 @@ def _ask(request: HttpRequest) -> Ask:
 
 def _error(status: HTTPStatus, text: str) -> HttpAnswer:
     return json_answer({"error": text}, status)
-
-
-def _without_port(host: str) -> str:
-    """The host of HOST, HOST:PORT or [HOST]:PORT."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0].lower()
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ip_address(name)
-    except ValueError:
-        return False
-    return True

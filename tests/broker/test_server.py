@@ -367,7 +367,7 @@ def test_with_a_json_log_the_banner_and_the_errors_are_json_too(tmp_path: Path) 
         command = ["serve", "--log-format", "json", "--override"]
         second = json.loads(_run(*command, f"log.dirs={process.data}").stderr)
         wrong = json.loads(_run(*command, "num.partitions=0").stderr)
-    assert metrics["message"] == f"metrics at {metrics['metrics']}"
+    assert metrics["message"] == f"live page at {metrics['page']}, metrics at {metrics['metrics']}"
     assert (second["level"], wrong["level"]) == ("error", "error")
     assert str(process.data) in second["message"]
     banner = json.loads(process.banner)
