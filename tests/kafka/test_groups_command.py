@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from kohort.client.client import Client
@@ -49,12 +50,21 @@ def test_any_broker_of_several_is_asked_about_the_groups_of_all(tmp_path: Path) 
         admin.create_topics([NewTopic("orders", 1, 1)])["orders"].result(ASSIGN_TIMEOUT_S)
         groups = [f"group-{number}" for number in range(4)]  # some coordinated by the first broker, some by the second
         for group in groups:
-            consumer = Consumer({"bootstrap.servers": first.address, "group.id": group})
-            consumer.commit(offsets=[TopicPartition("orders", 0, 1)], asynchronous=False)
-            consumer.close()
+            operator.peer.wait_until(partial(has_committed, first.address, group), "a loaded coordinator")
         listed = operator.groups("list").stdout
         assert [group for group in groups if group not in listed] == []
         assert operator.refused("describe", "any") == "group any does not exist"
+
+
+def has_committed(address: str, group: str) -> bool:
+    consumer = Consumer({"bootstrap.servers": address, "group.id": group})
+    try:
+        consumer.commit(offsets=[TopicPartition("orders", 0, 1)], asynchronous=False)
+    except KafkaException:  # the coordinator is still loading
+        return False
+    finally:
+        consumer.close()
+    return True
 
 
 def brokers_of(address: str) -> Sequence[MetadataResponseBroker]:
