@@ -29,7 +29,7 @@ _unpack_producer_id = Struct(">q").unpack_from
 class FoundBatches:
     """The whole batches at the beginning of a slice; a cut one at its end is none."""
 
-    __slots__ = ("aborted", "batches", "ends")
+    __slots__ = ("_is_single", "aborted", "batches", "ends")
 
     def __init__(self, found: LogSlice, until: int, aborted: Sequence[AbortedTransaction] = ()) -> None:
         """Looks no further once a batch begins behind the offset `until`. `aborted`: transactions that may be in it."""
@@ -37,6 +37,7 @@ class FoundBatches:
         self.aborted: list[LogBatch] = []
         transactions = _Aborted(aborted)
         self.ends: list[int] = []  # where each batch ends in the slice
+        self._is_single = False  # the slice has no other whole batch
         chunk, chunk_at, at, size = b"", 0, 0, found.length
         while size - at >= BATCH_HEADER_BYTES:
             place = at - chunk_at
@@ -46,8 +47,10 @@ class FoundBatches:
                     raise CorruptBatch(f"{found.file.path} ends within a batch")
             base_offset, length = unpack_offset_and_length(chunk, place)
             end = at + LOG_OVERHEAD_BYTES + length
-            if end > size or base_offset > until:
+            if base_offset > until:
                 return
+            if end > size:
+                break
             if length < BATCH_HEADER_BYTES - LOG_OVERHEAD_BYTES:
                 raise CorruptBatch(f"{found.file.path}, batch at byte {found.position + at}: {length} bytes")
             last_offset = base_offset + unpack_last_offset_delta(chunk, place + LAST_OFFSET_DELTA_AT)[0]
@@ -57,9 +60,14 @@ class FoundBatches:
                 self.aborted.append(batch)
             self.ends.append(end)
             at = end
+        self._is_single = len(self.ends) == 1
 
     def trim(self, found: LogSlice, first: int, last: int) -> None:
-        """Leave in the slice only the batches that have records from `first` to `last`."""
+        """Leave in the slice only the batches that have records from `first` to `last`. As in Kafka, a slice with a
+        single batch stays as it is, also if the beginning of another one is in it.
+        """
+        if self._is_single:
+            return
         begin, end = _bounds(self.batches, first, last)
         start = self.ends[begin - 1] if begin else 0
         found.position += start

@@ -81,8 +81,8 @@ class SharePartition:
         """What is left of the acquired records without the aborted ones, which are final now. Both are in order."""
         left: list[Acquired] = []
         rest = list(reversed(acquired))
+        self.window.archive_aborted(aborted)
         for batch in aborted:
-            self.window.archive_aborted(batch.base_offset, batch.last_offset)
             while rest and rest[-1].last_offset < batch.base_offset:
                 left.append(rest.pop())
             while rest and rest[-1].first_offset <= batch.last_offset:

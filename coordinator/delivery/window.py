@@ -17,7 +17,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 from kohort.coordinator.delivery.runs import Batch, Run
-from kohort.coordinator.delivery.states import ACQUIRED, AVAILABLE, StateBatch
+from kohort.coordinator.delivery.states import ACQUIRED, AVAILABLE, LogBatch, StateBatch
 
 
 class BrokenState(Exception):
@@ -137,14 +137,18 @@ class Window:
             self.may_have_available = True  # the next offset to fetch may be another one
         return count
 
-    def archive_aborted(self, first: int, last: int) -> None:
-        """The records were just acquired, and it turns out that their transaction was aborted: nobody gets them."""
-        for batch in self.batches[max(self.floor(first), 0) : self.floor(last) + 1]:
-            for run in batch.overlapping(first, last):
-                if run.state == ACQUIRED:
-                    run = batch.carve(run, first, last)
-                    run.archive()
-                    self.complete_count += self.count_from_start(run)
+    def archive_aborted(self, aborted: Sequence[LogBatch]) -> None:
+        """Records were just acquired, and it turns out that their transactions were aborted: nobody gets them."""
+        changed: dict[Batch, None] = {}  # thousands of aborted batches may be in one batch here
+        for first, last in aborted:
+            for batch in self.batches[max(self.floor(first), 0) : self.floor(last) + 1]:
+                for run in batch.overlapping(first, last):
+                    if run.state == ACQUIRED:
+                        run = batch.carve(run, first, last)
+                        run.archive()
+                        self.complete_count += self.count_from_start(run)
+                        changed[batch] = None
+        for batch in changed:
             batch.join(self.start)
 
     def archive_what_vanished(self, fetch_offset: int, found_offset: int) -> int:

@@ -9,13 +9,17 @@ from typing import Any
 import pytest
 
 from kohort.broker.call import PARKED
+from kohort.broker.topics.producer_state import PRODUCERS
 from kohort.broker.topics.txn_markers import write_marker
-from kohort.coordinator.delivery.states import ACCEPT, Wish
+from kohort.coordinator.delivery.states import ACCEPT, GAP, RELEASE, Wish
+from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.error_codes import ErrorCode
+from kohort.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kohort.protocol.txn_marker import TxnMarker
 from tests.broker.transaction_box import data
 from tests.coordinator.delivery.support import Delivery
 from tests.share.share_box import ShareBox, Sharer, acquired_of, partition_of
+from tests.share_requests import RECORD_LIMIT
 
 
 class TransactionShareBox(ShareBox):
@@ -39,6 +43,18 @@ class TransactionShareBox(ShareBox):
         while not answers:
             self.pass_time(1)
         assert answers == [ErrorCode.NONE]
+
+    def abort(self, count: int) -> None:
+        """A transaction with so many records, and its end."""
+        self.begin(7, count)
+        self.end(7, commit=False)
+
+    def forget_producers(self) -> None:
+        """As after a start of the broker: open transactions must be looked for in the log."""
+        partition = self.broker.catalog.partition("t", 0)
+        assert partition is not None
+        self.broker.had_transactions = True
+        del partition.extra[PRODUCERS]
 
     def start_offset(self) -> int:
         partition = self.broker.catalog.partition("t", 0)
@@ -160,3 +176,87 @@ def test_a_change_of_the_isolation_level_holds_from_the_next_fetch_on(box: Trans
     box.write(1)
     box.set(isolation_level="read_committed")
     assert member.acquire() == []
+
+
+def test_aborted_records_cannot_be_acknowledged(box: TransactionShareBox, member: Sharer) -> None:
+    box.write(1)
+    box.abort(2)
+    assert member.acquire(0) == [(0, 0, 1), (3, 3, 1)]
+    assert member.result((0, 3, ACCEPT)) == "INVALID_RECORD_STATE"
+    assert member.result((0, 0, ACCEPT), (3, 3, GAP)) == "NONE"
+
+
+def test_the_start_passes_aborted_records_with_the_next_acknowledgement(
+    box: TransactionShareBox, member: Sharer
+) -> None:
+    box.abort(3)
+    assert member.acquire(0) == [(3, 3, 1)]
+    assert box.start_offset() == 0
+    assert member.result((3, 3, GAP)) == "NONE"
+    assert box.start_offset() == 4
+
+
+def test_a_part_of_an_aborted_batch_is_left_out_too(box: TransactionShareBox, member: Sharer) -> None:
+    box.abort(5)
+    assert member.acquire(0, max_records=3, mode=RECORD_LIMIT) == []
+    assert member.acquire(max_records=2, mode=RECORD_LIMIT) == []
+    assert member.acquire(max_records=3, mode=RECORD_LIMIT) == [(5, 5, 1)]
+
+
+def test_released_records_come_again_without_the_aborted_ones(box: TransactionShareBox, member: Sharer) -> None:
+    box.write(1)
+    box.abort(2)
+    box.write(1)
+    assert member.acquire(0) == [(0, 0, 1), (3, 4, 1)]
+    assert member.result((0, 0, RELEASE), (3, 4, RELEASE)) == "NONE"
+    assert member.acquire() == [(0, 0, 2), (3, 4, 2)]
+
+
+def test_after_a_start_open_transactions_are_looked_for(box: TransactionShareBox, member: Sharer) -> None:
+    box.write(1)
+    box.begin(7)
+    box.forget_producers()
+    assert member.acquire(0) == [(0, 0, 1)]
+    box.end(7, commit=False)
+    assert member.acquire() == [(3, 3, 1)]
+
+
+def test_aborted_records_that_somebody_has_are_taken_away(box: TransactionShareBox, member: Sharer) -> None:
+    """The level of the group has changed meanwhile."""
+    other = Sharer(box, "m2")
+    box.set(isolation_level="read_uncommitted")
+    box.abort(4)
+    assert other.acquire(0) == [(0, 4, 1)]
+    assert other.result((3, 3, RELEASE)) == "NONE"
+    box.set(isolation_level="read_committed")
+    assert member.acquire(0) == []
+    assert other.result((0, 0, ACCEPT)) == "INVALID_RECORD_STATE"
+    assert other.result((4, 4, GAP)) == "NONE"
+    assert box.start_offset() == 5
+
+
+def test_an_aborted_batch_into_which_a_deletion_cut_is_left_out(box: TransactionShareBox, member: Sharer) -> None:
+    """Kafka 4.3.1 stumbles over it."""
+    box.begin(7, 4)
+    assert member.acquire(0) == []
+    asked = DeleteRecordsTopic("t", [DeleteRecordsPartition(0, 2)])
+    box.send(ApiKey.DELETE_RECORDS, DeleteRecordsRequest([asked], 1_000), 2)
+    assert member.acquire() == []
+    box.end(7, commit=False)
+    assert member.acquire() == [(4, 4, 1)]
+    assert member.result((4, 4, GAP)) == "NONE"
+    assert box.start_offset() == 5
+
+
+def test_many_aborted_transactions_are_left_out_of_one_fetch(box: TransactionShareBox, member: Sharer) -> None:
+    for _ in range(100):
+        box.abort(1)
+    assert member.acquire(0) == [(2 * number + 1, 2 * number + 1, 1) for number in range(100)]
+
+
+def test_a_slice_with_one_whole_batch_leaves_as_it_is(box: TransactionShareBox, member: Sharer) -> None:
+    """Also with the beginning of another one: so does Kafka."""
+    box.write(1, 1)
+    found = partition_of(member.fetch(0, max_wait_ms=0, max_bytes=100))
+    assert acquired_of(found) == [(0, 0, 1)]
+    assert len(found.records) == 100

@@ -40,11 +40,12 @@ class Delivery:
 
     def __init__(
         self, *sizes: int, start: int = 0, persisted: Sequence[StateBatch] = (), log: Sequence[LogBatch] | None = None,
-        **settings: Any,
+        aborted: Sequence[LogBatch] = (), **settings: Any,
     ) -> None:  # fmt: skip
         self.settings = replace(ShareGroupSettings(), **settings)
         self.share = SharePartition(lambda: self.settings, start, persisted)
         self.log = log_of(*sizes) if log is None else list(log)
+        self.aborted = aborted  # batches of the log whose transactions were aborted
         self.now = 0
         self.writes: list[Write] = []
 
@@ -64,7 +65,8 @@ class Delivery:
         offset = self.share.next_fetch_offset()
         found = [batch for batch in self.log if batch.last_offset >= offset][:batches]
         wish = Wish(member, max_records, batch_size, strictly)
-        acquired: list[Acquired] = self.share.acquire(wish, offset, found, self.now)
+        aborted = [batch for batch in found if batch in self.aborted]
+        acquired: list[Acquired] = self.share.acquire(wish, offset, found, self.now, aborted)
         return [tuple(each) for each in acquired]  # type: ignore[misc]
 
     def tell(self, *ranges: tuple[int, int, int | Sequence[int]], member: str = "m") -> Refusal | None:

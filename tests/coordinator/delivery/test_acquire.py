@@ -323,3 +323,33 @@ def test_the_log_may_start_behind_the_window() -> None:
     assert delivery.start == 9
     delivery.log = log_of(3, first=9)
     assert delivery.fetch() == [(9, 11, 1)]
+
+
+# --- records of aborted transactions ----------------------------------------------------------------------------------
+
+
+def test_what_was_aborted_is_archived_and_not_delivered() -> None:
+    delivery = Delivery(2, 3, 2, aborted=[LogBatch(2, 4)])
+    assert delivery.fetch() == [(0, 1, 1), (5, 6, 1)]
+    assert (delivery.states, delivery.counts) == ("AAxxxAA", [1] * 7)
+    assert delivery.share.window.complete_count == 3
+    assert delivery.share.counts.acquired == 4
+
+
+def test_ranges_are_cut_around_what_was_aborted() -> None:
+    delivery = Delivery(2, 2, 2, 2, 2, aborted=[LogBatch(0, 1), LogBatch(4, 5), LogBatch(6, 7)])
+    assert delivery.fetch(batch_size=3) == [(2, 3, 1), (8, 9, 1)]
+
+
+def test_what_was_aborted_is_left_out_again_after_a_crash() -> None:
+    delivery = Delivery(2, 2, 2, aborted=[LogBatch(2, 3)], persisted=[StateBatch(4, 5, ACKNOWLEDGED, 1)])
+    assert delivery.fetch() == [(0, 1, 1)]
+    delivery.accept(0, 1)
+    assert delivery.share.next_fetch_offset() == 6
+
+
+def test_a_full_window_of_what_was_aborted_makes_room() -> None:
+    delivery = Delivery(4, 4, aborted=[LogBatch(0, 3)], partition_max_record_locks=4)
+    assert delivery.fetch() == []
+    assert delivery.share.can_acquire()
+    assert delivery.fetch() == [(4, 7, 1)]
