@@ -50,6 +50,10 @@ _TAGGED: dict[tuple[str, str], Any] = {
     ("ConsumerGroupMemberMetadataValue", "classic_member_metadata"): ClassicMemberMetadata(),
     ("ShareSnapshotValue", "delivery_complete_count"): -1,
     ("ShareUpdateValue", "delivery_complete_count"): -1,
+    ("TransactionLogValue", "previous_producer_id"): -1,
+    ("TransactionLogValue", "next_producer_id"): -1,
+    ("TransactionLogValue", "client_transaction_version"): 0,
+    ("TransactionLogValue", "next_producer_epoch"): -1,
 }
 _ABSENT = object()
 _UUIDS = {"topic_id"}

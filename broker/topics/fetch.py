@@ -33,7 +33,7 @@ from kohort.broker.topics.committed_reading import (
 )
 from kohort.broker.topics.delayed_fetch import DelayedFetch, may_wait
 from kohort.broker.topics.fetch_sessions import Context, FetchSessions, TopicKey, Wanted
-from kohort.broker.topics.stable_offset import last_stable_offset
+from kohort.broker.topics.stable_offset import is_known, last_stable_offset
 from kohort.broker.topics.unknown_partitions import UnknownPartitions, unknown_partition
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.fetch import (
@@ -60,6 +60,7 @@ logger = logging.getLogger(__name__)
 
 AT_ONCE = 500  # partitions; more are read in steps
 PER_STEP = 50
+UNKNOWN_OFFSET = -1
 UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 Answers = list[tuple[Wanted, PartitionData]]
 Item = TypeVar("Item")
@@ -256,9 +257,8 @@ class _Fetch:
         offset, end = fetch.fetch_offset, log.log_end_offset
         if not log.log_start_offset <= offset <= end:
             return self._refused(fetch, ErrorCode.OFFSET_OUT_OF_RANGE)
-        stable = end
-        if partition.extra or self._broker.had_transactions:
-            stable = last_stable_offset(self._broker, partition)
+        has_transactions = partition.extra or self._broker.had_transactions
+        stable = self._stable_offset(partition) if has_transactions else end
         aborted = () if self._reads_committed else None
         answer = PartitionData(fetch.partition, 0, end, stable, log.log_start_offset, None, None, None, aborted)
         if fetch.last_fetched_epoch >= 0 and (diverging := _diverging_epoch(log, fetch)) is not None:
@@ -277,6 +277,11 @@ class _Fetch:
             self._bytes += found.length
             answer.records = cast(Any, found)
         return answer
+
+    def _stable_offset(self, partition: Partition) -> int:
+        if self._reads_committed or is_known(self._broker, partition):
+            return last_stable_offset(self._broker, partition)
+        return UNKNOWN_OFFSET  # to find it could take long, and this reader has no use for it
 
     def _slice(self, log: PartitionLog, fetch: FetchPartition, up_to: int) -> LogSlice | None:
         limit = min(max(fetch.partition_max_bytes, 0), self._max_bytes - self._bytes)

@@ -407,7 +407,9 @@ def test_after_a_start_readers_are_held_back_by_what_was_open(box: TransactionBo
         box.close()
     again = TransactionBox("/data", box.disk)
     assert again.broker.had_transactions
+    assert again.fetch(0).last_stable_offset == -1, "a reader of uncommitted records does not wait for what was open"
     assert fetched(again) == before == ("NONE", 3, 2, BATCH_BYTES + MARKER_BYTES, [(7, 0)])
+    assert again.fetch(0).last_stable_offset == 2
     assert listed(again, LATEST) == (-1, 2)
     client = wait(again, offset=2)
     again.end(producer_id=8)
