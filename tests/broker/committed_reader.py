@@ -12,6 +12,7 @@ from kohort.protocol.record_batch import LOG_OVERHEAD_BYTES, parse_header, parse
 class Seen(NamedTuple):
     offset: int
     value: bytes | None
+    key: bytes | None = None
 
 
 def committed(answer: PartitionData, offset: int) -> tuple[list[Seen], int]:
@@ -34,7 +35,7 @@ def committed(answer: PartitionData, offset: int) -> tuple[list[Seen], int]:
                 if marker is not None and not marker.commit:
                     aborted.discard(header.producer_id)
         elif not (header.is_transactional and header.producer_id in aborted):
-            seen += [Seen(record.offset, record.value) for record in records if record.offset >= offset]
+            seen += [Seen(record.offset, record.value, record.key) for record in records if record.offset >= offset]
         position += header.size_bytes
         offset = max(offset, header.next_offset)
     return seen, offset

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from kohort.client.client import Client
@@ -12,21 +13,27 @@ from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kohort.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from tests.broker.committed_reader import committed
+from tests.broker.committed_reader import Seen, committed
 
 FETCH_VERSION, LIST_VERSION = 12, 7
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 LATEST = -1
+NOT_READY = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER)  # a Kafka that starts
 MAX_WAIT_MS = 100
 PARTITION_BYTES = 1 << 20
 RETRY_S = 0.02
 
 
+def value_of(record: Seen) -> str:
+    return (record.value or b"").decode()
+
+
 class Reader:
-    def __init__(self, topic: str, partitions: int) -> None:
+    def __init__(self, topic: str, partitions: int, content: Callable[[Seen], str] = value_of) -> None:
         self.seen: dict[int, Counter[str]] = {index: Counter() for index in range(partitions)}
         self.positions = dict.fromkeys(range(partitions), 0)
         self._topic = topic
+        self._content = content
 
     def run(self, address: str, stop: threading.Event, problems: list[BaseException]) -> None:
         """Until it is told to stop; while the broker is away, it waits."""
@@ -51,9 +58,11 @@ class Reader:
         answer = client.send(ApiKey.FETCH, request, FETCH_VERSION)
         for partition in (each for topic in answer.responses for each in topic.partitions):
             index = partition.partition_index
-            assert partition.error_code in (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), partition
+            if partition.error_code in NOT_READY:
+                continue
+            assert partition.error_code == 0, partition
             found, self.positions[index] = committed(partition, self.positions[index])
-            self.seen[index].update((record.value or b"").decode() for record in found)
+            self.seen[index].update(map(self._content, found))
 
     def ends(self, client: Client, isolation_level: int) -> dict[int, int]:
         """Where the partitions end for a reader: the last stable offset, or the high watermark."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,21 +13,31 @@ import pytest
 from tests.clients.cache import made_once
 
 POM = Path(__file__).parent / "pom.xml"
+STREAMS_POM = POM.with_name("streams.xml")
 KAFKA_VERSION = "4.3.1"
 
 
 def kafka_jars() -> Path:
     """The folder of jars. Without Java or Maven the calling test is skipped, and says what to install."""
+    return _jars(POM, f"kafka-{KAFKA_VERSION}")
+
+
+def streams_jars() -> Path:
+    """The same for Kafka Streams."""
+    return _jars(STREAMS_POM, f"kafka-streams-{KAFKA_VERSION}")
+
+
+def _jars(pom: Path, name: str) -> Path:
     for command, package in (("java", "a JDK of version 17 or newer"), ("mvn", "Maven")):
         if shutil.which(command) is None:
             pytest.skip(f"needs {package}: `{command}` is not on the PATH")
-    return made_once(f"kafka-{KAFKA_VERSION}", _copy_jars)
+    return made_once(name, partial(_copy_jars, pom))
 
 
-def _copy_jars(folder: Path) -> None:
+def _copy_jars(pom: Path, folder: Path) -> None:
     goal = "dependency:copy-dependencies"
     arguments = ["-DincludeScope=runtime", f"-DoutputDirectory={folder}"]
-    subprocess.run(["mvn", "-B", "-q", "-f", str(POM), goal, *arguments], check=True, timeout=600)
+    subprocess.run(["mvn", "-B", "-q", "-f", str(pom), goal, *arguments], check=True, timeout=600)
 
 
 def java(*arguments: str, stdin: str | None = None, timeout_s: int = 300) -> str:

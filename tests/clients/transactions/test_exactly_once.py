@@ -1,0 +1,51 @@
+"""Three members of a group copy records exactly once while members and the broker are killed.
+
+A read_committed reader finds a copy of every original up to the group's committed offsets, once, and no other: at the
+end, and whenever all members have been killed in between. KOHORT_TEST_BROKER=kafka tells the stories to a real Kafka.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.clients.group_broker import GroupBroker, KafkaBroker
+from tests.clients.transactions.copying import copying
+
+SETTINGS = {
+    "transaction_abort_timed_out_transaction_cleanup_interval_ms": "500",
+    "group_initial_rebalance_delay_ms": "200",
+    "group_min_session_timeout_ms": "1000",
+    "group_consumer_min_session_timeout_ms": "6000",
+    "group_consumer_session_timeout_ms": "6000",
+    "group_consumer_heartbeat_interval_ms": "2000",
+    "group_consumer_min_heartbeat_interval_ms": "2000",
+}
+
+
+def broker(folder: Path) -> GroupBroker | KafkaBroker:
+    kind = KafkaBroker if os.environ.get("KOHORT_TEST_BROKER") == "kafka" else GroupBroker
+    return kind(folder, **SETTINGS)
+
+
+@pytest.mark.story
+@pytest.mark.kafka
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize(
+    "clients",
+    [["confluent"] * 3, ["java"] * 3, ["confluent", "java", "franz_go"]],
+    ids=["confluent", "java", "mixed"],
+)
+def test_every_record_is_copied_once_through_kills_of_members_and_broker(
+    clients: list[str], protocol: str, tmp_path: Path
+) -> None:
+    with broker(tmp_path) as running, copying(running, clients, protocol, tmp_path) as story:
+        story.until_copied(300)
+        for number in range(16):
+            story.kill_somebody()
+            story.until_copied(200)
+            if number % 6 == 5:
+                story.kill_everybody_and_check()
+        story.finish()
