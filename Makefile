@@ -53,7 +53,7 @@ SIDE_BY_SIDE = -n $(WORKERS) --dist loadscope --no-loadscope-reorder --max-worke
 test: install  ## run the tests, two at a time (WORKERS=1: one at a time)
 	$(BIN)/python -m pytest $(if $(filter-out 0 1,$(WORKERS)),$(SIDE_BY_SIDE))
 
-stories: install  ## real clients in groups that the broker assigns: kills, restarts, migrations (8 minutes)
+stories: install  ## real clients in groups and transactions: kills, restarts, migrations (20 minutes)
 	$(BIN)/python -m pytest -m story
 
 examples: install  ## the tests in examples/, with the test runners of their languages

@@ -55,15 +55,17 @@ class Story:
         for thread in (*self._threads, self._reading):
             thread.start()
 
-    def kill_after(self, transactions: int) -> None:
-        """So many transactions are begun in between, counted together."""
+    def kill(self) -> None:
+        self.broker.kill()
+        self.broker.start_again()
+
+    def until_begun(self, transactions: int) -> None:
+        """So many more of them, of all writers together."""
         begun, deadline = self._begun(), time.monotonic() + DEADLINE_S
         while self._begun() < begun + transactions:
             assert time.monotonic() < deadline, f"{self._begun() - begun} transactions instead of {transactions}"
             assert self._problems == []
             self._writing_ends.wait(0.001)
-        self.broker.kill()
-        self.broker.start_again()
 
     def _begun(self) -> int:
         return sum(writer.number for writer in self.writers)
@@ -126,7 +128,9 @@ def run(folder: Path, kills: int) -> Counter[str]:
     with kind(folder, **SETTINGS) as broker:
         story = Story(broker, seed)
         for _ in range(kills):
-            story.kill_after(moments.choice((0, moments.randrange(3 * WRITERS))))
+            story.until_begun(moments.choice((0, moments.randrange(4 * WRITERS))))
+            story.kill()
+        story.until_begun(4 * WRITERS)
         story.finish()
         seen = story.check()
         retries = sum((writer.retries for writer in story.writers), Counter())

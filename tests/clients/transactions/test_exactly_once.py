@@ -18,10 +18,10 @@ SETTINGS = {
     "transaction_abort_timed_out_transaction_cleanup_interval_ms": "500",
     "group_initial_rebalance_delay_ms": "200",
     "group_min_session_timeout_ms": "1000",
-    "group_consumer_min_session_timeout_ms": "6000",
-    "group_consumer_session_timeout_ms": "6000",
-    "group_consumer_heartbeat_interval_ms": "2000",
-    "group_consumer_min_heartbeat_interval_ms": "2000",
+    "group_consumer_min_session_timeout_ms": "10000",
+    "group_consumer_session_timeout_ms": "10000",
+    "group_consumer_heartbeat_interval_ms": "4000",
+    "group_consumer_min_heartbeat_interval_ms": "4000",
 }
 
 
@@ -43,9 +43,9 @@ def test_every_record_is_copied_once_through_kills_of_members_and_broker(
 ) -> None:
     with broker(tmp_path) as running, copying(running, clients, protocol, tmp_path) as story:
         story.until_copied(300)
-        for number in range(16):
+        for number in range(10):
             story.kill_somebody()
             story.until_copied(200)
-            if number % 6 == 5:
+            if number % 5 == 4:
                 story.kill_everybody_and_check()
         story.finish()
