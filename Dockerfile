@@ -11,6 +11,7 @@ COPY audit audit
 COPY broker broker
 COPY client client
 COPY coordinator coordinator
+COPY history history
 COPY protocol protocol
 COPY src src
 COPY storage storage

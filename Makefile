@@ -12,7 +12,7 @@ MISSING = "Kohort needs Python 3.11 or newer; none found. Set PYTHON=/path/to/py
 UNTESTED = "Kohort is tested with Python 3.11 to 3.13; $(PYTHON) is newer and untested. It may well work."
 UV_VERSION := 0.13.7
 BIN := .venv/bin
-PACKAGES := audit broker client coordinator protocol storage testing
+PACKAGES := audit broker client coordinator history protocol storage testing
 
 .DEFAULT_GOAL := help
 .PHONY: help install run audit test check format generate lock bench pictures fuzz vectors rewrite clean

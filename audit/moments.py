@@ -6,33 +6,15 @@ kohort/times.py has the forms of durations and dates, which all commands share.
 from __future__ import annotations
 
 import argparse
-import re
 import time
-from contextlib import suppress
 from datetime import UTC, datetime
 
-from kohort.audit.tables import MAX_MS
-from kohort.times import parse_duration_ms, parse_time_ms
-
-NUMBER = re.compile(r"\d{9,}")
-FIRST_IN_MS = 10**11  # smaller numbers are seconds: in milliseconds they would be before 1973
+from kohort.times import parse_duration_ms, parse_moment_ms
 
 
 def parse_moment(text: str, now_ms: int) -> int:
     """Milliseconds since 1970. A time without a zone is UTC, as in all output of the audit."""
-    ms = _parse(text, now_ms)
-    if not 0 <= ms <= MAX_MS:
-        raise ValueError(f"{text} is out of all times")
-    return ms
-
-
-def _parse(text: str, now_ms: int) -> int:
-    with suppress(ValueError):
-        return now_ms - parse_duration_ms(text)
-    if NUMBER.fullmatch(text):
-        number = int(text)
-        return number if number >= FIRST_IN_MS else number * 1000
-    return parse_time_ms(text)
+    return parse_moment_ms(text, now_ms)
 
 
 def moment(text: str) -> int:

@@ -23,7 +23,17 @@ MAX_TOLD = 1_000  # characters of a cause or a name, which clients choose
 class Rebalance:
     """A rebalance in progress. If several causes come before all members are reconciled, the event names the first."""
 
-    __slots__ = ("_packed", "cause", "freed", "moved", "started", "started_wall", "trigger", "trigger_client")
+    __slots__ = (
+        "_packed",
+        "cause",
+        "freed",
+        "loaded_wall",
+        "moved",
+        "started",
+        "started_wall",
+        "trigger",
+        "trigger_client",
+    )
 
     def __init__(self, clock: ShardClock, cause: str, trigger: str, trigger_client: str) -> None:
         self.cause = cause[:MAX_TOLD]
@@ -31,6 +41,7 @@ class Rebalance:
         self.trigger_client = trigger_client[:MAX_TOLD]
         self.started = clock.now
         self.started_wall = clock.wall
+        self.loaded_wall = clock.loaded_wall
         self.moved = 0  # partitions that have another member in the target than before
         self.freed: set[tuple[TopicId, int]] = set()  # partitions in the targets of members that are gone
         self._packed: dict[str, bytes] = {}  # by cause, of which there are few: its headers up to the trigger
@@ -38,6 +49,7 @@ class Rebalance:
     def headers(self, cause: str, trigger: str) -> Headers:
         """For the record of a group epoch. They say why it was bumped: Kafka's records do not."""
         return (
+            (b"kohort.coordinator.start.ms", b"%d" % self.loaded_wall),
             (b"kohort.join.start.ms", b"%d" % self.started_wall),
             (b"kohort.cause", cause[:MAX_TOLD].encode()),
             (b"kohort.trigger", trigger[:MAX_TOLD].encode()),

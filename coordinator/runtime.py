@@ -401,6 +401,7 @@ class Runtime(Generic[S]):
     def loaded(self, shard: Shard[S], now: int, wall: int) -> Iterator[None]:
         """The shard's log is replayed. After the last step it is served."""
         shard.state.clock.set(now, wall)
+        shard.state.clock.loaded_wall = wall
         out = yield from shard.begin()
         self.apply(shard, out)
         if shard.gone_topics:

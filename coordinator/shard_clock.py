@@ -12,11 +12,12 @@ NEVER = 1 << 62
 
 
 class ShardClock:
-    __slots__ = ("steady_ms", "stood_still_ms", "stops_at", "wall")
+    __slots__ = ("loaded_wall", "steady_ms", "stood_still_ms", "stops_at", "wall")
 
     def __init__(self) -> None:
         self.steady_ms = 0  # the host's steady clock when the event in progress began
         self.wall = 0  # its wall time, milliseconds since 1970
+        self.loaded_wall = 0  # when the log was loaded; 0: it is new
         self.stood_still_ms = 0  # how far shard time is behind the steady clock
         self.stops_at = NEVER  # on the steady clock: time stands still from then on
 

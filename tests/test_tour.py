@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 TEXT = " ".join((ROOT / "docs" / "architecture.md").read_text().split())
-PLACES = re.findall(r"`((?:broker|coordinator|protocol|storage|audit)/[\w/]+\.py)(?:: ([\w.]+))?`", TEXT)
+PLACES = re.findall(r"`((?:broker|coordinator|history|protocol|storage|audit)/[\w/]+\.py)(?:: ([\w.]+))?`", TEXT)
 TOUR = TEXT[TEXT.index("## A JoinGroup") : TEXT.index("## Groups")]
 
 

@@ -32,7 +32,7 @@ from tests.built_wheel import ROOT, build, check_out
 from tests.clients.kohort import KohortProcess
 
 # Kohort's packages, and the names of packages of the user's own.
-USERS = ("audit", "broker", "client", "coordinator", "protocol", "storage", "testing")
+USERS = ("audit", "broker", "client", "coordinator", "history", "protocol", "storage", "testing")
 
 
 class Environment(NamedTuple):

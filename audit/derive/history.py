@@ -24,7 +24,6 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from kohort.audit.derive.conversion import without_conversions
-from kohort.audit.derive.moves import count_moves
 from kohort.audit.derive.patterns import subscription
 from kohort.audit.derive.records import (
     CLASSIC,
@@ -42,6 +41,7 @@ from kohort.audit.derive.records import (
     PatternRecord,
     Place,
 )
+from kohort.history.moves import count_moves
 
 MOVED, UNASSIGNED, LEFT, EMPTIED, DELETED = "moved", "unassigned", "left", "emptied", "deleted"
 OwnerRecord = GroupRecord | MemberRecord

@@ -3,7 +3,7 @@
 A partition has moved if its owner is not the last one that it had since the group was last empty. So a partition that a
 cooperative group revokes in one generation, and gives to another member in a later one, has moved once: in the later
 generation. An owner is a static member's instance id, because that member comes back with other member ids, or else a
-member id. The audit counts in the same way (audit/derive/moves.py).
+member id. The audit counts in the same way (history/moves.py).
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kohort.coordinator.classic.answers import join_error
 from kohort.coordinator.classic.delayed_join import begin_session, prepare_rebalance
-from kohort.coordinator.classic.events import WithoutOwner
+from kohort.coordinator.classic.events import MAX_TOLD, WithoutOwner
 from kohort.coordinator.classic.member import CONSUMER_PROTOCOL, Member, Protocols
 from kohort.coordinator.classic.protocol_vote import choose_protocol
 from kohort.coordinator.classic.session import ClassicPulse
@@ -48,6 +48,7 @@ class ClassicGroup(Group):
         "_subscriptions",
         "cause",
         "committed_assignments",
+        "coordinator_since",
         "generation",
         "join_phase_started",
         "join_phase_started_wall",
@@ -91,6 +92,7 @@ class ClassicGroup(Group):
         self.join_phase_started_wall = wall_ms
         self.committed_assignments: dict[str, bytes] = {}  # by owner (see events.py), of the last generation written
         self.without_owner: WithoutOwner = {}  # partitions that nobody has, with their last owners: for events.py
+        self.coordinator_since = 0  # wall time at which the log was loaded, when the join phase began
         self.cause = ""  # why the current join phase began; `trigger`: the member that caused it
         self.trigger = ""
 
@@ -106,6 +108,7 @@ class ClassicGroup(Group):
         self.transition_to(PREPARING_REBALANCE, clock.wall)
         self.join_phase_started, self.join_phase_started_wall = clock.now, clock.wall
         self.cause, self.trigger = cause, trigger
+        self.coordinator_since = clock.loaded_wall
 
     @property
     def state_name(self) -> str:
@@ -337,10 +340,20 @@ class ClassicGroup(Group):
         """Why and when the rebalance began, which Kafka's records do not say. Kafka skips record headers."""
         if not self.cause:
             return ()
-        return (
+        headers = (
+            (b"kohort.coordinator.start.ms", b"%d" % self.coordinator_since),
             (b"kohort.join.start.ms", b"%d" % self.join_phase_started_wall),
             (b"kohort.cause", self.cause.encode()),
             (b"kohort.trigger", self.trigger.encode()),
+        )
+        last = max(self.members.values(), key=lambda member: member.joined_at, default=None)
+        if last is None or last.joined_at < self.join_phase_started:
+            return headers
+        joined_ms = self.join_phase_started_wall + last.joined_at - self.join_phase_started
+        return (
+            *headers,
+            (b"kohort.last.joined", last.member_id[:MAX_TOLD].encode()),
+            (b"kohort.last.joined.ms", b"%d" % joined_ms),
         )
 
     @classmethod

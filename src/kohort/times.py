@@ -7,10 +7,15 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import UTC, datetime
 
 DURATION_FORMS = "2h, 1d12h or P1DT2H"
 TIME_FORM = "2026-11-16T06:30 (UTC)"
+MAX_MS = 253_402_300_799_999  # the end of the year 9999
+
+_NUMBER = re.compile(r"\d{9,}", re.ASCII)
+_FIRST_IN_MS = 10**11  # smaller numbers are seconds: in milliseconds they would be before 1973
 
 _SECONDS = r"(?:(\d+)(?:\.(\d+))?S)?"
 _SHORT = re.compile(rf"(?=\d)(?:(\d+)D)?(?:(\d+)H)?(?:(\d+)M)?{_SECONDS}", re.ASCII | re.IGNORECASE)
@@ -34,3 +39,23 @@ def parse_time_ms(text: str) -> int:
     except ValueError:
         raise ValueError(f"{text!r} is not a time: write {TIME_FORM}") from None
     return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def parse_moment_ms(text: str, now_ms: int) -> int:
+    """As `parse_time_ms`; or a duration, which means so long ago; or a number of seconds or milliseconds since 1970."""
+    ms = _moment_ms(text, now_ms)
+    if not 0 <= ms <= MAX_MS:
+        raise ValueError(f"{text} is out of all times")
+    return ms
+
+
+def _moment_ms(text: str, now_ms: int) -> int:
+    with suppress(ValueError):
+        return now_ms - parse_duration_ms(text)
+    if _NUMBER.fullmatch(text):
+        number = int(text)
+        return number if number >= _FIRST_IN_MS else number * 1000
+    try:
+        return parse_time_ms(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no time: write {TIME_FORM} or 2h (ago)") from None

@@ -227,6 +227,7 @@ def test_the_cause_of_a_generation_stands_in_the_record_headers_unless_turned_of
     host.advance(10_000)  # b's session is over: the group becomes empty
     headers = dict(host.log_of("g")[-1].headers)
     assert headers == {
+        b"kohort.coordinator.start.ms": b"1700000000000",
         b"kohort.join.start.ms": b"%d" % started,
         b"kohort.cause": b"member left",
         b"kohort.trigger": a.member_id.encode(),

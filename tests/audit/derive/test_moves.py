@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import random
 
-from kohort.audit.derive.moves import count_moves
 from kohort.audit.derive.records import Member, Place
+from kohort.history.moves import count_moves
 from tests.audit.derive.stories import member, places
 
 

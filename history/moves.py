@@ -1,9 +1,9 @@
 """Counts the partitions that an assignment moved, and how many of these moves were avoidable.
 
-An owner is an identity (see Member.identity). The previous owner of a partition is the last one that it had since the
-group was last empty, even if that was many generations ago. So if a cooperative rebalance revokes a partition in one
-generation and assigns it to another member in a later one, it has moved once, in the later generation. If it is
-assigned to the same owner again, it has not moved.
+An owner is an identity: the instance id of a static member, or else a member id. The previous owner of a partition is
+the last one that it had since the group was last empty, even if that was many generations ago. So if a cooperative
+rebalance revokes a partition in one generation and assigns it to another member in a later one, it has moved once, in
+the later generation. If it is assigned to the same owner again, it has not moved.
 
 moved       The partition had an owner before and has another one now. If it has two owners, both must be new.
 forced      It has moved, and its previous owner has left the group or no longer subscribes to the topic.
@@ -18,11 +18,22 @@ avoidable   Moves that are not forced, minus those that were needed for the load
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from operator import eq
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from kohort.audit.derive.records import Member, Place
+Place = tuple[str, int]
+
+
+class Member(Protocol):
+    @property
+    def identity(self) -> str: ...
+
+    @property
+    def topics(self) -> frozenset[str] | None: ...
+
+    @property
+    def assigned(self) -> Collection[Place] | None: ...
 
 
 class Moves(NamedTuple):

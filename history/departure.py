@@ -1,0 +1,89 @@
+"""How a member went that is not there any more, as far as commits and timeouts tell."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kohort.history.members import Member
+from kohort.history.rebalance import Rebalance, Removal, Sign
+from kohort.history.words import duration
+
+USUAL_INTERVAL_MS = 5_000  # Kafka's auto.commit.interval.ms
+MIN_SILENCE_MS = 2_000
+NEARLY = 0.85  # of a timeout: a commit need not be the last sign of life
+SLOWER = 2.5  # than usual
+
+
+SILENT_CODES = ("session expired", "poll too slow", "did not rejoin in time")
+
+
+class Departure(NamedTuple):
+    member: Member
+    code: str
+    how: str  # a predicate: "left"
+
+
+def departure_of(rebalance: Rebalance, removal: Removal) -> Departure:
+    member, timeout_ms = removal.member, removal.member.rebalance_timeout_ms
+    since = removal.revoking_since_ms
+    if since is not None and timeout_ms and removal.time_ms - since >= NEARLY * timeout_ms:
+        how = f"did not give up partitions within its rebalance timeout of {duration(timeout_ms)}, and was removed"
+        return Departure(member, "did not give up partitions in time", how)
+    if removal.is_away:
+        return Departure(member, "member left", "went away, and did not come back within its session timeout")
+    begin_ms = _began(rebalance, removal)
+    if _waited_in_vain(rebalance, removal, begin_ms):
+        assert timeout_ms is not None
+        how = f"did not rejoin within its rebalance timeout (max.poll.interval.ms) of {duration(timeout_ms)}"
+        return Departure(member, "did not rejoin in time", how)
+    sign = removal.sign
+    if sign is None:
+        return Departure(member, "member gone", "left or fell silent: without a commit, the log cannot tell which")
+    return _by_silence(member, sign, begin_ms - sign.last_ms)
+
+
+def _by_silence(member: Member, sign: Sign, silent_ms: int) -> Departure:
+    session_ms, poll_ms = member.session_timeout_ms, member.rebalance_timeout_ms
+    shortest = min(MIN_SILENCE_MS, *(round(NEARLY * each) for each in (session_ms, poll_ms) if each), MIN_SILENCE_MS)
+    if silent_ms < max(shortest, SLOWER * (sign.interval_ms or USUAL_INTERVAL_MS)):
+        return Departure(member, "member left", "left")
+    was = f"its last commit was {duration(silent_ms)} before"
+    exceeded = [each for each in (session_ms, poll_ms) if each and silent_ms >= NEARLY * each]
+    longest = max(exceeded, default=None)
+    if longest is None and session_ms is None:  # KIP-848: the session timeout is a setting of the broker or the group
+        return Departure(member, "session expired", f"fell silent: {was}")
+    if longest is None:
+        return Departure(member, "member left", f"left after a pause: {was}")
+    if longest == poll_ms and longest != session_ms:
+        how = f"did not poll within its max.poll.interval.ms of {duration(longest)}: {was}"
+        return Departure(member, "poll too slow", how)
+    return Departure(member, "session expired", f"fell silent for its session timeout of {duration(longest)}: {was}")
+
+
+def _began(rebalance: Rebalance, removal: Removal) -> int:
+    """When the member was removed. A Kafka's classic group does not say. Members commit until they learn of the
+    rebalance; so the one that stopped first tells when it began."""
+    if rebalance.bumps:
+        return removal.time_ms
+    if rebalance.begin_ms is not None:
+        return rebalance.begin_ms
+    end_ms = rebalance.join_end_ms or rebalance.time_ms
+    own = removal.sign.last_ms if removal.sign is not None else 0
+    stops = sorted(
+        sign.last_ms
+        for member_id, sign in rebalance.signs.items()
+        if member_id in rebalance.members and sign.last_ms >= own
+    )
+    if not stops or rebalance.restarted_ms is not None:  # nobody could commit while there was no coordinator
+        return end_ms
+    return min(end_ms, stops[(len(stops) - 1) // 2])
+
+
+def _waited_in_vain(rebalance: Rebalance, removal: Removal, begin_ms: int) -> bool:
+    """The join phase took as long as the rebalance timeout, and the member was not what began it."""
+    timeout_ms = removal.member.rebalance_timeout_ms
+    if rebalance.bumps or not timeout_ms or rebalance.join_end_ms is None:
+        return False
+    if rebalance.told is not None and removal.member.member_id in rebalance.told.trigger:
+        return False
+    return rebalance.join_end_ms - begin_ms >= NEARLY * timeout_ms
