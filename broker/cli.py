@@ -25,6 +25,7 @@ COMMANDS = {
     "transactions": "list, describe and abort transactions, find those that nobody ends",
     "topics": "list, create, describe and delete topics",
     "why": "explain the rebalances of a group: who caused them, and what to change",
+    "ui": "show groups in a browser: who owns what, lag, every rebalance; of a cluster or a folder",
     "record": "copy a cluster's log of consumer offsets into a folder, and follow it",
     "dump": "show what is in a log folder, as kafka-dump-log does",
     "audit": "find out from a log of consumer offsets who owned what, and what went wrong",

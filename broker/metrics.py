@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from typing import TYPE_CHECKING
 
@@ -87,6 +87,7 @@ class Metrics:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._apis: dict[str, ApiMetrics] = {}
+        self.more: list[Callable[[], Iterator[str]]] = []  # lines that others make
         self.refused_requests = 0  # malformed, or of an API that is not served
         self._lag_s = 0.0
         self._watch_lag()
@@ -130,6 +131,8 @@ class Metrics:
 
         yield from delivery_lines(broker)
         yield from transaction_lines(broker)
+        for lines in self.more:
+            yield from lines()
         counters = [(name, each.with_beats()) for name, each in sorted(self._apis.items())]
         refused = [("", self.refused_requests)]
         yield from metric("kohort_refused_requests_total", "counter", "malformed or unsupported requests", refused)

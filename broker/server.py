@@ -112,7 +112,7 @@ class Server:
         self.metrics = Metrics(self)
         site = Site()
         site.add("GET", "/metrics", metrics_page(self.metrics))
-        self.live = live_page(self.broker, site, host, self.loop)
+        self.live = live_page(self.broker, site, host, self.loop, self.metrics)
         endpoints: set[HttpEndpoint] = set()
         port = self.broker.config.http_port
         other = f"kohort.http.port={_another(port)}"

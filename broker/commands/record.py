@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from kohort.broker.record.recorder import CannotRecord
+    from kohort.broker.record.follower import CannotFollow
     from kohort.storage.errors import StorageError
 
     try:
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
     except WrongSettings as problem:
         complain(str(problem))
         return WRONG_COMMAND_LINE
-    except (ClientError, CannotRecord, StorageError) as problem:
+    except (ClientError, CannotFollow, StorageError) as problem:
         complain(str(problem))
     except OSError as problem:
         complain(in_plain_words(problem))

@@ -72,6 +72,10 @@ class HttpEndpoint(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._room.set()
 
+    def hang_up(self) -> None:
+        """The server stops."""
+        self._transport.abort()
+
     # --- requests
 
     def _read_or_refuse(self) -> None:

@@ -8,11 +8,9 @@ between requests.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
 from itertools import islice
-from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from kohort.broker.live.group import Place, Progress
@@ -20,6 +18,7 @@ from kohort.broker.live.histories import Histories
 from kohort.broker.live.log_reader import LogReader
 from kohort.broker.live.rows import GroupRow, Lag, PartitionRow
 from kohort.broker.live.view import cut
+from kohort.broker.live.work import Work
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.state import ClassicGroupState
 from kohort.coordinator.events import News, Rebalanced
@@ -34,25 +33,20 @@ if TYPE_CHECKING:
     from kohort.coordinator.shard_state import ShardState
     from kohort.coordinator.share.group import ShareGroup
 
-SLICE_NS: Final = 4_000_000
 PARTITIONS_IN_STEP: Final = 1_000
 MAX_WAITING_BYTES: Final = 64 * 1024 * 1024  # batches that are not read yet; beyond, they are left out
 MAX_NAMED: Final = 10  # members for which a rebalance waits
 WAITS: Final = (ClassicGroupState.PREPARING_REBALANCE, ClassicGroupState.COMPLETING_REBALANCE)
 
-Work = Callable[[], object]
-
 
 class BrokerSource:
-    def __init__(self, broker: Broker, call_soon: Callable[[Work], object]) -> None:
+    def __init__(self, broker: Broker, call_soon: Callable[[Callable[[], object]], object]) -> None:
         self._broker = broker
-        self._call_soon = call_soon
         self._version = version("kohort")
         self.histories = Histories(broker.catalog.name_of)
         self._reader = LogReader(self.histories, with_commits=False)
-        self._work: deque[Iterator[None]] = deque()
+        self._work = Work(call_soon)
         self._waiting_bytes = 0
-        self._is_called = False
         self._rates: dict[str, dict[Place, Progress]] = {}  # of groups that somebody looks at
         self.left_out = 0  # batches for which there was no room
 
@@ -69,7 +63,7 @@ class BrokerSource:
 
     def _loaded(self, shard: Shard[ShardState]) -> None:
         if shard.state.groups:
-            self._do(self._seed_all(shard))
+            self._work.add(self._seed_all(shard))
 
     def _written(self, partition: int, batches: list[bytes]) -> None:
         size = sum(map(len, batches))
@@ -77,7 +71,7 @@ class BrokerSource:
             self.left_out += len(batches)
             return
         self._waiting_bytes += size
-        self._do(self._read(partition, batches, size))
+        self._work.add(self._read(partition, batches, size))
 
     def _read(self, partition: int, batches: list[bytes], size: int) -> Iterator[None]:
         for batch in batches:
@@ -86,7 +80,7 @@ class BrokerSource:
         self._waiting_bytes -= size
 
     def _news(self, event: News) -> None:
-        self._do(self._tell(event))
+        self._work.add(self._tell(event))
 
     def _tell(self, event: News) -> Iterator[None]:
         """What the log does not say of a rebalance: the slowest member, and how long it took in steady time."""
@@ -109,21 +103,6 @@ class BrokerSource:
                 rebalance.moved = event.moved
             self.histories.changed(history)
         yield
-
-    def _do(self, work: Iterator[None]) -> None:
-        self._work.append(work)
-        if not self._is_called:
-            self._is_called = True
-            self._call_soon(self._go_on)
-
-    def _go_on(self) -> None:
-        until = monotonic_ns() + SLICE_NS
-        while self._work and monotonic_ns() < until:
-            if next(self._work[0], _DONE) is _DONE:
-                self._work.popleft()
-        self._is_called = bool(self._work)
-        if self._is_called:
-            self._call_soon(self._go_on)
 
     # --- what was before
 
@@ -329,10 +308,3 @@ def _waits_for(group: ClassicGroup) -> tuple[list[str], int]:
     )
     named = [cut(name) for name in islice(missing, MAX_NAMED)]
     return named, len(named) + sum(1 for _ in missing)
-
-
-class _Done:
-    pass
-
-
-_DONE = cast("None", _Done())

@@ -313,6 +313,22 @@ class GroupHistory:
         for person in self.people.values():
             person.places = frozenset()
 
+    def rename(self, topic: str, name: str) -> None:
+        """The topic's name was not known before."""
+
+        def renamed(place: Place) -> Place:
+            return (name, place[1]) if place[0] == topic else place
+
+        if not any(place[0] == topic for places in (self.held, self.unowned, self.last_owners) for place in places):
+            return
+        self.held = {renamed(place): holders for place, holders in self.held.items()}
+        self.unowned = {renamed(place): since for place, since in self.unowned.items()}
+        self.last_owners = {renamed(place): person for place, person in self.last_owners.items()}
+        self.past = deque(owned._replace(place=renamed(owned.place)) for owned in self.past)
+        for person in self.people.values():
+            person.places = frozenset(map(renamed, person.places))
+        self.version += 1
+
     # --- rebalances
 
     def rebalances_at(self, epoch: int, at_ms: int) -> Rebalance:

@@ -13,18 +13,44 @@ MAX_PAST_OF_GROUP: Final = 30_000
 MAX_PLACES: Final = 250_000  # partitions with owners, of all groups: some 100 MB
 MAX_COMMITS: Final = 500_000  # partitions with commits, of all groups: some 120 MB
 MAX_GROUPS: Final = 200_000
+MAX_UNKNOWN_TOPICS: Final = 10_000
 
 NameOf = Callable[[bytes], str | None]  # the name of a topic, by its id
 Listener = Callable[[GroupHistory], object]
 
 
 class Histories:
-    def __init__(self, name_of: NameOf = lambda _: None) -> None:
-        self.name_of = name_of
+    def __init__(self, name_of: NameOf | None = None) -> None:
+        """`name_of`: who knows names of topics; otherwise they are learned from commits, or told by `learn`."""
+        self._name_of = name_of
+        self._names: dict[bytes, str] = {}
+        self.unknown_topics: set[bytes] = set()
         self.groups: OrderedDict[str, GroupHistory] = OrderedDict()  # the one that changed last stands last
         self.on_change: list[Listener] = []  # called for everything but commits
         self.past = self.places = self.commits = 0  # of all groups
         self.ignored_commits = 0  # of partitions for which there was no room
+
+    # --- topics
+
+    def topic(self, topic_id: bytes) -> str:
+        """The topic's name, or what stands for it until its name is known."""
+        name = self._names.get(topic_id) if self._name_of is None else self._name_of(topic_id)
+        if name is None:
+            if len(self.unknown_topics) < MAX_UNKNOWN_TOPICS:
+                self.unknown_topics.add(topic_id)
+            return _stand_in(topic_id)
+        return name
+
+    def learn(self, topic_id: bytes, name: str) -> None:
+        if topic_id in self._names or self._name_of is not None:
+            return
+        self._names[topic_id] = name
+        if topic_id in self.unknown_topics:
+            self.unknown_topics.discard(topic_id)
+            for group in self.groups.values():
+                group.rename(_stand_in(topic_id), name)
+
+    # --- groups
 
     def get(self, group_id: str) -> GroupHistory | None:
         return self.groups.get(group_id)
@@ -99,6 +125,10 @@ class Histories:
     def forget_commit(self, group: GroupHistory, place: Place) -> None:
         if group.commits.pop(place, None) is not None:
             self.commits -= 1
+
+
+def _stand_in(topic_id: bytes) -> str:
+    return f"topic {topic_id.hex()}"
 
 
 def _places(group: GroupHistory) -> int:

@@ -111,7 +111,9 @@ class LogReader:
             self._histories.forget_commit(group, place)
             return
         if len(value) == PLAIN_VALUE_BYTES and value[:2] == VERSION_BYTES:
-            _, offset, _, _, at_ms, _, _ = unpack_plain_value(value)
+            _, offset, _, _, at_ms, _, topic_id = unpack_plain_value(value)
+            if topic_id in self._histories.unknown_topics:
+                self._histories.learn(topic_id, topic)
         else:
             read: Any = decode_value(kind, value)
             offset, at_ms = read.offset, read.commit_timestamp
@@ -304,7 +306,7 @@ class LogReader:
 
     def _places(self, topics: Iterable[Any]) -> Iterator[Place]:
         for topic in topics:
-            name = self._histories.name_of(topic.topic_id) or f"topic {topic.topic_id.hex()}"
+            name = self._histories.topic(bytes(topic.topic_id))
             for partition in topic.partitions:
                 yield name, partition
 

@@ -4,7 +4,8 @@ Read in this order:
 
     copied.py     the copy of one partition: what comes next, gaps, truncation
     leader.py     a thread for each broker that leads partitions: fetches them and hands them on
-    recorder.py   who leads what, syncs, the end; everything that is not about one leader
+    follower.py   who leads what; everything that is not about one leader
+    recorder.py   the folders, and their syncs
     limits.py     --max-rate
     progress.py   what people see meanwhile (metrics.py: what Prometheus sees)
 

@@ -24,6 +24,7 @@ class Fetched(NamedTuple):
     batches: int
     first_offset: int
     gap_end: int  # behind the last offset that is missing; 0: none is
+    next_offset: int  # behind the last of the batches
 
 
 def whole_batches(data: bytes, position: int) -> Fetched:
@@ -49,16 +50,17 @@ def whole_batches(data: bytes, position: int) -> Fetched:
             expected = next_offset
             batches += 1
         at = end
-    return Fetched(start, at, batches, first_offset, gap_end)
+    return Fetched(start, at, batches, first_offset, gap_end, expected)
 
 
-class CopiedPartition:
-    def __init__(self, number: int, log: PartitionLog) -> None:
+class FollowedPartition:
+    """A partition of which everything is fetched."""
+
+    def __init__(self, number: int, position: int) -> None:
         self.number = number
-        self.log = log
-        self.position = log.log_end_offset  # the offset to be fetched next
+        self.position = position  # the offset to be fetched next
         self.leader: Leader | None = None
-        self.is_compared = False  # whether the copy and this leader have the same history, as far as the copy goes
+        self.is_compared = False  # whether we and this leader have the same history, as far as we have come
         self.high_watermark: int | None = None  # what the leader has said last
         self.goal: int | None = None  # the first high watermark that was seen
         self.not_before = 0.0  # after an error: the steady time before which it is not fetched
@@ -66,13 +68,13 @@ class CopiedPartition:
 
     @property
     def lag(self) -> int:
-        """How many offsets the cluster has that the copy has not."""
+        """How many offsets the cluster has that were not fetched yet."""
         return 0 if self.high_watermark is None else max(self.high_watermark - self.position, 0)
 
     @property
     def last_epoch(self) -> int:
-        """The leader epoch of the last batch; -1 if there is none right before the position."""
-        return self.log.leader_epochs.latest if self.position == self.log.log_end_offset else -1
+        """The leader epoch of the last batch before the position; -1 if it is not known."""
+        return -1
 
     def lead_by(self, leader: Leader | None) -> None:
         if leader != self.leader:
@@ -82,6 +84,33 @@ class CopiedPartition:
         self.high_watermark = high_watermark
         if self.goal is None:
             self.goal = high_watermark
+
+    def take(self, data: bytes, now: int, truncate: Truncate) -> int:
+        """Take over what comes next. Returns its bytes."""
+        raise NotImplementedError
+
+    def diverged(self, epoch: int, end_offset: int, truncate: Truncate) -> int:
+        """The leader's history up to `epoch` ends at `end_offset`, before ours. Returns how many offsets were cut."""
+        raise NotImplementedError
+
+    def truncate_to(self, offset: int, truncate: Truncate) -> int:
+        """The leader has nothing from this offset on. Returns how many offsets were cut."""
+        raise NotImplementedError
+
+    def jump_to(self, offset: int) -> int:
+        """The cluster has no longer what comes next: go on at `offset`. Returns how many offsets are lost."""
+        raise NotImplementedError
+
+
+class CopiedPartition(FollowedPartition):
+    def __init__(self, number: int, log: PartitionLog) -> None:
+        super().__init__(number, log.log_end_offset)
+        self.log = log
+
+    @property
+    def last_epoch(self) -> int:
+        """-1 if there is none right before the position."""
+        return self.log.leader_epochs.latest if self.position == self.log.log_end_offset else -1
 
     def take(self, data: bytes, now: int, truncate: Truncate) -> int:
         """Append what continues the copy. Returns its bytes."""

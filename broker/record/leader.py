@@ -8,7 +8,7 @@ from threading import Thread
 from time import monotonic, time
 from typing import TYPE_CHECKING
 
-from kohort.broker.record.copied import CopiedPartition
+from kohort.broker.record.copied import FollowedPartition
 from kohort.broker.record.limits import PARTITION_BYTES
 from kohort.client import ask
 from kohort.client.answers import NOT_ALLOWED, error_name
@@ -27,7 +27,7 @@ from kohort.protocol.wire import NO_UUID
 from kohort.storage.errors import OutOfSpace, StorageError
 
 if TYPE_CHECKING:
-    from kohort.broker.record.recorder import Recorder
+    from kohort.broker.record.follower import Follower
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ LED_BY_ANOTHER = frozenset(
 
 
 class LeaderThread(Thread):
-    def __init__(self, recorder: Recorder, node_id: int) -> None:
+    def __init__(self, recorder: Follower, node_id: int) -> None:
         super().__init__(name=f"kohort-record-{node_id}", daemon=True)
         self._recorder = recorder
         self._node_id = node_id
@@ -103,7 +103,7 @@ class LeaderThread(Thread):
                 fetched += self._take(client, by_number[data.partition_index], data)
         self._recorder.pause(max(self._recorder.rate.used(fetched), answer.throttle_time_ms / 1000))
 
-    def _request(self, led: Sequence[CopiedPartition]) -> FetchRequest:
+    def _request(self, led: Sequence[FollowedPartition]) -> FetchRequest:
         """Another partition is the first one each time: only the first is sure to get a whole batch."""
         self._turn += 1
         first = self._turn % len(led)
@@ -126,7 +126,7 @@ class LeaderThread(Thread):
 
     # --- answers
 
-    def _take(self, client: Client, part: CopiedPartition, data: PartitionData) -> int:
+    def _take(self, client: Client, part: FollowedPartition, data: PartitionData) -> int:
         """Returns the bytes that were appended."""
         recorder = self._recorder
         if data.error_code:
@@ -152,7 +152,7 @@ class LeaderThread(Thread):
                 part.not_before = monotonic() + FULL_DISK_PAUSE_S
         return 0
 
-    def _refused(self, client: Client, part: CopiedPartition, code: int) -> None:
+    def _refused(self, client: Client, part: FollowedPartition, code: int) -> None:
         recorder = self._recorder
         name = f"{recorder.topic}-{part.number}"
         if code in NOT_ALLOWED:
@@ -166,7 +166,7 @@ class LeaderThread(Thread):
         else:
             recorder.tell(f"{name}: {client.address} answers {error_name(code)}; trying again")
 
-    def _find_place(self, client: Client, part: CopiedPartition) -> None:
+    def _find_place(self, client: Client, part: FollowedPartition) -> None:
         """The leader has nothing at the position: its log begins later, or ends earlier."""
         recorder = self._recorder
         place = (recorder.topic, part.number)
@@ -188,7 +188,7 @@ class LeaderThread(Thread):
                 if part.position > end.offset:  # the leader does not know our last epoch either
                     self._told_of_cut(part, part.truncate_to(end.offset, recorder.truncate))
 
-    def _compare(self, client: Client, parts: Sequence[CopiedPartition]) -> None:
+    def _compare(self, client: Client, parts: Sequence[FollowedPartition]) -> None:
         """Ask where our last epoch ends for the leader, and cut the copy back if it goes beyond."""
         asked = [
             OffsetForLeaderPartition(part.number, UNDEFINED, part.last_epoch)
@@ -205,15 +205,15 @@ class LeaderThread(Thread):
                     with self._recorder.lock:
                         if told.error_code or told.leader_epoch == UNDEFINED:
                             continue
-                        if told.leader_epoch < part.last_epoch or told.end_offset < part.log.log_end_offset:
+                        if told.leader_epoch < part.last_epoch or told.end_offset < part.position:
                             self._cut(part, told.leader_epoch, told.end_offset)
         for part in parts:
             part.is_compared = True
 
-    def _cut(self, part: CopiedPartition, epoch: int, end_offset: int) -> None:
+    def _cut(self, part: FollowedPartition, epoch: int, end_offset: int) -> None:
         self._told_of_cut(part, part.diverged(epoch, end_offset, self._recorder.truncate))
 
-    def _told_of_cut(self, part: CopiedPartition, count: int) -> None:
+    def _told_of_cut(self, part: FollowedPartition, count: int) -> None:
         if count:
             self._recorder.tell(
                 f"{self._recorder.topic}-{part.number}: the last {count} offsets of the recording are not in the log of"
