@@ -47,10 +47,10 @@ class FoundBatches:
                     raise CorruptBatch(f"{found.file.path} ends within a batch")
             base_offset, length = unpack_offset_and_length(chunk, place)
             end = at + LOG_OVERHEAD_BYTES + length
-            if base_offset > until:
-                return
             if end > size:
                 break
+            if base_offset > until:
+                return
             if length < BATCH_HEADER_BYTES - LOG_OVERHEAD_BYTES:
                 raise CorruptBatch(f"{found.file.path}, batch at byte {found.position + at}: {length} bytes")
             last_offset = base_offset + unpack_last_offset_delta(chunk, place + LAST_OFFSET_DELTA_AT)[0]

@@ -13,7 +13,7 @@ FILES = (
     *("consumer_requests", "consumer_members", "consumer_static", "consumer_topics", "consumer_regex"),
     *("consumer_time", "consumer_offsets", "consumer_admin", "consumer_classic", "consumer_migration"),
     *("share_members", "share_fetch", "share_acknowledge", "share_sessions", "share_time"),
-    *("share_groups", "share_offsets", "share_state", "share_random", "share_committed"),
+    *("share_groups", "share_offsets", "share_state", "share_random", "share_committed", "share_trouble"),
     *("transaction_ids", "transaction_add", "transaction_produce", "transaction_end", "transaction_read"),
     *("transaction_offsets", "transaction_time", "transaction_admin", "transaction_crashes"),
 )

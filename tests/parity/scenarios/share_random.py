@@ -1,11 +1,15 @@
 """Random stories of members that fetch from one partition, and accept, release, reject and renew what they get.
 
+Meanwhile the settings of the group change, and in some stories old records are deleted. KOHORT_SHARE_STORIES=100 tells
+more stories than usual.
+
 What a member says next depends on what it has, so a story goes apart from itself after the first difference. Kafka's
 answers depend on nothing but the requests: what is released is released before the next request is sent.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -27,7 +31,7 @@ from tests.share_requests import (
     Partition,
 )
 
-STORIES = 24
+STORIES = int(os.environ.get("KOHORT_SHARE_STORIES", "24"))
 STEPS = 50
 SOON_MS = 500  # a fetch that finds nothing waits this long
 
@@ -60,6 +64,8 @@ class Readers:
             self.close(member)
         elif self.chance.random() < 0.1:
             self.s.share_offsets(self.at)
+        elif self.chance.random() < 0.08:
+            self.change_settings()
         else:
             self.acknowledge(member)
 
@@ -69,6 +75,15 @@ class Readers:
             self.s.peer.append(self.at[0], batch(count, compression=self.chance.choice((0, 0, 1))))
             self.end += count
 
+    def change_settings(self) -> None:
+        """While records are in flight."""
+        name, values = self.chance.choice((
+            ("partition_max_record_locks", ("100", "200", "2000")),
+            ("delivery_count_limit", ("2", "3", "5", "10")),
+            ("record_lock_duration_ms", ("20000", "60000")),
+        ))  # fmt: skip
+        self.s.set_share(**{name: self.chance.choice(values)})
+
     def fetch(self, member: Sharer) -> None:
         partitions = [self.at] if member.session_epoch == OPEN else []
         answer = member.fetch(
@@ -76,7 +91,7 @@ class Readers:
             max_wait_ms=10_000 if not self.s.peer.exchanges else SOON_MS,
             max_records=self.chance.choice((1, 3, 10, 500)),
             batch_size=self.chance.choice((1, 4, 500)),
-            max_bytes=self.chance.choice((1, 50 << 20, 50 << 20)),  # between them Kafka cuts a batch off
+            max_bytes=self.chance.choice((1, 250, 700, 50 << 20, 50 << 20)),
             mode=self.chance.choice((BATCH_OPTIMIZED, RECORD_LIMIT)),
         )
         for each in acquired(answer):

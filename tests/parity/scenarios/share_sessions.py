@@ -88,11 +88,49 @@ def a_broken_connection_releases_the_records_of_its_session(s: ShareStory) -> No
     a, b = s.sharer("a"), s.sharer("b")
     a.fetch(at)
     a.acknowledge({at: accept(0)})
-    b.send_fetch(at)
+    b.fetch(at, max_records=0)  # a group without sessions would be forgotten
+    b.send_fetch()
     a.hang_up()
     b.take()
     a.find_nothing()
     a.find_nothing(at, epoch=OPEN)
+
+
+@share_story(versions=BOTH)
+def two_members_are_told_that_they_have_accepted_a_record(s: ShareStory) -> None:
+    """The first one has lost its session and knows nothing of it. It is told so while an earlier record is open."""
+    at = s.shared(3, 2)
+    a, b, c = s.sharer("a"), s.sharer("b"), s.sharer("c")
+    a.fetch(at, max_records=1)
+    c.fetch(at, max_records=1)
+    b.send_fetch(at)
+    a.hang_up()
+    b.take()
+    a.fetch(at, epoch=OPEN, max_wait_ms=300)
+    b.acknowledge({at: accept(1, 2)})
+    a.acknowledge({at: accept(1, 2)})
+    b.acknowledge({at: accept(0)})
+    a.acknowledge({at: accept(0, 2)})
+    c.acknowledge({at: accept(3, 4)})
+    a.acknowledge({at: accept(0, 4)})
+    s.share_offsets(at)
+
+
+@share_story(versions=BOTH)
+def a_member_fetches_once_more_what_it_has(s: ShareStory) -> None:
+    """As a client does that still has records of its last session."""
+    at = s.shared(3)
+    a, b = s.sharer("a"), s.sharer("b")
+    b.find_nothing(at, max_records=0)
+    a.fetch(at)
+    a.hang_up()
+    b.send_fetch(at)
+    b.take()
+    b.acknowledge({at: release(0, 2)})
+    a.fetch(at, epoch=OPEN)
+    a.acknowledge({at: accept(0, 2)})
+    a.acknowledge({at: accept(0, 2)})
+    s.share_offsets(at)
 
 
 @share_story(versions=BOTH)
