@@ -65,13 +65,14 @@ class GroupShard(Shard[ShardState]):
 
     def replay_entries(self, entries: Sequence[LogEntry]) -> None:
         for entry in entries:
-            if isinstance(entry, StepRecords):
+            if type(entry) is PlannedCommit:  # by far the most frequent one
+                state = self.state
+                self.next_offset = state.offsets.replay_planned(entry, self.next_offset)
+                if entry.group not in state.groups:
+                    self._group_of_offsets(entry.group)
+            elif isinstance(entry, StepRecords):
                 entry.replay()
                 self.next_offset += len(entry.fields)
-            elif isinstance(entry, PlannedCommit):
-                self.next_offset = self.state.offsets.replay_planned(entry, self.next_offset)
-                if entry.group not in self.state.groups:
-                    self._group_of_offsets(entry.group)
             elif isinstance(entry, CommitRecords):
                 self._apply_commit(entry)
             elif isinstance(entry, PackedRecords):
