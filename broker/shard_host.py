@@ -4,6 +4,9 @@ The coordinator is pure. This module writes its batches to the log and calls it 
 one turn of the loop share their batches: `submit` only marks the turn as due, `_turn` writes. By default a reply waits
 until its batch is synced: all that arrives while the disk works is written and synced together when the disk is done.
 With kohort.offsets.sync.before.reply=false a reply waits for the page cache only, as Kafka does.
+
+While a group converges, each of its members sends a heartbeat that has something to be written. Such requests gather:
+the turn is put off as long as each pass of the event loop brings more of them (`_gather`).
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ ONE_TURN_S = 0.001  # with 0 the timer would ring before the sockets are read
 # While appends wait for the disk, new records are held back, and then written and synced together. But not for longer
 # than this: a write that takes long stops the clock of its shard, so records must become a write in time.
 MAX_HOLD_S = 0.5
+MAX_GATHER_MS = 2
 REPLIES_AT_ONCE = 300  # some 5 ms; a group of thousands of members is answered in several turns of the event loop
 
 
@@ -48,6 +52,8 @@ class ShardHost(Generic[S]):
         broker.catalog.on_new_settings.append(self._take_new_settings)
         self._loader = ShardLoader(broker, clock, log, runtime, self.loaded, self._after)
         self._turn_is_due = False
+        self._gathered = 0  # entries that waited to be written when `_gather` looked last
+        self._gather_until = 0  # on the steady clock
         self._goes_on = False  # `_go_on` is due
         self._in_turn = False
         self._turn_began = 0  # on the steady clock
@@ -95,7 +101,7 @@ class ShardHost(Generic[S]):
         answer = runtime.ask(runtime.known_shards.get(key) or runtime.shard_of(key), api, request, call)
         waits = answer is PARKED and not (self._turn_is_due or self._unfinished_appends)
         if waits or runtime.replies or runtime.events or (runtime.changed and not self._turn_is_due):
-            self._after()  # usually nothing is to do, or a turn will do it, and asking is cheaper than the call
+            self._after(api.gathers)  # usually there is nothing to do, and asking is cheaper than the call
         return answer
 
     def submit_in_steps(
@@ -131,12 +137,12 @@ class ShardHost(Generic[S]):
         self.runtime.apply(shard, out)
         self._after()
 
-    def _after(self) -> None:
+    def _after(self, gathers: bool = False) -> None:
         """To be called after every call into the runtime: plan the writes, send the replies, set the timer."""
         runtime = self.runtime
         if runtime.dirty and not (self._turn_is_due or self._unfinished_appends):
             self._turn_is_due = True
-            self._broker.call_soon(self._turn)
+            self._broker.call_soon(self._begin_to_gather if gathers else self._turn)
         if runtime.replies or runtime.events:
             self._deliver()
         if runtime.changed:
@@ -243,6 +249,20 @@ class ShardHost(Generic[S]):
         self._loader.load(self.runtime.shards)
 
     # --- writing
+
+    def _begin_to_gather(self) -> None:
+        self._gathered = 0
+        self._gather_until = self._clock.steady_ms() + MAX_GATHER_MS
+        self._gather()
+
+    def _gather(self) -> None:
+        """Let the sockets be read once more, unless the last time brought nothing to be written."""
+        count = self.runtime.unwritten_count
+        if count > self._gathered and self._clock.steady_ms() < self._gather_until:
+            self._gathered = count
+            self._broker.call_soon(self._gather)
+        else:
+            self._turn()
 
     def _turn(self) -> None:
         self._turn_is_due = False

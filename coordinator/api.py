@@ -70,6 +70,10 @@ class Api(Generic[State, Request, Response]):
     # state between two steps. The steps themselves change it in the last one only.
     steps: Callable[[State, Request, Call, ErrorCode | None], Steps[Answer[Response]]] | None = None
 
+    # Many clients send such requests at the same time, and nobody minds if the answer takes a millisecond longer: the
+    # host may wait for more of them, and write the records of all together.
+    gathers: bool = False
+
 
 @dataclass(frozen=True, slots=True)
 class Several(Generic[State, Request, Response, Asked, Row]):

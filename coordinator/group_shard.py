@@ -65,7 +65,7 @@ class GroupShard(Shard[ShardState]):
 
     def replay_entries(self, entries: Sequence[LogEntry]) -> None:
         for entry in entries:
-            if type(entry) is PlannedCommit:  # by far the most frequent one
+            if isinstance(entry, PlannedCommit):  # by far the most frequent one
                 state = self.state
                 self.next_offset = state.offsets.replay_planned(entry, self.next_offset)
                 if entry.group not in state.groups:

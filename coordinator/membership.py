@@ -168,6 +168,7 @@ CONSUMER_GROUP_HEARTBEAT = GroupApi(
     consumer_heartbeats.unavailable,
     consumer_heartbeats.failed,
     steps=consumer_group_heartbeat_in_steps,
+    gathers=True,
 )
 SHARE_GROUP_HEARTBEAT = GroupApi(
     share_group_heartbeat,

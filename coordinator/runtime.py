@@ -306,6 +306,11 @@ class Runtime(Generic[S]):
         """The log takes batches up to this size from now on."""
         self._max_batch_bytes = _batch_bytes(max_message_bytes)
 
+    @property
+    def unwritten_count(self) -> int:
+        """How many entries wait to be written."""
+        return sum([len(shard.unwritten) for shard in self.dirty.values()])
+
     def take_writes(self, now: int, wall: int) -> list[Write[S]]:
         dirty, self.dirty = self.dirty, {}
         self.piece_size = 0

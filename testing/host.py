@@ -63,8 +63,8 @@ class WatchedCoordinator(CoordinatorHost):
         self._watch = watch
         self.rebalances = WatchedRebalances(watch)
 
-    def _after(self) -> None:
-        super()._after()
+    def _after(self, gathers: bool = False) -> None:
+        super()._after(gathers)
         self._watch.on_change()
 
     def _time_is_up(self) -> None:
@@ -85,8 +85,8 @@ class WatchedShareState(ShareStateHost):
         self._watch = watch
         super().__init__(broker, broker.clock)
 
-    def _after(self) -> None:
-        super()._after()
+    def _after(self, gathers: bool = False) -> None:
+        super()._after(gathers)
         self._watch.on_change()
 
 
@@ -97,8 +97,8 @@ class WatchedTransactions(TransactionHost):
         self._watch = watch
         super().__init__(broker, broker.clock)
 
-    def _after(self) -> None:
-        super()._after()
+    def _after(self, gathers: bool = False) -> None:
+        super()._after(gathers)
         self._watch.on_change()
 
 

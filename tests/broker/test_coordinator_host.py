@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +15,7 @@ from kohort.broker.api_table import ApiTable
 from kohort.broker.call import PARKED, Call
 from kohort.broker.connection import Connection
 from kohort.broker.coordinator_host import CoordinatorHost
-from kohort.broker.shard_host import REPLIES_AT_ONCE
+from kohort.broker.shard_host import MAX_GATHER_MS, REPLIES_AT_ONCE
 from kohort.broker.shard_log import LocalShardLog, Write
 from kohort.broker.topics.catalog import CONSUMER_OFFSETS
 from kohort.coordinator.outcome import Outcome, Record, Reply
@@ -27,6 +27,7 @@ from kohort.protocol.error_codes import ErrorCode
 from kohort.protocol.frames import framed
 from kohort.protocol.headers import read_response_header, request_header
 from kohort.protocol.log_records import OFFSET_COMMIT
+from kohort.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kohort.protocol.messages.delete_topics import DeleteTopicsRequest
 from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -39,7 +40,7 @@ from kohort.protocol.messages.offset_commit import (
 )
 from kohort.protocol.record_batch import BatchHeader, parse_header
 from kohort.storage.partition_log import PartitionLog
-from tests.broker.broker_box import BrokerBox, FakeConnection
+from tests.broker.broker_box import BrokerBox, FakeConnection, Timer
 from tests.broker.test_broker_configs import alter
 
 RELOAD_MS = 1_000
@@ -220,6 +221,76 @@ def test_commits_that_arrive_while_the_disk_works_are_written_together_when_it_i
     assert [header.next_offset for chunk, size in log.chunks() for header in headers_of(chunk[:size])] == [1, 4]
     disk_catches_up(box)
     assert [error_of(client) for client in others] == [ErrorCode.NONE] * 3
+
+
+class Passes:
+    """The event loop, pass by pass: what is to be done soon is done in the next one."""
+
+    def __init__(self, box: BrokerBox) -> None:
+        self._soon: list[Timer] = []
+        box.broker.call_soon = self._call_soon
+
+    def _call_soon(self, work: Callable[[], object]) -> Timer:
+        self._soon.append(Timer(work))
+        return self._soon[-1]
+
+    def run(self) -> None:
+        timers, self._soon = self._soon, []
+        for timer in timers:
+            if timer.work is not None:
+                timer.work()
+
+    def run_all(self) -> None:
+        while self._soon:
+            self.run()
+
+
+def send_first_heartbeat(box: BrokerBox, member_id: str) -> FakeConnection:
+    """A member joins a group of KIP-848."""
+    client = FakeConnection()
+    asked = ConsumerGroupHeartbeatRequest(
+        "g", member_id, 0, rebalance_timeout_ms=60_000, subscribed_topic_names=["t"], topic_partitions=[]
+    )
+    assert box.send(ApiKey.CONSUMER_GROUP_HEARTBEAT, asked, 1, client=client) is PARKED
+    return client
+
+
+def batches_of(box: BrokerBox, group_id: str) -> list[BatchHeader]:
+    log = box.broker.catalog.ensure_internal(CONSUMER_OFFSETS).partitions[shard_of(box, group_id).partition].log
+    return [header for chunk, size in log.chunks() for header in headers_of(chunk[:size])]
+
+
+def test_members_that_join_in_one_pass_of_the_event_loop_after_the_other_are_written_together(box: BrokerBox) -> None:
+    passes = Passes(box)
+    send_first_heartbeat(box, "leader")
+    passes.run_all()
+    before = len(batches_of(box, "g"))
+    clients = []
+    for number in range(5):
+        clients.append(send_first_heartbeat(box, f"member-{number}"))
+        passes.run()
+    assert not any(client.answers for client in clients)
+    passes.run()
+    assert [client.answers[0].error_code for client in clients] == [0] * 5
+    assert len(batches_of(box, "g")) == before + 1
+
+
+def test_members_that_join_without_end_keep_nobody_waiting_for_longer_than_some_milliseconds(box: BrokerBox) -> None:
+    passes = Passes(box)
+    first = send_first_heartbeat(box, "leader")
+    for number in range(MAX_GATHER_MS + 1):
+        assert not first.answers
+        passes.run()
+        box.pass_time(1)
+        send_first_heartbeat(box, f"member-{number}")
+    assert first.answers[0].error_code == 0
+
+
+def test_a_commit_waits_for_one_pass_of_the_event_loop_only(box: BrokerBox) -> None:
+    passes = Passes(box)
+    client = send_commit(box, "g")
+    passes.run()
+    assert error_of(client) is ErrorCode.NONE
 
 
 def test_a_disk_that_stalls_stops_the_clock_of_groups_whose_records_are_held_back(synced_box: BrokerBox) -> None:
