@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -163,10 +163,12 @@ class LedPartition:
         else:
             self._persist(found, _cause(found), member_id, done)
 
-    def release(self, member_id: str) -> None:
-        """The member's session has ended."""
-        if self.share is not None and (write := self.share.release(member_id)) is not None:
-            self._persist(write, Cause.SESSION_CLOSED, member_id)
+    def release(self, member_id: str) -> Iterator[None]:
+        """The member's session has ended. Something else may happen between two steps."""
+        if self.share is not None:
+            for write in self.share.release(member_id):
+                self._persist(write, Cause.SESSION_CLOSED, member_id)
+                yield
 
     def expire_locks(self, now: int) -> int | None:
         """Free what has expired. When the next lock expires; None: nothing is locked."""

@@ -175,19 +175,26 @@ class ShareSessions:
         if self._sessions.get(session.key) is not session:
             return
         self._remove(session)
-        self._release(session, iter(session.partitions), lambda: self._forget_if_empty(session.group_id))
+        self._release(session, lambda: self._forget_if_empty(session.group_id))
 
-    def _release(self, session: ShareSession, keys: Iterator[Key], then: Callable[[], object]) -> None:
-        """Release what the member has acquired: a member of many partitions does it in several turns."""
+    def _release(self, session: ShareSession, then: Callable[[], object]) -> None:
+        """Release what the member has acquired: a member of many records does it in several turns."""
+        self._go_on_releasing(self._releases(session), then)
+
+    def _releases(self, session: ShareSession) -> Iterator[None]:
         led = share_partitions_of(self._broker)
-        until = monotonic_ns() + SLICE_NS
-        for topic_id, index in keys:
+        for topic_id, index in list(session.partitions):
             found = led.get(SharePartitionKey(session.group_id, topic_id, index))
             if found is not None:
-                found.release(session.member_id)
-                if monotonic_ns() > until:
-                    self._broker.call_later(0, lambda: self._release(session, keys, then))
-                    return
+                yield from found.release(session.member_id)
+            yield
+
+    def _go_on_releasing(self, releases: Iterator[None], then: Callable[[], object]) -> None:
+        until = monotonic_ns() + SLICE_NS
+        for _ in releases:
+            if monotonic_ns() > until:
+                self._broker.call_later(0, lambda: self._go_on_releasing(releases, then))
+                return
         then()
 
     def _forget_if_empty(self, group_id: str) -> None:
@@ -214,7 +221,7 @@ class ShareSessions:
         if share_partitions_of(self._broker).of_group(group_id):
             call.keep(f"share group {group_id}", lambda: self._forget_if_empty(group_id))
         self._remove(session)
-        self._release(session, iter(session.partitions), lambda: None)
+        self._release(session, lambda: None)
 
 
 def _kept_as(session: ShareSession) -> str:

@@ -20,6 +20,7 @@ from kohort.coordinator.delivery.states import (
     REJECT,
     RELEASE,
     RENEW,
+    RUNS_AT_ONCE,
     STATE_AFTER,
     Acknowledgement,
     Counts,
@@ -232,12 +233,19 @@ def count_change(counts: Counts, kind: int, run: Run) -> None:
             counts.archived += len(run)
 
 
-def release(window: Window, settings: ShareGroupSettings, member_id: str) -> Changes:
-    """Give back everything that the member has acquired. What is no longer in the log is archived."""
+def release(
+    window: Window, settings: ShareGroupSettings, member_id: str, first: int, last: int
+) -> tuple[Changes, int | None]:
+    """Give back what the member has acquired from `first` to `last`. What is no longer in the log is archived.
+
+    Of very many runs some are given back. Then the second result is the offset to go on with.
+    """
     changes = Changes(window, member_id, settings)
-    for batch in window.batches:
-        for run in batch.runs:
+    for batch in window.batches[max(window.floor(first), 0) :]:
+        for run in batch.overlapping(first, last):
             if run.state == ACQUIRED and run.member_id == member_id:
+                if len(changes.transition.runs) == RUNS_AT_ONCE:
+                    return changes, run.first
                 changes.begin(run, ARCHIVED if run.last < window.start else AVAILABLE)
                 count_change(changes.transition.counts, RELEASE, run)
-    return changes
+    return changes, None

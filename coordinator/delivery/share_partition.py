@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from kohort.coordinator.config import ShareGroupSettings
 from kohort.coordinator.delivery.acknowledge import acknowledge, append_state, release, take_back
@@ -12,6 +12,7 @@ from kohort.coordinator.delivery.states import (
     ACQUIRED,
     ARCHIVED,
     AVAILABLE,
+    RUNS_AT_ONCE,
     Acknowledgement,
     Acquired,
     Counts,
@@ -110,10 +111,14 @@ class SharePartition:
             return changes
         return self._write(changes.batches, changes.transition)
 
-    def release(self, member_id: str) -> Write | None:
-        """The member's session ended."""
-        changes = release(self.window, self._settings(), member_id)
-        return self._write(changes.batches, changes.transition)
+    def release(self, member_id: str) -> Iterator[Write]:
+        """The member's session ended. Something else may happen between two of the writes."""
+        first: int | None = self.window.batches[0].first if self.window.batches else None
+        last = self.window.end  # what the member acquires behind it is of a new session
+        while first is not None:
+            changes, first = release(self.window, self._settings(), member_id, first, last)
+            if changes.batches:
+                yield Write(self.window, changes.batches, changes.transition)
 
     def _write(self, batches: list[StateBatch], transition: Transition | None) -> Write | None:
         return Write(self.window, batches, transition) if batches else None
@@ -154,12 +159,13 @@ class SharePartition:
         return min((run.deadline for run in self.window.runs() if run.state == ACQUIRED), default=None)
 
     def expire(self, now: int) -> Write | None:
-        """Free the records whose locks have expired."""
+        """Free records whose locks have expired. There may be more of them: `next_deadline` tells."""
         window, limit = self.window, self._settings().delivery_count_limit
         changed: list[StateBatch] = []
         members: dict[str, None] = {}
+        left = RUNS_AT_ONCE
         for batch in window.batches:
-            expired = [run for run in batch.runs if run.state == ACQUIRED and run.deadline <= now]
+            expired = [run for run in batch.runs if run.state == ACQUIRED and run.deadline <= now][:left]
             for run in expired:
                 members[run.member_id] = None
                 run.expire(ARCHIVED if run.last < window.start else AVAILABLE, limit)
@@ -172,6 +178,9 @@ class SharePartition:
                     window.may_have_available = True
             if expired:
                 batch.join(window.start)
+                left -= len(expired)
+                if not left:
+                    break
         write = self._write(changed, None)
         if write is not None:
             write.members = tuple(members)

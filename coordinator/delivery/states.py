@@ -20,6 +20,10 @@ RELEASE: Final = 2
 REJECT: Final = 3
 RENEW: Final = 4
 
+# When locks expire, or a session ends, so many runs are freed at a time: a few milliseconds, with what is persisted of
+# them. Nearly always that is all of them.
+RUNS_AT_ONCE: Final = 500
+
 STATE_AFTER: Final = {GAP: ARCHIVED, ACCEPT: ACKNOWLEDGED, RELEASE: AVAILABLE, REJECT: ARCHIVED}
 
 

@@ -366,7 +366,9 @@ def test_a_group_may_begin_some_time_ago(box: ShareBox, member: Sharer) -> None:
     box.write(1)
     box.pass_time(3_600_001)
     box.write(1)
-    assert member.acquire(0) == [(1, 1, 1)]
+    answer = member.fetch(0)
+    box.pass_time()  # on a slow machine the search takes several turns
+    assert acquired_of(partition_of(member.answers[-1] if answer is PARKED else answer)) == [(1, 1, 1)]
 
 
 def test_a_group_goes_on_where_it_stopped(box: ShareBox, member: Sharer) -> None:

@@ -90,8 +90,7 @@ class Delivery:
 
     def release(self, member: str = "m") -> None:
         """Its session ends."""
-        if (write := self.share.release(member)) is not None:
-            self.writes.append(write)
+        self.writes += self.share.release(member)
 
     def pass_time(self, ms: int = LOCK_MS) -> None:
         self.now += ms

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kohort.coordinator.delivery.acknowledge import (
@@ -23,10 +25,11 @@ from kohort.coordinator.delivery.states import (
     REJECT,
     RELEASE,
     RENEW,
+    RUNS_AT_ONCE,
     StateBatch,
 )
 from kohort.protocol.error_codes import ErrorCode
-from tests.coordinator.delivery.support import LOCK_MS, Delivery
+from tests.coordinator.delivery.support import LOCK_MS, Delivery, log_of
 
 
 @pytest.fixture
@@ -329,3 +332,47 @@ def test_after_many_small_changes_there_are_few_runs() -> None:
     delivery.fetch(batch_size=100)
     delivery.acknowledge(*[(offset, offset, ACCEPT) for offset in range(1, 200)])
     assert [len(run) for run in delivery.share.window.runs()] == [1, 99, 100]
+
+
+# --- many runs --------------------------------------------------------------------------------------------------------
+
+
+def split_delivery(count: int) -> Delivery:
+    """So many acquired records, each of them a run of its own."""
+    delivery = Delivery(2 * count, partition_max_record_locks=2 * count)
+    delivery.fetch(2 * count)
+    delivery.acknowledge(*((at, at, ACCEPT) for at in range(1, 2 * count, 2)))
+    return delivery
+
+
+def test_locks_of_very_many_runs_expire_in_several_steps() -> None:
+    delivery = split_delivery(2 * RUNS_AT_ONCE + 1)
+    delivery.pass_time()
+    assert delivery.states.count("a") == RUNS_AT_ONCE
+    assert delivery.share.next_deadline() == LOCK_MS
+    delivery.pass_time(0)
+    delivery.pass_time(0)
+    assert delivery.states.count("a") == 2 * RUNS_AT_ONCE + 1
+    assert delivery.share.next_deadline() is None
+    assert [len(write.batches) for write in delivery.writes] == [RUNS_AT_ONCE, RUNS_AT_ONCE, 1]
+
+
+def test_very_many_runs_are_released_in_several_steps() -> None:
+    delivery = split_delivery(RUNS_AT_ONCE + 1)
+    delivery.release()
+    assert [len(write.batches) for write in delivery.writes] == [RUNS_AT_ONCE, 1]
+    delivery.persist()
+    assert delivery.states.count("a") == RUNS_AT_ONCE + 1
+
+
+def test_what_a_member_acquires_in_its_next_session_is_not_released_with_the_last_one() -> None:
+    delivery = split_delivery(RUNS_AT_ONCE + 1)
+    delivery.log += log_of(3, first=2 * RUNS_AT_ONCE + 2)
+    delivery.settings = replace(delivery.settings, partition_max_record_locks=10_000)
+    releasing = delivery.share.release("m")
+    delivery.writes.append(next(releasing))
+    first = delivery.share.next_fetch_offset()
+    assert delivery.fetch(10_000) == [(first, first + 2, 1)]
+    delivery.writes += releasing
+    delivery.persist()
+    assert delivery.states.count("A") == 3

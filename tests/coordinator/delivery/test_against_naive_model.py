@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
+from unittest import mock
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from kohort.coordinator.config import ShareGroupSettings
+from kohort.coordinator.delivery import acknowledge, share_partition
 from kohort.coordinator.delivery.share_partition import SharePartition, Write
 from kohort.coordinator.delivery.states import ACQUIRED, ARCHIVED, AVAILABLE, Acknowledgement, LogBatch, Refusal, Wish
 from tests.coordinator.delivery.naive import FINAL, NaiveRecord, NaiveShare
@@ -26,6 +29,7 @@ STEPS = 100
 MEMBERS = ("m1", "m2", "m3")
 LOCK_MS = 1_000
 MAX_LOCKS = 12
+RUNS_AT_ONCE = 3  # are freed
 
 members = st.sampled_from(MEMBERS)
 
@@ -33,6 +37,9 @@ members = st.sampled_from(MEMBERS)
 class DeliveryMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
+        self.patched = ExitStack()
+        for module in (acknowledge, share_partition):
+            self.patched.enter_context(mock.patch.object(module, "RUNS_AT_ONCE", RUNS_AT_ONCE))
         self.settings = replace(
             ShareGroupSettings(), record_lock_duration_ms=LOCK_MS, partition_max_record_locks=MAX_LOCKS
         )
@@ -154,10 +161,13 @@ class DeliveryMachine(RuleBasedStateMachine):
     @rule(member=members)
     def end_session(self, member: str) -> None:
         changed = self.naive.release(member, self.share.window.start)
-        found = self.share.release(member)
-        assert bool(changed) == (found is not None)
-        if found is not None:
-            self.writes.append((found, changed))
+        released = []
+        for write in self.share.release(member):
+            assert write.transition is not None
+            offsets = [at for run in write.transition.runs for at in range(run.first, run.last + 1)]
+            self.writes.append((write, offsets))
+            released += offsets
+        assert sorted(released) == sorted(changed)
 
     @precondition(lambda self: self.writes)
     @rule(succeeds=st.integers(0, 3))
@@ -174,7 +184,7 @@ class DeliveryMachine(RuleBasedStateMachine):
     def pass_time(self, ms: int) -> None:
         self.now += ms
         self.naive.expire(self.share.window.start, self.now)
-        if (write := self.share.expire(self.now)) is not None:
+        while (write := self.share.expire(self.now)) is not None:
             self.writes.append((write, ()))
         deadline = self.share.next_deadline()
         assert deadline is None or deadline > self.now
@@ -263,6 +273,10 @@ class DeliveryMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Whatever happened: in the end every record of the log can be fetched and accepted."""
+        with self.patched:
+            self.finish()
+
+    def finish(self) -> None:
         while self.writes:
             self.write_ends(1)
         self.pass_time(LOCK_MS)
