@@ -54,6 +54,7 @@ class ShardHost(Generic[S]):
         self._turn_is_due = False
         self._gathered = 0  # entries that waited to be written when `_gather` looked last
         self._gather_until = 0  # on the steady clock
+        self.is_stopped = False
         self._goes_on = False  # `_go_on` is due
         self._in_turn = False
         self._turn_began = 0  # on the steady clock
@@ -154,7 +155,7 @@ class ShardHost(Generic[S]):
     def _go_on(self) -> None:
         """Do one piece of the long work. Work that waits for the disk goes on after the next write."""
         self._goes_on = False
-        if self.runtime.go_on(self._clock.steady_ms(), self._clock.now_ms()):
+        if not self.is_stopped and self.runtime.go_on(self._clock.steady_ms(), self._clock.now_ms()):
             self._after()
 
     def _deliver(self) -> None:
@@ -266,6 +267,8 @@ class ShardHost(Generic[S]):
 
     def _turn(self) -> None:
         self._turn_is_due = False
+        if self.is_stopped:
+            return
         self._turns += 1
         self._in_turn = True
         try:
@@ -338,14 +341,18 @@ class ShardHost(Generic[S]):
         self._broker.call_later(self._loader.delays.next(write.partition), partial(self._append_again, write))
 
     def _append_again(self, write: Write[S]) -> None:
-        if not write.shard.is_abandoned:
+        if not (write.shard.is_abandoned or self.is_stopped):
             self._unfinished_appends += 1
             self.log.append([write], self._clock.now_ms(), self._written)
 
     def stop(self) -> None:
-        """Write what is due. Parked members see their connections close, and come back after the restart."""
+        """Write what is due, and nothing afterwards: the logs are closed next, at the offsets that they have then.
+
+        Parked members see their connections close, and come back after the restart.
+        """
         if self.runtime.dirty:
             self._turn()
+        self.is_stopped = True
 
 
 def _send_all(replies: list[Reply]) -> None:

@@ -311,9 +311,10 @@ class LogDirectory:
             self.abandon()
 
     def abandon(self) -> None:
-        """Close all files as they are, as if the process had crashed."""
+        """Close all files as they are, as if the process had crashed. What is appended afterwards is refused."""
         for log in self.logs.values():
             log.abandon()
+            log.failed = log.failed or f"{log.folder} was closed"
         self._lock.release()
 
 

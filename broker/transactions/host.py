@@ -18,7 +18,7 @@ from kohort.coordinator.events import Event, SendMarkers, TransactionEnded
 from kohort.coordinator.outcome import InPieces, Outcome, Parked
 from kohort.coordinator.partitioner import partition_of
 from kohort.coordinator.runtime import Runtime
-from kohort.coordinator.shard import Status
+from kohort.coordinator.shard import Shard, Status
 from kohort.coordinator.transactions.add_partitions_to_txn import ADD_OR_VERIFY, Added, AddOrVerify
 from kohort.coordinator.transactions.ending import COMPLETE, Written
 from kohort.coordinator.transactions.state import TransactionConfig, TransactionsState
@@ -106,7 +106,11 @@ class TransactionHost(ShardHost[TransactionsState]):
             event.producer_id, event.producer_epoch, event.commit, self._epoch(shard.partition),
             event.transaction_version,
         )  # fmt: skip
-        self._markers.send(marker, event.partitions, lambda: shard.is_abandoned, partial(self._all_written, event))
+        self._markers.send(marker, event.partitions, lambda: self._is_stale(shard), partial(self._all_written, event))
+
+    def _is_stale(self, shard: Shard[TransactionsState]) -> bool:
+        """The log is loaded anew, here or by the next start of the broker: that sends these markers once more."""
+        return shard.is_abandoned or self.is_stopped
 
     def _epoch(self, partition: int) -> int:
         """Of the coordinator. It is higher than 0 if a Kafka with several leaders has written the log."""

@@ -4,7 +4,8 @@ A transaction writes its name to several partitions and its number to the offset
 producers were told is compared with what a read_committed reader, which reads all the time, and OffsetFetch see. At the
 end nobody ends the open transactions, and their timeout has to let readers reach the end of every partition.
 
-KOHORT_TEST_BROKER=kafka kills a real Kafka. KOHORT_TEST_SEED repeats a story as far as time lets it.
+KOHORT_TEST_BROKER=kafka kills a real Kafka. KOHORT_TEST_SEED repeats a story as far as time lets it, and
+KOHORT_TEST_KILLS=1000 makes the long one longer.
 """
 
 from __future__ import annotations
@@ -58,6 +59,10 @@ class Story:
     def kill(self) -> None:
         self.broker.kill()
         self.broker.start_again()
+
+    def restart(self) -> None:
+        """In the ordinary way: it leaves snapshots of what it knows about producers."""
+        self.broker.restart()
 
     def until_begun(self, transactions: int) -> None:
         """So many more of them, of all writers together."""
@@ -127,9 +132,12 @@ def run(folder: Path, kills: int) -> Counter[str]:
     print(f"seed {seed}")
     with kind(folder, **SETTINGS) as broker:
         story = Story(broker, seed)
-        for _ in range(kills):
+        for number in range(kills):
             story.until_begun(moments.choice((0, moments.randrange(4 * WRITERS))))
             story.kill()
+            if number % 5 == 4:
+                story.until_begun(moments.randrange(2 * WRITERS))
+                story.restart()
         story.until_begun(4 * WRITERS)
         story.finish()
         seen = story.check()
@@ -146,7 +154,7 @@ def test_transactions_are_whole_or_nothing_when_the_broker_is_killed(tmp_path: P
 
 @pytest.mark.story
 def test_transactions_are_whole_or_nothing_through_a_hundred_kills(tmp_path: Path) -> None:
-    seen = run(tmp_path, kills=100)
+    seen = run(tmp_path, kills=int(os.environ.get("KOHORT_TEST_KILLS", "100")))
     assert seen["committed"] > 100
     assert seen["resumed"] > 100
     assert seen["restarted"] > 100

@@ -25,7 +25,8 @@ RETRY_S = 0.02
 
 
 def value_of(record: Seen) -> str:
-    return (record.value or b"").decode()
+    """The first word of the value: some records are filled up with another one."""
+    return (record.value or b"").decode().partition(" ")[0]
 
 
 class Reader:

@@ -37,6 +37,7 @@ from tests.transaction_requests import (
 TOPIC = "ids"
 INPUT = ("input", 0)  # what the groups commit offsets of; nobody writes there
 RETRY_S = 0.005
+MAX_PADDING_BYTES = 3_000  # so that segments fill up
 GROUP, TRANSACTION = 0, 1  # kinds of coordinators
 COMES_AGAIN = frozenset((
     ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR,
@@ -188,7 +189,8 @@ class Writer:
         self.copies[number].update(index for _, index in places)
 
     def _batch(self, number: int, partition: int) -> bytes:
-        value = b"%s:%d" % (self.name.encode(), number)
+        padding = b"." * self._random.randrange(MAX_PADDING_BYTES)
+        value = b"%s:%d %s" % (self.name.encode(), number, padding)
         _, producer_id, epoch = self._who
         return build_batch(
             [(None, value)], timestamp=int(time.time() * 1000), producer_id=producer_id, producer_epoch=epoch,
@@ -210,6 +212,8 @@ class Writer:
         choice = self._random.random()
         if choice < 0.1:
             raise Restarted  # leaves it open: InitProducerId will abort it
+        if choice < 0.12:
+            self._stop.wait(self._timeout_ms / 1000 + 0.5)  # then the broker has aborted it, or will soon
         commit = choice < 0.8
         if commit:
             self.fates[number] = Fate.UNKNOWN
