@@ -19,6 +19,7 @@ from kohort.protocol.messages.describe_configs import DescribeConfigsRequest, De
 from tests.clients.kohort import KohortProcess
 from tests.kafka.server import KafkaServer
 from tests.kafka.tools import Tools
+from tests.kafka.transactions_tool import printed_about_transactions
 
 pytestmark = pytest.mark.kafka
 
@@ -161,9 +162,12 @@ def test_the_tools_print_about_kohort_what_they_print_about_kafka(tmp_path: Path
         with KafkaServer(tmp_path / "kafka") as kafka:
             expected = answers(tools, kafka.address, tmp_path)
             features = levels(tools.run(TOOLS["features"], kafka.address, "describe"))
+            about_transactions = printed_about_transactions(tools, kafka.address)
         with KohortProcess(tmp_path / "kohort", node_id="1") as kohort:
             found = answers(tools, kohort.address, tmp_path)
             ours = levels(tools.run(TOOLS["features"], kohort.address, "describe"))
+            for run, lines in printed_about_transactions(tools, kohort.address).items():
+                assert about_transactions[run] == lines, f"kafka-transactions, {run}"
             assert [line.split()[:2] for line in ours] == [
                 ["Feature:", name] for name in ("group.version", "share.version", "transaction.version")
             ]
