@@ -1,19 +1,22 @@
-"""`kohort groups` on a real Kafka: one that is fresh, and groups of kinds that Kohort does not have."""
+"""`kohort groups` on a real Kafka: one that is fresh, and groups of kinds that Kohort does not have. And a Kafka of two
+brokers, both of which are asked: by `kohort transactions`, too.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from kohort.client.client import Client
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.messages.metadata import MetadataRequest, MetadataResponseBroker
-from tests.broker.test_groups_command import Operator
+from tests.broker.test_groups_command import KOHORT, Operator, run
 from tests.clients.remote_consumer import RemoteConsumer
 from tests.kafka.server import KafkaServer
 
@@ -54,6 +57,46 @@ def test_any_broker_of_several_is_asked_about_the_groups_of_all(tmp_path: Path) 
         listed = operator.groups("list").stdout
         assert [group for group in groups if group not in listed] == []
         assert operator.refused("describe", "any") == "group any does not exist"
+        transactions_of_all_brokers_are_shown_and_aborted(first.address, second.address)
+
+
+def transactions_of_all_brokers_are_shown_and_aborted(one: str, other: str) -> None:
+    admin = AdminClient({"bootstrap.servers": one})
+    admin.create_topics([NewTopic("paid", 4, 1)])["paid"].result(ASSIGN_TIMEOUT_S)
+    producers = {f"till-{number}": begun(one, f"till-{number}") for number in range(4)}
+    listed = [line.split() for line in transactions(other, "list").splitlines()[1:]]
+    assert [(row[0], row[3]) for row in listed] == [(name, "Ongoing") for name in producers]
+    assert {row[1] for row in listed} == {"1", "2"}, "both brokers coordinate some"
+    (told,) = json.loads(transactions(other, "describe", "till-0", "--json"))
+    assert [row["partition"] for row in told["partitions"]] == [0, 1, 2, 3]
+    assert all(row["stable_offset"] <= row["first_offset"] < row["log_end_offset"] for row in told["partitions"])
+    assert transactions(other, "abort", "till-1", "till-3") == "aborted till-1\naborted till-3\n"
+    for name, producer in producers.items():
+        if name in ("till-1", "till-3"):
+            with pytest.raises(KafkaException):
+                producer.commit_transaction(ASSIGN_TIMEOUT_S)
+        else:
+            producer.commit_transaction(ASSIGN_TIMEOUT_S)
+    states = {line.split()[0]: line.split()[3] for line in transactions(other, "list").splitlines()[1:]}
+    assert states["till-1"] == states["till-3"] == "CompleteAbort"
+    assert transactions(other, "find-hanging", "--older-than", "0s") == ""
+
+
+def begun(address: str, transactional_id: str) -> Producer:
+    """A producer with a transaction that has a record in each partition."""
+    producer = Producer({"bootstrap.servers": address, "transactional.id": transactional_id})
+    producer.init_transactions(ASSIGN_TIMEOUT_S)
+    producer.begin_transaction()
+    for partition in range(4):
+        producer.produce("paid", b"10", partition=partition)
+    assert producer.flush(ASSIGN_TIMEOUT_S) == 0
+    return producer
+
+
+def transactions(address: str, *arguments: str) -> str:
+    done = run([KOHORT, "transactions", *arguments, "--bootstrap-server", address])
+    assert done.returncode == 0, done
+    return done.stdout
 
 
 def has_committed(address: str, group: str) -> bool:
