@@ -166,8 +166,8 @@ def test_the_tools_print_about_kohort_what_they_print_about_kafka(tmp_path: Path
         with KohortProcess(tmp_path / "kohort", node_id="1") as kohort:
             found = answers(tools, kohort.address, tmp_path)
             ours = levels(tools.run(TOOLS["features"], kohort.address, "describe"))
-            for run, lines in printed_about_transactions(tools, kohort.address).items():
-                assert about_transactions[run] == lines, f"kafka-transactions, {run}"
+            for run, shown in printed_about_transactions(tools, kohort.address).items():
+                assert about_transactions[run] == shown, f"kafka-transactions, {run}"
             assert [line.split()[:2] for line in ours] == [
                 ["Feature:", name] for name in ("group.version", "share.version", "transaction.version")
             ]
