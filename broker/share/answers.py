@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from kohort.protocol.wire import Message
 
 MAX_MEMBER_ID = 36  # UTF-16 code units: a UUID as text
-AT_ONCE = 500  # partitions; answers that name more are made in steps
+AT_ONCE = 500  # partitions and ranges; answers that name more are made in steps
 PER_STEP = 100
 
 
-def reply(call: Call, steps: Steps[Message], partition_count: int) -> None:
-    """Answer a request that waited."""
-    if partition_count <= AT_ONCE and not call.is_gone:
+def reply(call: Call, steps: Steps[Message], count: int) -> None:
+    """Answer a request that waited. `count`: of the partitions and ranges that the answer names."""
+    if count <= AT_ONCE and not call.is_gone:
         call.reply(all_steps(steps))
     else:
         call.reply_in_steps(steps)

@@ -42,8 +42,8 @@ class FetchAnswer:
         self._refused.append((wanted, error))
 
     def count(self, targets: Sequence[Target]) -> int:
-        """How many partitions it may name, without those that were acknowledged."""
-        return len(targets) + len(self._refused)
+        """How many partitions and ranges it may name, without partitions that were acknowledged."""
+        return len(targets) + len(self._refused) + sum(len(target.acquired) for target in targets)
 
     def response(self, targets: Sequence[Target], acknowledged: Mapping[Key, Result]) -> Steps[ShareFetchResponse]:
         partitions: dict[Key, PartitionData] = {}
@@ -51,7 +51,7 @@ class FetchAnswer:
             error = target.error or target.led.error
             if target.is_answered or error:
                 self._tell(partitions, target.wanted, self._data(target, error))
-            if number % PER_STEP == 0:
+            if number % PER_STEP == 0 or len(target.acquired) > PER_STEP:
                 yield
         for number, (wanted, error) in enumerate(self._refused, 1):
             self._tell(partitions, wanted, PartitionData(wanted.key[1], error, current_leader=NO_LEADER))

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+MANY_RECORDS = 5_000
+
 
 class Target:
     """A partition that the fetch reads, and what came of it."""
@@ -64,6 +66,11 @@ class Reading:
     @property
     def wants_records(self) -> bool:
         return self._wish.max_records != 0 and self._max_bytes > 0
+
+    @property
+    def wants_many(self) -> bool:
+        """More records than may be acquired, one by one, in a few milliseconds."""
+        return self._wish.max_records > MANY_RECORDS
 
     @property
     def missing_bytes(self) -> int:

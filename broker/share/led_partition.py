@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from kohort.broker.share.share_partitions import SharePartitions
 
 READ_COMMITTED = "read_committed"
+MANY_BATCHES = 2_000  # to write them takes milliseconds, and so did the change of them
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +48,7 @@ class LedPartition:
     __slots__ = (
         "_broker",
         "_leader",
+        "_unsent",
         "counts_told",
         "error",
         "extra",
@@ -62,6 +65,7 @@ class LedPartition:
         self._leader = leader
         self.key = key
         self.partition = partition
+        self._unsent: deque[Callable[[], None]] = deque()  # writes, in their order
         self.share: SharePartition | None = None  # None: it is being loaded, or could not be
         self.state_epoch = 0
         self.error = ErrorCode.NONE  # why it could not be loaded
@@ -181,6 +185,20 @@ class LedPartition:
         return self.share.next_deadline()
 
     def _persist(self, write: Write, cause: Cause, member_id: str = "", done: Done | None = None) -> None:
+        """Have it written: a long one in a turn of its own, and those that come meanwhile behind it."""
+        if not self._unsent and len(write.batches) <= MANY_BATCHES:
+            self._send(write, cause, member_id, done)
+            return
+        self._unsent.append(partial(self._send, write, cause, member_id, done))
+        if len(self._unsent) == 1:
+            self._broker.call_soon(self._send_next)
+
+    def _send_next(self) -> None:
+        self._unsent.popleft()()
+        if self._unsent:
+            self._broker.call_soon(self._send_next)
+
+    def _send(self, write: Write, cause: Cause, member_id: str, done: Done | None) -> None:
         def written(error: ErrorCode, message: str | None) -> None:
             self._written(write, error)
             if done is not None:

@@ -146,7 +146,7 @@ class ShareFetching:
                 return ShareFetchResponse(0, ErrorCode.UNKNOWN_SERVER_ERROR)  # Kafka stumbles over it just here
         if not self._targets or not self._reading.wants_records or self._all_failed:
             return (yield from self._finish_or_wait())
-        if len(self._targets) > AT_ONCE:
+        if len(self._targets) > AT_ONCE or (len(self._targets) > 1 and self._reading.wants_many):
             return (yield from self._begin_in_steps())
         if self._reading.read(self._targets, is_final=self._max_wait_ms <= 0):
             return (yield from self._finish_or_wait())
@@ -155,7 +155,7 @@ class ShareFetching:
         return PARKED
 
     def _begin_in_steps(self) -> Steps[ShareFetchResponse | Parked]:
-        """A fetch of many partitions waits once, and is then answered with whatever there is."""
+        """A fetch of many partitions, or many records, waits once, and is then answered with whatever there is."""
         try:
             yield from self._read_in_steps()
         except BaseException:  # GeneratorExit, for instance: the client hung up

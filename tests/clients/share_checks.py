@@ -6,9 +6,10 @@ acknowledgement that was sent to a broker that died before it answered.
 
 Two members may both be told that they have accepted a record, by Kafka as well. One has lost its lock because the
 broker has ended since. It does not know that, finds the record among those that it has fetched before, and
-acknowledges it in its next session. If somebody else has finished the record meanwhile, and everything before it, the
-answer is NONE: what lies before the start offset is not looked at. So the judge is the log of the share coordinator
-(share_log.py). Members are asked about records that were produced after the last end of the broker.
+acknowledges it in its next session. If somebody has finished the record meanwhile, and everything before it, the answer
+is NONE: what lies before the start offset is not looked at (two parity stories tell it: share_sessions.py). It may be
+the member itself that has fetched the record once more, as docs/clients.md explains. So the judge is the log of the
+share coordinator (share_log.py). Members are asked about records that were produced after the last end of the broker.
 """
 
 from __future__ import annotations

@@ -10,11 +10,12 @@ import pytest
 
 from kohort.broker.call import PARKED
 from kohort.broker.share import sessions
+from kohort.broker.share.led_partition import MANY_BATCHES
 from kohort.broker.share.sessions import LARGE, sessions_of
 from kohort.protocol.api_keys import ApiKey
 from kohort.protocol.error_codes import ErrorCode
-from tests.share.share_box import ShareBox, Sharer, acquired_of
-from tests.share_requests import ACCEPT, CLOSE, RENEW, share_acknowledge_request
+from tests.share.share_box import ShareBox, Sharer, acquired_of, partition_of
+from tests.share_requests import ACCEPT, CLOSE, RELEASE, RENEW, Acknowledgements, share_acknowledge_request
 
 MANY = 700
 
@@ -123,3 +124,39 @@ def test_a_record_may_be_renewed_any_number_of_times_in_one_request(box: ShareBo
     box.write(1)
     member.acquire(0)
     assert member.result(*[(0, 0, RENEW)] * 5_000, renew=True) == "NONE"
+
+
+def test_a_long_change_is_written_in_a_turn_of_its_own_and_the_next_ones_behind_it(box: ShareBox) -> None:
+    box.set(partition_max_record_locks=10_000)
+    count = 2 * MANY_BATCHES
+    box.write(count)
+    member = Sharer(box)
+    assert member.acquire(0, max_records=count) == [(0, count - 1, 1)]
+    kinds = [ACCEPT, RELEASE] * MANY_BATCHES
+    told: Acknowledgements = {("t", 0): [(0, count - 3, kinds[2:])]}
+    assert box.send(ApiKey.SHARE_ACKNOWLEDGE, request_of(member, told), 2, client=member.client) is PARKED
+    member.epoch += 1
+    told = {("t", 0): [(count - 2, count - 1, [ACCEPT])]}
+    assert box.send(ApiKey.SHARE_ACKNOWLEDGE, request_of(member, told), 2, client=member.client) is PARKED
+    assert box.state.told == []
+    box.pass_time()
+    assert len(box.state.told) == 2
+    assert [partition_of(each).error_code for each in member.answers] == [0, 0]
+    kept = box.state.states[box.key()]
+    assert (kept.start_offset, kept.complete_count) == (0, count // 2 + 1)
+
+
+def request_of(member: Sharer, told: Acknowledgements) -> Any:
+    return share_acknowledge_request(member.group, member.member_id, member.epoch, told, id_of=member.box.id_of)
+
+
+def test_a_fetch_of_very_many_records_is_answered_in_steps(box: ShareBox) -> None:
+    for partition in range(3):
+        box.write(4, partition=partition)
+    member = Sharer(box)
+    answer = member.fetch(0, 1, 2, max_records=100_000, max_wait_ms=0)
+    assert [acquired_of(partition_of(answer, index)) for index in range(3)] == [[(0, 3, 1)]] * 3
+    assert member.fetch(max_records=100_000) is PARKED
+    box.write(1, partition=1)
+    box.pass_time()
+    assert acquired_of(partition_of(member.answers[-1])) == [(4, 4, 1)]
