@@ -14,7 +14,9 @@ from tests.clients.cache import made_once
 
 POM = Path(__file__).parent / "pom.xml"
 STREAMS_POM = POM.with_name("streams.xml")
+OLD_CLIENTS_POM = POM.with_name("old-clients.xml")
 KAFKA_VERSION = "4.3.1"
+OLD_CLIENTS_VERSION = "3.9.1"
 
 
 def kafka_jars() -> Path:
@@ -25,6 +27,11 @@ def kafka_jars() -> Path:
 def streams_jars() -> Path:
     """The same for Kafka Streams."""
     return _jars(STREAMS_POM, f"kafka-streams-{KAFKA_VERSION}")
+
+
+def old_client_jars() -> Path:
+    """The same for a Java client that knows no transactions of version 2."""
+    return _jars(OLD_CLIENTS_POM, f"kafka-clients-{OLD_CLIENTS_VERSION}")
 
 
 def _jars(pom: Path, name: str) -> Path:

@@ -36,6 +36,8 @@ def program(client: str, bootstrap: str, protocol: str, name: str) -> list[str]:
             return java_program("Copier", *arguments)
         case "franz_go":
             return go_program("copier", *arguments)
+        case "kafka_python":
+            return [sys.executable, "-m", "tests.clients.transactions.copier_kafka_python", *arguments]
         case _:
             return [sys.executable, "-m", "tests.clients.transactions.copier", *arguments]
 
@@ -129,10 +131,14 @@ class Copying:
     def kill_somebody(self) -> None:
         """A copier, or the broker, at some moment."""
         time.sleep(self._random.random() / 2)
-        if self._random.random() < 0.4:
+        choice = self._random.random()
+        if choice < 0.4:
             self.kills["broker"] += 1
             self.broker.kill()
             self.broker.start_again()
+        elif choice < 0.5:
+            self.kills["broker, restarted in the ordinary way"] += 1
+            self.broker.restart()
         else:
             self.kills["copier"] += 1
             victim = self._random.choice(self.copiers)

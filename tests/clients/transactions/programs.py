@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from tests.clients.cache import made_from, need
-from tests.kafka.jars import kafka_jars
+from tests.kafka.jars import kafka_jars, old_client_jars
 
 CLIENTS = Path(__file__).parents[1]
 SARAMA_OLDEST = "0.11.0.0"  # the first Kafka with transactions: sarama then sends the oldest versions
@@ -19,14 +19,15 @@ def java_program(name: str, *arguments: str, jars: Path | None = None) -> list[s
     """A class of its own file in tests/clients/java, compiled once."""
     need("javac", "a JDK of version 17 or newer")
     source = CLIENTS / "java" / f"{name}.java"
-    class_path = f"{jars or kafka_jars()}/*"
+    jars = jars or kafka_jars()
+    class_path = f"{jars}/*"
 
     def compile_to(folder: Path) -> None:
         command = ["javac", "-d", str(folder), "-cp", class_path, str(source)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr
 
-    classes = made_from(f"java-{name}", [source], compile_to)
+    classes = made_from(f"java-{name}-{jars.name}", [source], compile_to)
     return ["java", *JVM, "-cp", f"{classes}:{class_path}", name, *arguments]
 
 
@@ -49,6 +50,8 @@ def producers(client: str, bootstrap: str) -> list[str]:
     match client:
         case "java":
             return java_program("TransactionalProducers", bootstrap)
+        case "java_3_9":
+            return java_program("TransactionalProducers", bootstrap, jars=old_client_jars())
         case "franz_go":
             return go_program("producers", bootstrap)
         case "sarama_oldest":

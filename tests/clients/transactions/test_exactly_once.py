@@ -30,14 +30,19 @@ def broker(folder: Path) -> GroupBroker | KafkaBroker:
     return kind(folder, **SETTINGS)
 
 
+CONFLUENT, JAVA, PYTHON = ["confluent"] * 3, ["java"] * 3, ["kafka_python"] * 3
+MIXED = ["confluent", "java", "franz_go"]
+CREWS = [
+    pytest.param(clients, protocol, id=f"{name}-{protocol}")
+    for name, clients in (("confluent", CONFLUENT), ("java", JAVA), ("mixed", MIXED), ("kafka_python", PYTHON))
+    for protocol in ("classic", "consumer")
+    if protocol == "classic" or clients is not PYTHON  # which knows the classic protocol only
+]
+
+
 @pytest.mark.story
 @pytest.mark.kafka
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
-@pytest.mark.parametrize(
-    "clients",
-    [["confluent"] * 3, ["java"] * 3, ["confluent", "java", "franz_go"]],
-    ids=["confluent", "java", "mixed"],
-)
+@pytest.mark.parametrize(("clients", "protocol"), CREWS)
 def test_every_record_is_copied_once_through_kills_of_members_and_broker(
     clients: list[str], protocol: str, tmp_path: Path
 ) -> None:

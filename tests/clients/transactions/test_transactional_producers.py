@@ -84,6 +84,7 @@ class Story:
 TOO_LATE = {
     "confluent": ("_FENCED", False),
     "java": ("InvalidTxnStateException", False),
+    "java_3_9": ("ProducerFencedException", False),
     "kafka_python": ("ProducerFencedError", False),
     "aiokafka": ("ProducerFenced", False),
     "franz_go": ("INVALID_TXN_STATE", True),
