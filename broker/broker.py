@@ -208,11 +208,15 @@ class Broker:
         dynamic_configs(self).restore(saved)
 
     def _make_folders(self, folder: str) -> None:
+        """Make the folder, and those above it. A loss of power must not take them back, with all that is in them."""
+        above = os.path.dirname(folder)
         try:
-            self.disk.make_folder(folder)
+            is_new = self.disk.make_folder(folder)
         except FileNotFoundError:
-            self._make_folders(folder.rpartition("/")[0])
-            self.disk.make_folder(folder)
+            self._make_folders(above)
+            is_new = self.disk.make_folder(folder)
+        if is_new:
+            self.disk.sync_folder(above)
 
     def _identify(self, folder: str) -> str:
         """The cluster id, from Kafka's meta.properties or new."""

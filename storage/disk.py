@@ -150,8 +150,8 @@ class Disk(ABC):
         """What is in the folder, in no particular order; FileNotFoundError if there is none."""
 
     @abstractmethod
-    def make_folder(self, path: str) -> None:
-        """Create a folder in an existing one; fine if it is there already."""
+    def make_folder(self, path: str) -> bool:
+        """Create a folder in an existing one. False: it is there already."""
 
     @abstractmethod
     def remove_folder(self, path: str) -> None:
@@ -325,12 +325,14 @@ class RealDisk(Disk):
                 )
         return found
 
-    def make_folder(self, path: str) -> None:
+    def make_folder(self, path: str) -> bool:
         try:
             os.mkdir(path, FOLDER_MODE)
         except FileExistsError:
             if not os.path.isdir(path):
                 raise
+            return False
+        return True
 
     def remove_folder(self, path: str) -> None:
         os.rmdir(path)

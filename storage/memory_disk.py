@@ -125,13 +125,15 @@ class MemoryDisk(Disk):
                     found.append(FileInfo(os.path.basename(name), size, modified, inode is None))
         return found
 
-    def make_folder(self, path: str) -> None:
+    def make_folder(self, path: str) -> bool:
         with self._mutex:
             self._need_folder(os.path.dirname(path))
             if path not in self._names:
                 self._change_name("make_folder", Entry(path))
-            elif self._names[path] is not None:
+                return True
+            if self._names[path] is not None:
                 raise FileExistsError(errno.EEXIST, "a file has this name", path)
+            return False
 
     def remove_folder(self, path: str) -> None:
         with self._mutex:

@@ -34,8 +34,8 @@ class FaultyDisk(Disk):
     def scan_folder(self, path: str) -> list[FileInfo]:
         return self.inner.scan_folder(path)
 
-    def make_folder(self, path: str) -> None:
-        self.inner.make_folder(path)
+    def make_folder(self, path: str) -> bool:
+        return self.inner.make_folder(path)
 
     def remove_folder(self, path: str) -> None:
         self.inner.remove_folder(path)

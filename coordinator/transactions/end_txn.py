@@ -86,8 +86,12 @@ def _end_with_new_epoch(
 
 
 def _ask_again(transaction: Transaction, request: EndTxnRequest) -> EndTxnResponse:
-    """The epoch is the one before: the client did not get the answer, or something else has happened since."""
-    if transaction.state in (ONGOING, EMPTY):
+    """The epoch is the one before: the client did not get the answer, or something else has happened since.
+
+    If a client of another version has ended the transaction, the epoch did not rise by that: it is the epoch of a newer
+    producer, which an older one must not get. Kafka 4.3.1 gives it away.
+    """
+    if transaction.state in (ONGOING, EMPTY) or transaction.client_version < NEW_CLIENTS:
         return _refused(ErrorCode.PRODUCER_FENCED)
     if request.committed != (transaction.state is COMPLETE_COMMIT):
         return _refused(ErrorCode.INVALID_TXN_STATE)

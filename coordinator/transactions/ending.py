@@ -77,9 +77,12 @@ def markers_of(transaction: Transaction) -> SendMarkers:
 
 
 def set_deadline(transaction: Transaction, now: int, age_ms: int = 0) -> None:
-    """From when on the open transaction takes too long, in shard time."""
+    """From when on the open transaction takes too long, in shard time.
+
+    Its age is negative if the wall clock was set back since it began. Then its time begins now.
+    """
     never = transaction.timeout_ms == NO_TIMEOUT_MS
-    transaction.deadline = NEVER if never else now + transaction.timeout_ms - age_ms
+    transaction.deadline = NEVER if never else now + transaction.timeout_ms - max(0, age_ms)
 
 
 # --- all markers are written

@@ -80,6 +80,14 @@ class SimulatedDisk(MemoryDisk):
         """Stop at the `step`-th change from now (the first is 1)."""
         self._crash_at = self.steps + step
 
+    @property
+    def will_crash(self) -> bool:
+        return self._crash_at is not None and self._crash_at > self.steps
+
+    @property
+    def has_faults(self) -> bool:
+        return bool(self._faults)
+
     def fail_next(self, operation: str, path_contains: str = "", error: int = errno.EIO) -> None:
         """The next `operation` ("sync", "append", "rename", ...) on such a path raises OSError(`error`)."""
         self._faults.append((operation, path_contains, error))

@@ -351,3 +351,4 @@ def classic_members_count_as_having_nothing() -> AbstractContextManager[None]:
 
 from tests.simulation import delivery_bugs as delivery_bugs  # noqa: E402 (they plant bugs with the functions above)
 from tests.simulation import share_bugs as share_bugs  # noqa: E402
+from tests.simulation import txn_bugs as txn_bugs  # noqa: E402

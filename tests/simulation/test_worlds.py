@@ -13,6 +13,7 @@ from tests.simulation.delivery_world import DeliveryWorld
 from tests.simulation.migrating_world import MigratingWorld
 from tests.simulation.planted_bugs import BUGS, MAX_SEEDS, hunt
 from tests.simulation.share_world import ShareWorld
+from tests.simulation.txn_world import TxnWorld
 from tests.simulation.worlds import WORLDS, play
 
 ROOT = Path(__file__).parents[2]
@@ -41,7 +42,8 @@ FOUND_A_BUG = [
     ("migrating", 500_731),  # likewise, while it joins and syncs
 ]
 SEEDS = {"classic": range(1_000, 1_030), "consumer": range(1_000, 1_010), "migrating": range(1_000, 1_010),
-         "share": range(1_000, 1_010), "delivery": range(1_000, 1_020)}  # fmt: skip
+         "share": range(1_000, 1_010), "delivery": range(1_000, 1_020),
+         "transactions": range(1_000, 1_004)}  # fmt: skip
 
 
 @pytest.mark.parametrize(("kind", "seed"), [*FOUND_A_BUG, *((kind, seed) for kind in SEEDS for seed in SEEDS[kind])])
@@ -49,14 +51,20 @@ def test_everything_that_must_hold_holds(kind: str, seed: int) -> None:
     play(kind, seed)
 
 
-@pytest.mark.parametrize("name", BUGS)
+RARE = (  # these need many seeds, as docs/simulation.md tells
+    "markers_count_before_they_are_durable", "nobody_aborts_late_transactions", "snapshots_forget_open_transactions",
+    "offsets_are_taken_after_their_marker",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.story] * (name in RARE)) for name in BUGS])
 def test_a_planted_bug_is_caught(name: str) -> None:
     assert hunt(BUGS[name], MAX_SEEDS) is not None, f"try: python -m tests.simulation {BUGS[name].world} 0 --bug {name}"
 
 
-@pytest.mark.parametrize("world", [ClassicWorld, ConsumerWorld, MigratingWorld, ShareWorld, DeliveryWorld])
+@pytest.mark.parametrize("world", [ClassicWorld, ConsumerWorld, MigratingWorld, ShareWorld, DeliveryWorld, TxnWorld])
 def test_the_simulation_does_what_it_is_for(
-    world: type[ClassicWorld | ConsumerWorld | MigratingWorld | ShareWorld | DeliveryWorld],
+    world: type[ClassicWorld | ConsumerWorld | MigratingWorld | ShareWorld | DeliveryWorld | TxnWorld],
 ) -> None:
     worlds = [world(seed) for seed in range(5)]
     for each in worlds:

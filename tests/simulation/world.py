@@ -8,6 +8,8 @@ what must hold. At the end nothing goes wrong any more for a while: then every g
     migrating_world.py   groups whose members change from one protocol to the other
     share_world.py       share groups of KIP-932
 
+`delivery_world.py` and `txn_world.py` stand beside it: they simulate leaders of partitions, and a whole broker.
+
 Every failure prints its seed and the command that repeats it, see __main__.py.
 """
 

@@ -10,18 +10,19 @@ from tests.simulation.consumer_world import ConsumerWorld
 from tests.simulation.delivery_world import DeliveryWorld
 from tests.simulation.migrating_world import MigratingWorld
 from tests.simulation.share_world import ShareWorld
+from tests.simulation.txn_world import TxnWorld
 from tests.simulation.world import World
 
 STEPS = 1_000
 LINES_TOLD = 60
 
-WORLDS: dict[str, Callable[[int], World | DeliveryWorld]] = {
+WORLDS: dict[str, Callable[[int], World | DeliveryWorld | TxnWorld]] = {
     "classic": ClassicWorld, "consumer": ConsumerWorld, "migrating": MigratingWorld, "share": ShareWorld,
-    "delivery": DeliveryWorld,
+    "delivery": DeliveryWorld, "transactions": TxnWorld,
 }  # fmt: skip
 
 
-def play(kind: str, seed: int, steps: int = STEPS, *, tells_story: bool = True) -> World | DeliveryWorld:
+def play(kind: str, seed: int, steps: int = STEPS, *, tells_story: bool = True) -> World | DeliveryWorld | TxnWorld:
     """`tells_story`: print the end of the story if something goes wrong."""
     world = WORLDS[kind](seed)
     try:

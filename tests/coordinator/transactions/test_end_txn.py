@@ -172,6 +172,19 @@ def test_while_markers_are_written_all_come_again_whatever_their_ids(host: Trans
         assert host.end(who, commit=True) == Got("CONCURRENT_TRANSACTIONS")
 
 
+@pytest.mark.parametrize("commit", [True, False])
+def test_the_epoch_of_an_older_client_that_has_ended_its_transaction_is_given_to_nobody(
+    host: TransactionTestHost, commit: bool
+) -> None:
+    zombie = host.producer()
+    newer = host.producer()
+    host.add(newer, T0)
+    host.end(newer, commit=commit, version=3)
+    host.markers_are_written()
+    assert host.epoch() == newer.epoch == zombie.epoch + 1
+    assert host.end(zombie, commit=commit).error == "PRODUCER_FENCED"
+
+
 def test_an_abort_of_nothing_has_both_records_and_no_markers(host: TransactionTestHost) -> None:
     tx = in_state(host, "Empty")
     host.end(tx, commit=False)

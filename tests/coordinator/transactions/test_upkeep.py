@@ -89,6 +89,14 @@ def test_the_time_before_a_crash_counts(host: TransactionTestHost) -> None:
     assert host.state() == "PrepareAbort"
 
 
+def test_a_clock_that_is_set_back_before_a_load_keeps_no_transaction_open(host: TransactionTestHost) -> None:
+    opened(host)
+    host.now -= HOUR_MS
+    host.crash()
+    host.advance(TIMEOUT_MS + 10_000)
+    assert host.state() == "PrepareAbort"
+
+
 def test_without_the_id_that_has_to_follow_the_abort_comes_later(host: TransactionTestHost) -> None:
     host.producer()
     tx = host.put_epoch(LAST_EPOCH)
