@@ -73,6 +73,7 @@ PAIRS: dict[str, dict[str, str]] = {
         "transaction.remove.expired.transaction.cleanup.interval.ms": "100",
         "producer.id.expiration.ms": "500",
         "producer.id.expiration.check.interval.ms": "100",
+        "offsets.retention.check.interval.ms": "100",
     },
     CRASHES: {
         "group.initial.rebalance.delay.ms": "0",
