@@ -139,6 +139,7 @@ class GroupHistory:
         "last_commit_ms",
         "last_owners",
         "minutes",
+        "news",
         "next_index",
         "past",
         "people",
@@ -179,6 +180,7 @@ class GroupHistory:
         self.unowned_ms = 0  # how long at least one partition had no owner, up to `unowned_since`
         self.rebalances: deque[Rebalance] = deque(maxlen=MAX_REBALANCES)
         self.rebalance_count = 0
+        self.news: list[tuple[str, bool]] = []  # who came (True) and went since the last rebalance
         self.by_cause: Counter[str] = Counter()
         self.minutes: dict[int, int] = {}  # minute: rebalances
         self.commits: dict[Place, Progress] = {}
@@ -350,6 +352,24 @@ class GroupHistory:
     def in_last_hour(self, now_ms: int) -> int:
         first = now_ms // MINUTE_MS - HOUR_MINUTES
         return sum(count for minute, count in self.minutes.items() if minute > first)
+
+    def came(self, name: str) -> None:
+        """A member of a group with epochs. Its record stands before the one of the epoch that it causes."""
+        if self.unfinished is not None:
+            self.unfinished.joins(name)
+        elif len(self.news) < MAX_NAMED:
+            self.news.append((name, True))
+
+    def went(self, name: str) -> None:
+        if self.unfinished is not None:
+            self.unfinished.leaves(name)
+        elif len(self.news) < MAX_NAMED:
+            self.news.append((name, False))
+
+    def news_into(self, rebalance: Rebalance) -> None:
+        for name, has_come in self.news:
+            (rebalance.joins if has_come else rebalance.leaves)(name)
+        self.news = []
 
     @property
     def unfinished(self) -> Rebalance | None:

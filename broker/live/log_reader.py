@@ -273,14 +273,14 @@ class LogReader:
             rebalance.began_ms = at_ms
             explain(rebalance, headers, at_ms)
             group.counts_cause(rebalance.cause)
+            group.news_into(rebalance)
         rebalance.epoch = epoch
 
     def _member(self, group: GroupHistory, member_id: str, value: Any, at_ms: int) -> None:
-        rebalance = group.unfinished
         if value is None:
             person = self._histories.leaves(group, member_id, at_ms)
-            if person is not None and rebalance is not None:
-                rebalance.leaves(shown(person))
+            if person is not None:
+                group.went(shown(person))
             return
         is_here = member_id in group.present
         instance_id = getattr(value, "instance_id", None)
@@ -288,8 +288,8 @@ class LogReader:
         if group.type == CONSUMER:
             group.assignor = value.server_assignor or group.assignor
             group.protocol_type = CONSUMER_PROTOCOL
-        if not is_here and rebalance is not None:
-            rebalance.joins(shown(person))
+        if not is_here:
+            group.came(shown(person))
 
     def _assignment(self, group: GroupHistory, member_id: str, value: Any, at_ms: int) -> None:
         person = group.present.get(member_id)

@@ -90,12 +90,16 @@ class ShareMember:
     def __init__(self, client: Client, group: str, member: str, topics: list[str]) -> None:
         self.client, self.group, self.member = client, group, member
         self.epoch = 0
+        self.assigned: list[tuple[bytes, int]] = []
         self._send(ShareGroupHeartbeatRequest(group, member, 0, None, topics))
 
     def _send(self, request: ShareGroupHeartbeatRequest) -> None:
         answer: ShareGroupHeartbeatResponse = self.client.send(ApiKey.SHARE_GROUP_HEARTBEAT, request)
         assert not answer.error_code, answer
         self.epoch = answer.member_epoch
+        if answer.assignment is not None:
+            topics = answer.assignment.topic_partitions
+            self.assigned = [(each.topic_id, number) for each in topics for number in each.partitions]
 
     def beat(self) -> None:
         self._send(ShareGroupHeartbeatRequest(self.group, self.member, self.epoch))

@@ -24,7 +24,7 @@ export function showGroup(content, key, tell) {
 
   const title = el("bdi", {}, safe(key));
   const badges = el("span", { class: "badges" });
-  const tiles = Object.fromEntries([["members", "members"], ["lag", "records of lag"], ["rate", "commits, records / s"], ["commit", "since the last commit"], ["hour", "rebalances in the last hour"], ["unowned", "with partitions without owner"]]
+  const tiles = Object.fromEntries([["members", "members"], ["lag", "records of lag"], ["rate", "commits, records / s"], ["commit", "since the last commit"], ["hour", "rebalances in an hour"], ["unowned", "with partitions unowned"]]
     .map(([id, name]) => [id, tile(id, name)]));
   const banner = el("p", { class: "banner", role: "status", hidden: true });
   const canvas = el("canvas", { role: "img" });
@@ -150,8 +150,8 @@ export function showGroup(content, key, tell) {
   // --- members and partitions
 
   function makeMember() {
-    const cells = { colour: swatch(0), name: el("bdi"), client: el("bdi"), host: el("span"), partitions: el("span"), since: el("span"), state: el("span") };
-    return cellRow(cells, ["colour", "name", "client", "host", "partitions", "since", "state"]);
+    const cells = { colour: swatch(0), name: el("bdi"), client: el("bdi"), host: el("span"), partitions: el("span"), since: el("span"), status: el("span") };
+    return cellRow(cells, ["colour", "name", "client", "host", "partitions", "since", "status"]);
   }
   function fillMember({ cells }, member) {
     paintSwatch(cells.colour, member.index);
@@ -161,8 +161,8 @@ export function showGroup(content, key, tell) {
     say(cells.partitions, number(member.partitions));
     say(cells.since, ago(member.since, now));
     const behind = member.epoch !== null && group && member.epoch < group.epoch;
-    say(cells.state, member.revoking ? "giving up partitions" : member.waiting ? "waits for partitions" : behind ? `behind, epoch ${member.epoch}` : member.epoch !== null ? `epoch ${member.epoch}` : "");
-    cells.state.classList.toggle("alarm", member.revoking || member.waiting || Boolean(behind));
+    say(cells.status, member.revoking ? "giving up partitions" : member.waiting ? "waits for partitions" : behind ? `behind, epoch ${member.epoch}` : member.epoch !== null ? `epoch ${member.epoch}` : "");
+    cells.status.classList.toggle("alarm", member.revoking || member.waiting || Boolean(behind));
   }
 
   function makePartition() {

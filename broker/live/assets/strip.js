@@ -65,7 +65,7 @@ export class Strip {
 
   from(now) {
     const starts = [...this.data.bars.map((bar) => bar[1]), ...this.data.rebalances.map((each) => each.began ?? each.at)];
-    const first = Math.min(now - 60e3, starts.reduce((a, b) => Math.min(a, b), Infinity) - 1000);
+    const first = Math.min(now - 20e3, starts.reduce((a, b) => Math.min(a, b), Infinity) - 1000);
     return this.window ? Math.max(first, now - this.window) : first;
   }
 
