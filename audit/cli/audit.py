@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from glob import glob
+from typing import TYPE_CHECKING
 
 from kohort.audit.cli.common import (
     COULD_NOT_RUN,
+    Spark,
     add_common,
     add_input,
     complain,
     finding_line,
     is_installed,
-    spark_session,
 )
 from kohort.audit.moments import in_words, moment
 from kohort.audit.result import SEVERITIES, AuditError, Request, Result
 from kohort.printable import printable
+
+if TYPE_CHECKING:
+    from kohort.audit.run.progress import Progress
 
 EPILOG = """\
 also: kohort audit owners --group G --at TIME ...   who owned each partition at a moment
@@ -24,6 +32,9 @@ also: kohort audit owners --group G --at TIME ...   who owned each partition at 
 
 Exit status: 0 nothing found at or above --fail-on, 1 something found, 2 the audit, or a part of it, could not be done.
 """
+SMALL_BYTES = 32 << 20  # of logs: one process reads them in less time than Spark needs to start
+# Workers end with their task, so that the report can have their memory.
+ONE_JOB = {"spark.python.worker.reuse": "false"}
 SHOWN = 40  # findings on a terminal; the report and the tables have all of them
 
 
@@ -45,7 +56,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if not is_installed():
         return COULD_NOT_RUN
-    from kohort.audit.run.audit import run_audit
     from kohort.audit.run.progress import Progress
 
     request = Request(
@@ -53,9 +63,8 @@ def run(options: argparse.Namespace) -> int:
         tuple(options.settings), options.report, options.command_config,
     )  # fmt: skip
     try:
-        with Progress() as progress, spark_session(options) as spark:
-            progress.watch(spark)
-            result = run_audit(spark, request, progress)
+        with Progress() as progress, Spark(options) as spark:
+            result = _audit(request, progress, spark)
     except AuditError as problem:
         complain(problem)
         return COULD_NOT_RUN
@@ -66,6 +75,34 @@ def run(options: argparse.Namespace) -> int:
     else:
         _print(result)
     return result.exit_code(options.fail_on)
+
+
+def _audit(request: Request, progress: Progress, spark: Spark) -> Result:
+    """A small log is audited in this process: Spark would take longer to start than to do it."""
+    if spark.is_asked_for or local_bytes(request.paths) > SMALL_BYTES:
+        spark.begin()
+    from kohort.audit.run.audit import find_input, run_audit
+
+    progress.step("finding the logs")
+    found = find_input(request)
+    if not spark.is_asked_for and found.size_bytes <= SMALL_BYTES:
+        return run_audit(None, request, progress, found)
+    progress.step("starting Spark")
+    session = spark.session(ONE_JOB)
+    progress.watch(session)
+    return run_audit(session, request, progress, found)
+
+
+def local_bytes(paths: Sequence[str]) -> int:
+    """About the size of the logs in the paths that are folders of this machine. It needs none of the imports that take
+    half a second, so that the JVM can start before them."""
+    found = 0
+    for path in paths:
+        for name in (f"{path}/*.log", f"{path}/__*-*/*.log"):
+            for file in glob(name):
+                with suppress(OSError):
+                    found += os.path.getsize(file)
+    return found
 
 
 def _print(result: Result) -> None:

@@ -7,16 +7,20 @@ import logging
 import os
 import signal
 import sys
-from contextlib import AbstractContextManager
+from collections.abc import Mapping
+from contextlib import ExitStack
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from kohort.audit.moments import in_words
 from kohort.audit.result import AuditError
+from kohort.audit.spark.jvm_cache import default_folder
 from kohort.printable import printable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from kohort.audit.spark.session import Starting
 
 NEEDED = ("pyspark", "pyarrow", "numpy")
 COULD_NOT_RUN = 2  # exit status
@@ -52,22 +56,62 @@ def add_machine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="for machines")
     parser.add_argument(
         "--jvm-cache", metavar="DIR", default=os.environ.get("KOHORT_JVM_CACHE"),
-        help="keep Spark's classes here: written once, 160 MB, the next starts take half the time",
+        help="keep Spark's classes here, written once, 160 MB (default: kohort/jvm in your folder for caches)",
     )  # fmt: skip
+    parser.add_argument("--no-jvm-cache", action="store_true", help="keep no classes: Spark starts in twice the time")
     parser.add_argument("--spark", action="append", default=[], metavar="KEY=VALUE", help="a setting of Spark's own")
 
 
-def spark_session(options: argparse.Namespace) -> AbstractContextManager[SparkSession]:
-    """A session with the settings of the command line, for a `with` block."""
-    from kohort.audit.spark.session import session
+class Spark:
+    """Spark with the settings of the command line, for a `with` block. Its JVM starts when somebody says `begin`."""
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C: removes temporary tables and ends the JVM
-    logging.getLogger().addHandler(logging.NullHandler())  # else py4j prints a traceback for each call that Ctrl-C ends
-    return session(dict(setting.partition("=")[::2] for setting in options.spark), jvm_cache=options.jvm_cache)
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._settings = dict(setting.partition("=")[::2] for setting in options.spark)
+        self._cache = None if options.no_jvm_cache else options.jvm_cache or default_folder(os.environ)
+        self._starting: Starting | None = None
+        self._opened = ExitStack()
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C: removes temporary tables, ends the JVM
+
+    def __enter__(self) -> Spark:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        if self._starting is not None:
+            self._starting.abandon()
+        self._opened.close()
+
+    @property
+    def is_asked_for(self) -> bool:
+        """Whether the user has said how Spark is to run: then it runs, however small the log."""
+        from kohort.audit.spark.session import is_submitted
+
+        return bool(self._settings) or is_submitted()
+
+    def begin(self) -> None:
+        """Let the JVM start while this process does other things."""
+        from kohort.audit.spark.session import Starting, is_submitted
+
+        if self._starting is None and not is_submitted() and not _has_session():
+            self._starting = Starting(self._cache)
+
+    def session(self, defaults: Mapping[str, str] | None = None) -> SparkSession:
+        """Wait until Spark is ready. `defaults`: settings that the user may have set otherwise."""
+        from kohort.audit.spark.session import session
+
+        logging.getLogger().addHandler(logging.NullHandler())  # else py4j prints a traceback for calls that Ctrl-C ends
+        self.begin()
+        starting, self._starting = self._starting, None
+        return self._opened.enter_context(session({**(defaults or {}), **self._settings}, starting=starting))
+
+
+def _has_session() -> bool:
+    return "pyspark" in sys.modules and sys.modules["pyspark"].SparkContext._active_spark_context is not None
 
 
 def is_installed() -> bool:
     missing = [name for name in NEEDED if find_spec(name) is None]
+    # Freed memory goes back to the system. Arrow's own allocators keep it, in this process and in each worker of Spark.
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     if missing:
         complain(
             f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed: pip install 'kohort[audit]'"

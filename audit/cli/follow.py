@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from kohort.audit.cli.common import (
     COULD_NOT_RUN,
+    Spark,
     add_common,
     add_input,
     complain,
     finding_line,
     is_installed,
-    spark_session,
 )
 from kohort.audit.moments import in_words, window_s
 from kohort.audit.result import SEVERITIES, AuditError
@@ -77,7 +77,8 @@ def _follow(
 ) -> int:
     from kohort.audit.follow.follower import Follower
 
-    with spark_session(options) as spark:
+    with Spark(options) as made:
+        spark = made.session()
         signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark's own handler cancels jobs and prints errors
         follower = Follower(
             spark, options.path, tell, group=options.group, settings=settings, window_s=options.window,

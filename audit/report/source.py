@@ -17,6 +17,8 @@ SUMS = {
     "bytes": ("size_bytes", "sum"), "batches": ([], "count_all"), "records": ("record_count", "sum"),
     "first": ("log_offset", "min"), "last": ("last_log_offset", "max"), "problems": ("problem", "count"),
 }  # fmt: skip
+TOGETHER = {"first": "min", "last": "max"}  # how the numbers of two batches of rows become one; all others are added
+FRUGAL: Any = {"batch_readahead": 2, "fragment_readahead": 2}  # Arrow would read ahead by hundreds of MB
 SEGMENT = ["log_partition", "segment", "codec"]
 
 
@@ -29,7 +31,7 @@ class Source:
     def table(self, name: str, columns: Sequence[str], groups: Sequence[str] | None = None) -> pa.Table:
         """Whole columns, or only the rows of some groups."""
         wanted = None if groups is None else pc.field("group_id").isin(list(groups))
-        return self._datasets[name].to_table(columns=list(columns), filter=wanted)
+        return self._datasets[name].to_table(columns=list(columns), filter=wanted, **FRUGAL)
 
     def intervals(self, columns: Sequence[str], windows: Windows) -> pa.Table:
         """Ownership intervals that overlap the window of their group, the part of the log that is drawn."""
@@ -51,15 +53,24 @@ class Source:
         in_groups = pc.field("group_id").isin(groups) & ~pc.field("tombstone") & pc.field("offset").is_valid()
         kept = [
             batch.filter(_of_places(batch, wanted) & _sampled(batch, one_in))
-            for batch in dataset.to_batches(columns=list(columns), filter=in_groups)
+            for batch in dataset.to_batches(columns=list(columns), filter=in_groups, **FRUGAL)
         ]
         return pa.Table.from_batches(kept, pa.schema([dataset.schema.field(name) for name in columns]))
 
     def segments(self) -> pa.Table:
         """Sums over the batches of each segment and codec."""
         columns = [*SEGMENT, *(column for column, _ in SUMS.values() if column)]
-        batches = self._datasets["log_batches"].to_table(columns=columns)
-        return batches.group_by(SEGMENT).aggregate(list(SUMS.values())).rename_columns([*SEGMENT, *SUMS])
+        names = [*SEGMENT, *SUMS]
+        sums = [
+            pa.Table.from_batches([batch]).group_by(SEGMENT).aggregate(list(SUMS.values())).rename_columns(names)
+            for batch in self._datasets["log_batches"].to_batches(columns=columns, **FRUGAL)
+            if len(batch)
+        ]
+        if not sums:
+            sums = [self._datasets["log_batches"].schema.empty_table().group_by(SEGMENT).aggregate(list(SUMS.values()))]
+            sums = [sums[0].rename_columns(names)]
+        whole = pa.concat_tables(sums).group_by(SEGMENT).aggregate([(name, TOGETHER.get(name, "sum")) for name in SUMS])
+        return whole.rename_columns(names)
 
     def problems(self, columns: Sequence[str], limit: int) -> pa.Table:
         """Batches that could not be read."""

@@ -7,6 +7,7 @@ one. All other tables are derived again from all base tables. The store always g
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,13 +15,13 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kohort.audit import report
-from kohort.audit.checks import Settings, parse_settings
+from kohort.audit.checks import parse_settings
 from kohort.audit.checks.kit import baseline
 from kohort.audit.decode import files
 from kohort.audit.decode.find import find_folders
@@ -50,23 +51,69 @@ ABOUT_GROUPS = (
 Judged = tuple[pa.Table, pa.Table]  # findings and check_results
 
 
-def run_audit(spark: SparkSession, request: Request, progress: Progress) -> Result:
-    """Do the whole audit. AuditError if that is not possible."""
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
+class Input(NamedTuple):
+    """What there is to audit."""
 
+    folders: list[LogFolder]
+    problems: list[str]
+    before: baseline.Answers | None  # what the cluster of --baseline said before the logs were looked at
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(folder.size_bytes for folder in self.folders)
+
+
+def find_input(request: Request) -> Input:
+    """Find the logs, and find out what is wrong with the request before Spark is started. AuditError."""
+    with _errors_in_words(request.out):
+        parse_settings(request.settings)
+        if request.report or not request.out:  # the folder of --out is made if need be
+            _check_report(request.report_path())
+        before = None
+        if request.baseline and request.until is None:  # a broker knows only the present state
+            before = _ask(request, request.baseline)
+        group = request.group if request.out is None else None
+        folders, problems = find_folders(request.paths, group, request.command_config)
+        return Input(folders, problems, before)
+
+
+def run_audit(spark: SparkSession | None, request: Request, progress: Progress, found: Input | None = None) -> Result:
+    """Do the whole audit. AuditError if that is not possible. Without `spark` all of it is done in this process."""
+    found = found or find_input(request)
+    with _errors_in_words(request.out), _store(spark, request.out) as store:
+        return _run(spark, request, found, store, progress)
+
+
+@contextmanager
+def _errors_in_words(out: str | None) -> Iterator[None]:
     try:
-        settings = parse_settings(request.settings)
-        with _store(spark, request.out) as store:
-            return _run(spark, request, settings, store, progress)
+        yield
     except (baseline.BaselineError, ValueError) as problem:
         raise AuditError(str(problem)) from problem
     except OSError as problem:
-        raise AuditError(_in_words(problem, request.out)) from problem
-    except PySparkException as problem:
-        raise AuditError(_last_words(str(problem))) from problem
-    except Py4JJavaError as problem:
-        raise AuditError(_last_words(problem.java_exception.toString())) from problem
+        raise AuditError(_in_words(problem, out)) from problem
+    except AuditError:
+        raise
+    except Exception as problem:
+        if (words := _words_of_spark(problem)) is None:
+            raise
+        raise AuditError(words) from problem
+
+
+def _words_of_spark(problem: Exception) -> str | None:
+    """None: the problem is not Spark's."""
+    if "pyspark" not in sys.modules:
+        return None
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    if isinstance(problem, PySparkException):
+        return _last_words(str(problem))
+    return _last_words(problem.java_exception.toString()) if isinstance(problem, Py4JJavaError) else None
+
+
+def _ask(request: Request, bootstrap: str) -> baseline.Answers:
+    return baseline.ask(bootstrap, group=request.group, command_config=request.command_config)
 
 
 def _in_words(problem: OSError, out: str | None) -> str:
@@ -83,21 +130,21 @@ def _last_words(text: str) -> str:
 
 
 @contextmanager
-def _store(spark: SparkSession, out: str | None) -> Iterator[Store]:
+def _store(spark: SparkSession | None, out: str | None) -> Iterator[Store]:
     if out is not None:
         yield Store(out)
         return
-    if not (spark.sparkContext.master or "").startswith("local"):
+    if spark is not None and not (spark.sparkContext.master or "").startswith("local"):
         raise AuditError("a cluster needs --out: a folder, or an address, that all of its machines see")
     with tempfile.TemporaryDirectory(prefix="kohort-audit-") as folder:
         yield Store(folder)
 
 
-def _run(spark: SparkSession, request: Request, settings: Settings, store: Store, progress: Progress) -> Result:
+def _run(spark: SparkSession | None, request: Request, found: Input, store: Store, progress: Progress) -> Result:
     started = datetime.now(UTC)
     run = store.begin(f"{started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:6]}")
     try:
-        return _Audit(spark, request, settings, store.files, progress, run, started).run()
+        return _Audit(spark, request, found, store.files, progress, run, started).run()
     finally:
         run.release()
 
@@ -106,27 +153,19 @@ class _Audit:
     """One audit, step by step."""
 
     def __init__(
-        self, spark: SparkSession, request: Request, settings: Settings, stored: StoreFiles, progress: Progress,
+        self, spark: SparkSession | None, request: Request, found: Input, stored: StoreFiles, progress: Progress,
         run: Run, started: datetime,
     ) -> None:  # fmt: skip
-        self._spark, self._request, self._settings, self._files = spark, request, settings, stored
+        self._spark, self._request, self._found, self._files = spark, request, found, stored
+        self._settings = parse_settings(request.settings)
         self._progress, self._run, self._started = progress, run, started
         self._runs = run.runs  # the runs whose tables are checked and reported
-
-    def _ask(self, bootstrap: str) -> baseline.Answers:
-        return baseline.ask(bootstrap, group=self._request.group, command_config=self._request.command_config)
 
     def run(self) -> Result:
         request = self._request
         _check_report(request.report_path())
-        before = None
-        if request.baseline and request.until is None:  # a broker knows only the present state
-            before = self._ask(request.baseline)
-        folders, problems = find_folders(
-            request.paths, request.group if request.out is None else None, request.command_config
-        )
-        size = sum(folder.size_bytes for folder in folders)
-        self._progress.step(f"reading {len(folders)} log folders, {size / 1e6:,.0f} MB")
+        folders, before, problems = self._found.folders, self._found.before, list(self._found.problems)
+        self._progress.step(f"reading {len(folders)} log folders, {self._found.size_bytes / 1e6:,.0f} MB")
         read, judged = self._read(folders, may_judge=before is None)
         problems += [files.shown(f"{one.path}: {one.problem}") for one in read if one.problem]
         earlier = self._files.read_runs()
@@ -166,7 +205,7 @@ class _Audit:
         if request.until is not None:
             self._runs = [self._run.cut(spark, request.until)]
         elif before is not None and request.baseline:
-            answers = baseline.agreed(before, self._ask(request.baseline))
+            answers = baseline.agreed(before, _ask(request, request.baseline))
         self._progress.step("checking")
         judged = check_run(
             spark, self._files, self._runs, about_runs, settings=self._settings, baseline=answers, group=request.group,

@@ -47,7 +47,7 @@ class OnePass(NamedTuple):
 
 
 def one_pass(
-    spark: SparkSession, files: StoreFiles, run_id: str, folders: Sequence[LogFolder], settings: Settings, *,
+    spark: SparkSession | None, files: StoreFiles, run_id: str, folders: Sequence[LogFolder], settings: Settings, *,
     log_partition_count: int | None, group: str | None = None, since: datetime | None = None,
 ) -> OnePass:  # fmt: skip
     """Write the base and derived tables of the first run in a store, and check them."""

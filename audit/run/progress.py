@@ -20,7 +20,7 @@ class Progress:
 
     def __init__(self, spark: SparkSession | None = None) -> None:
         self._spark = spark
-        self._step = "starting Spark"
+        self._step = "starting"
         self._began = time.monotonic()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._show, daemon=True) if sys.stderr.isatty() else None

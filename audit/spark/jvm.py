@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -84,9 +85,11 @@ def java_version(java: str) -> int:
 
 
 def spark_home() -> Path:
-    import pyspark
-
-    return Path(pyspark.__file__).parent
+    """Where pyspark is, without importing it: that takes half a second, in which the JVM can start already."""
+    found = find_spec("pyspark")
+    assert found is not None
+    assert found.origin is not None
+    return Path(found.origin).parent
 
 
 def java_command(main_class: str, arguments: Sequence[str] = (), *, options: Sequence[str] = ()) -> list[str]:
@@ -108,38 +111,56 @@ def java_environment() -> dict[str, str]:
     return os.environ | {"SPARK_HOME": str(spark_home()), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_SCALA_VERSION": "2.13"}
 
 
-def start_gateway(options: Sequence[str] = (), *, silent: bool = False) -> Any:
-    """Start a JVM that listens on loopback for py4j, and connect to it. The JVM ends when this process ends.
+class Jvm:
+    """A JVM that listens on loopback for py4j. It ends when this process ends.
 
-    Its messages go to standard error, or nowhere if `silent`: standard output is for the audit.
+    It starts while Python still imports what it needs: `connect` waits for it. Its messages go to standard error, or
+    nowhere if `silent`: standard output is for the audit.
     """
-    from pyspark.java_gateway import launch_gateway
 
-    with tempfile.TemporaryDirectory(prefix="kohort-audit-") as folder:
-        told = Path(folder) / "connection"
-        process = subprocess.Popen(
-            java_command("org.apache.spark.api.python.PythonGatewayServer", options=options),
-            stdin=subprocess.PIPE,  # the JVM ends when this closes
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL if silent else None,
-            env=java_environment() | {"_PYSPARK_DRIVER_CONN_INFO_PATH": str(told)},
-            # Ctrl-C and `timeout` send their signal to the whole process group. The JVM must not get it: this process
-            # stops Spark step by step, and needs the JVM for that.
-            start_new_session=True,
-        )
+    def __init__(self, options: Sequence[str] = (), *, silent: bool = False) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="kohort-audit-")
+        self._told = Path(self._folder.name) / "connection"
         try:
-            port, secret = _read_connection(process, told)
-        except BaseException:  # also Ctrl-C: a JVM that is still starting does not end by itself
-            process.kill()
-            process.wait()
+            self.process = subprocess.Popen(
+                java_command("org.apache.spark.api.python.PythonGatewayServer", options=options),
+                stdin=subprocess.PIPE,  # the JVM ends when this closes
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL if silent else None,
+                env=java_environment() | {"_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._told)},
+                # Ctrl-C and `timeout` send their signal to the whole process group. The JVM must not get it: this
+                # process stops Spark step by step, and needs the JVM for that.
+                start_new_session=True,
+            )
+        except BaseException:
+            self._folder.cleanup()
             raise
-    os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = port, secret
-    try:
-        gateway: Any = launch_gateway()  # type: ignore[no-untyped-call]  # with these two variables it starts no JVM
-    finally:
-        del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
-    gateway.proc = process
-    return gateway
+
+    def connect(self) -> Any:
+        """The gateway of py4j."""
+        from pyspark.java_gateway import launch_gateway
+
+        try:
+            port, secret = _read_connection(self.process, self._told)
+        except BaseException:  # also Ctrl-C: a JVM that is still starting does not end by itself
+            self.abandon()
+            raise
+        self._folder.cleanup()
+        os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = port, secret
+        try:
+            gateway: Any = launch_gateway()  # type: ignore[no-untyped-call]  # with these two it starts no JVM
+        finally:
+            del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
+        gateway.proc = self.process
+        return gateway
+
+    def abandon(self) -> None:
+        """End a JVM that nobody has connected to."""
+        assert self.process.stdin is not None
+        self.process.kill()
+        self.process.stdin.close()
+        self.process.wait()
+        self._folder.cleanup()
 
 
 def _read_connection(process: subprocess.Popen[bytes], told: Path) -> tuple[str, str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from kohort.audit.result import AuditError
-from kohort.audit.spark.jvm import find_java, java_version, spark_home, start_gateway
+from kohort.audit.spark.jvm import Jvm, find_java, java_version, spark_home
 from kohort.audit.spark.jvm_cache import JvmCache
 
 if TYPE_CHECKING:
@@ -17,7 +18,14 @@ if TYPE_CHECKING:
 
 # Python and Arrow do the work, and Spark only distributes it. So the options are for a JVM with a short life: the C2
 # compiler would be busy for half of the audit with code that is never hot, and G1 needs threads for a small heap.
-SHORT_LIFE = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+SHORT_LIFE = (
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UseSerialGC",
+    "-Xmn48m",
+    "-XX:MinHeapFreeRatio=10",
+    "-XX:MaxHeapFreeRatio=20",
+)
+HEAP = "512m"  # rows do not go through the JVM; SPARK_DRIVER_MEMORY is for who has other plans
 LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 SETTINGS = {
     "spark.app.name": "kohort audit",
@@ -33,26 +41,48 @@ SETTINGS = {
 }
 
 
+class Starting:
+    """A JVM that starts in the background, while Python imports Spark and the audit."""
+
+    def __init__(self, jvm_cache: str | None = None) -> None:
+        self.cache = _cache(jvm_cache) if jvm_cache else None
+        options = [*SHORT_LIFE, f"-Xmx{os.environ.get('SPARK_DRIVER_MEMORY', HEAP)}"]
+        options += self.cache.options() if self.cache else ()
+        self.jvm = Jvm(options, silent=self.cache is not None and self.cache.writing is not None)
+
+    def connect(self) -> Any:
+        """The gateway of py4j to the JVM."""
+        gateway = self.jvm.connect()
+        gateway.cache = self.cache
+        return gateway
+
+    def abandon(self) -> None:
+        self.jvm.abandon()
+
+
+def is_submitted() -> bool:
+    """Whether spark-submit has started this process: then it has a JVM already."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
 def start_session(
-    settings: Mapping[str, str] | None = None, *, cores: int | None = None, jvm_cache: str | None = None
-) -> SparkSession:
+    settings: Mapping[str, str] | None = None, *, cores: int | None = None, jvm_cache: str | None = None,
+    starting: Starting | None = None,
+) -> SparkSession:  # fmt: skip
     """Start a session on this machine, or get the session of spark-submit if that has started this process."""
     from py4j.protocol import Py4JJavaError
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
     wanted = SETTINGS | dict(settings or {})
-    if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit sets master, hosts and memory
+    if is_submitted():  # spark-submit sets master, hosts and memory
         return _builder(SparkSession, {k: v for k, v in wanted.items() if k.startswith("spark.sql.")}).getOrCreate()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if SparkContext._active_spark_context is None:
         wanted.setdefault("spark.master", f"local[{cores or os.cpu_count() or 2}]")
         if wanted["spark.master"].startswith("local"):
             wanted = LOOPBACK | wanted
-        cache = _cache(jvm_cache) if jvm_cache else None
-        options = [*SHORT_LIFE, *_memory_options(), *(cache.options() if cache else ())]
-        gateway = start_gateway(options, silent=cache is not None and cache.writing is not None)
-        gateway.cache = cache
+        gateway = (starting or Starting(jvm_cache)).connect()
         try:
             SparkContext(conf=SparkConf(_jvm=gateway.jvm).setAll(list(wanted.items())), gateway=gateway)
         except Py4JJavaError as problem:  # Spark refuses a setting
@@ -61,12 +91,14 @@ def start_session(
 
 
 @contextmanager
-def session(settings: Mapping[str, str] | None = None, *, jvm_cache: str | None = None) -> Iterator[SparkSession]:
+def session(
+    settings: Mapping[str, str] | None = None, *, jvm_cache: str | None = None, starting: Starting | None = None
+) -> Iterator[SparkSession]:
     """A session for a `with` block. It ends with the block, unless it was there before."""
     from pyspark import SparkContext
 
     is_ours = SparkContext._active_spark_context is None
-    spark = start_session(settings, jvm_cache=jvm_cache)
+    spark = start_session(settings, jvm_cache=jvm_cache, starting=starting)
     try:
         yield spark
     finally:
@@ -84,10 +116,13 @@ def stop_session(spark: SparkSession) -> None:
         return
     SparkContext._gateway = SparkContext._jvm = None
     gateway.shutdown()
-    if gateway.cache is not None:
-        gateway.cache.finish(gateway.proc)
-    gateway.proc.stdin.close()
-    gateway.proc.wait()
+    process: subprocess.Popen[bytes] = gateway.proc
+    if gateway.cache is not None and gateway.cache.writing is not None:
+        gateway.cache.finish(process)
+        return
+    assert process.stdin is not None
+    process.stdin.close()
+    process.wait()
 
 
 def _cache(folder: str) -> JvmCache:
@@ -100,9 +135,3 @@ def _builder(session: type[SparkSession], settings: Mapping[str, str]) -> SparkS
     for name, value in settings.items():
         builder = builder.config(name, value)
     return builder
-
-
-def _memory_options() -> list[str]:
-    """The heap size of SPARK_DRIVER_MEMORY, as in Spark. Java's own default is a quarter of the machine's memory."""
-    memory = os.environ.get("SPARK_DRIVER_MEMORY")
-    return [f"-Xmx{memory}"] if memory else []

@@ -1,4 +1,7 @@
-"""Runs functions in Spark tasks. Rows of tables do not go through Spark: tasks read and write files themselves."""
+"""Runs functions in Spark tasks. Rows of tables do not go through Spark: tasks read and write files themselves.
+
+A small log does not need Spark. Then there is no session, and the same functions are called in this process.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +25,17 @@ Made = TypeVar("Made")
 RESULTS = pa.schema([("made", pa.binary())])
 
 
-def for_each(spark: SparkSession, work: Iterable[tuple[Item, int]], do: Callable[[Item], Made]) -> list[Made]:
+def for_each(spark: SparkSession | None, work: Iterable[tuple[Item, int]], do: Callable[[Item], Made]) -> list[Made]:
     """Call `do` for each item in some Spark task, and return what the calls returned, in no particular order.
+
+    Without `spark` it is called here.
 
     `work` has every item with its size. Items are packed so that all tasks take about the same time. What `do` returns
     is pickled and sent to the driver, so it must be small.
     """
+    if spark is None:
+        with kept_open():
+            return [do(item) for item, _ in work]
     packs = pack(work, task_count(spark))
     if not packs:
         return []

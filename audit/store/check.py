@@ -28,7 +28,7 @@ GROUPS_SAMPLED = 20  # log partitions whose groups are read to find out how many
 
 
 def check_run(
-    spark: SparkSession, files: StoreFiles, runs: Sequence[str], about_runs: pa.Table, *,
+    spark: SparkSession | None, files: StoreFiles, runs: Sequence[str], about_runs: pa.Table, *,
     settings: Settings | None = None, baseline: Answers | None = None, group: str | None = None,
     since: datetime | None = None,
 ) -> tuple[list[Row], list[Row]]:  # fmt: skip

@@ -63,7 +63,7 @@ class Run:
         self._is_settled = False
         self._cut_id: str | None = None
 
-    def ingest(self, spark: SparkSession, folders: Sequence[LogFolder]) -> list[Ingested]:
+    def ingest(self, spark: SparkSession | None, folders: Sequence[LogFolder]) -> list[Ingested]:
         """Read the base tables of these folders, from where the last run ended. A folder that fails adds nothing."""
         return ingest_folders(spark, self._files, self.run_id, folders, self._files.next_offsets())
 
@@ -72,12 +72,12 @@ class Run:
             settle(self._files, self.runs[:-1], self.run_id)
             self._is_settled = True
 
-    def work_out(self, spark: SparkSession) -> None:
+    def work_out(self, spark: SparkSession | None) -> None:
         """Derive the other tables from all base tables."""
         self._settle()
         derive_files(spark, self._files, self.runs)
 
-    def cut(self, spark: SparkSession, until: datetime) -> str:
+    def cut(self, spark: SparkSession | None, until: datetime) -> str:
         """Write all tables as if the log had ended at `until`, for the time of this run. Returns their run id."""
         self._settle()
         self._cut_id = f"{self.run_id}-cut"

@@ -39,7 +39,7 @@ class Ingested(NamedTuple):
 
 
 def ingest_folders(
-    spark: SparkSession, files: StoreFiles, run_id: str, folders: Sequence[LogFolder], offsets: Mapping[int, int]
+    spark: SparkSession | None, files: StoreFiles, run_id: str, folders: Sequence[LogFolder], offsets: Mapping[int, int]
 ) -> list[Ingested]:
     """Write all base tables of the folders, each from the log offset of its log partition in `offsets`."""
     numbers = [folder.log_partition for folder in folders]
@@ -79,7 +79,7 @@ def ingest_folder(
 # --- derived tables -------------------------------------------------------------------------------
 
 
-def derive_files(spark: SparkSession, files: StoreFiles, runs: Sequence[str]) -> None:
+def derive_files(spark: SparkSession | None, files: StoreFiles, runs: Sequence[str]) -> None:
     """Write the derived tables of the last of the runs, from the base tables of all of them."""
 
     def derive(log_partition: int) -> None:
@@ -91,7 +91,7 @@ def derive_files(spark: SparkSession, files: StoreFiles, runs: Sequence[str]) ->
     for_each(spark, _sizes(files, runs, pipeline.NEEDED).items(), derive)
 
 
-def cut_files(spark: SparkSession, files: StoreFiles, runs: Sequence[str], until: datetime, cut_id: str) -> None:
+def cut_files(spark: SparkSession | None, files: StoreFiles, runs: Sequence[str], until: datetime, cut_id: str) -> None:
     """Write all tables as if the log had ended at `until`, under the name `cut_id` instead of a run's."""
 
     def cut(log_partition: int) -> None:

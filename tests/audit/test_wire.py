@@ -34,6 +34,7 @@ DATA = Path(__file__).parent.parent / "data"
 KEEP = {"offsets_retention_minutes": str(2**31 - 1), "log_cleaner_enable": "false"}
 OF_THE_COPY = ("segment", "position")  # the files of the broker have others
 SECRET = "hush-hush"
+WITH_SPARK = ("--spark", "spark.sql.shuffle.partitions=4")  # however small the log
 
 Row = dict[str, Any]
 
@@ -119,7 +120,7 @@ def test_an_audit_with_spark_goes_on_where_the_last_one_ended(
     for _ in range(2):
         with broker_on(data) as address:
             for path, out in ((f"kafka://{address}", "wire"), (str(data), "folder")):
-                command = ["audit", path, "--out", str(tmp_path / out), "--json", "--fail-on", "critical"]
+                command = ["audit", path, "--out", str(tmp_path / out), "--json", "--fail-on", "critical", *WITH_SPARK]
                 assert main(command) == 0, capsys.readouterr().err
                 told.append(json.loads(capsys.readouterr().out))
         logs = Logs(data, start=START + 900_000)
