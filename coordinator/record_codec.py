@@ -328,7 +328,7 @@ class Layout:
         self.key_start = encode_varint(len(prefix) + PARTITION_BYTES) + prefix
         self.tail = pack_tags(topic_id) + headers  # behind the commit time
         self.fits_plain = topic_id != NO_UUID  # a plain value has a topic id
-        # By the first offset delta that is too long for it: how a record with a plain value is packed.
+        # How a record with a plain value is packed, for offset deltas below each of these limits.
         self.plain = [(limit, self._plain(delta_bytes)) for delta_bytes, limit in enumerate(DELTA_LIMITS, 1)]
 
     def _plain(self, delta_bytes: int) -> tuple[bytes, Callable[..., bytes], int]:

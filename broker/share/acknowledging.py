@@ -60,7 +60,7 @@ class Acknowledging:
         self._group_id = group_id
         self._member_id = member_id
         self._unwritten = 0
-        self._is_complete = False  # all partitions were begun with
+        self._is_complete = False  # the writes of all partitions have been started
         self._names_batches = False
         self._then: Callable[[], object] | None = None
         self.results: dict[Key, Result] = {}

@@ -90,7 +90,7 @@ class EachPartition:
             self.problems[place] = error, message
         self._left -= 1
         if self._left == 0:
-            self._broker.call_soon(self._end)  # not at once: whoever has asked may still be at it
+            self._broker.call_soon(self._end)  # not at once: the caller may still be asking about other partitions
 
     def _end(self) -> None:
         self._done(self.problems)
@@ -121,7 +121,7 @@ def delete(broker: Broker, group_id: str, places: Sequence[Place]) -> EachPartit
 
 
 def _nothing_to_do(problems: Problems) -> None:
-    """Whoever waits looks at `problems`."""
+    """The handler waits for the end of the EachPartition, and then reads its `problems`."""
 
 
 def forget_deliveries(broker: Broker, group_id: str) -> None:

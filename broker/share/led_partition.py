@@ -227,7 +227,7 @@ class LedPartition:
                 self._leader.locks.watch(self, deadline)
         if frees:
             self.wake()
-        if self.is_gone:  # the line that was told when it was dropped did not have this
+        if self.is_gone:  # its last line was logged when it was dropped, and did not count this write
             self._leader.deliveries.tell(self)
 
 

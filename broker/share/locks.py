@@ -62,7 +62,7 @@ class Locks:
                 return
             deadline, _, led = heapq.heappop(heap)
             if led.looked_at != deadline:
-                continue  # it was looked at earlier
+                continue  # an old entry: the partition was looked at since, or has another deadline
             led.looked_at = None
             try:
                 next_deadline = led.expire_locks(now)

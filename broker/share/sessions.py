@@ -67,7 +67,7 @@ class ShareSession:
         return self.group_id, self.member_id
 
     def move_to_end(self, wanted: Wanted) -> None:
-        """Its records were answered: the others are next."""
+        """An answer has had records of this partition: the next answer begins with the other partitions."""
         if self.partitions.pop(wanted.key, None) is not None:
             self.partitions[wanted.key] = wanted
 
@@ -127,7 +127,7 @@ class ShareSessions:
         if not self._take_allowance(session):
             return ErrorCode.SHARE_SESSION_LIMIT_REACHED
         before = self._sessions.get(session.key)
-        if before is not None:  # another connection was quicker
+        if before is not None:  # the member has begun it on another connection, while this request was read
             self._remove(before)
         self._sessions[session.key] = session
         self._by_group[group_id] += 1

@@ -143,7 +143,9 @@ class ShareFetching:
         if self._reads:
             yield from self._find()
             if self._has_found_partitions and not self._knows_mode:
-                return ShareFetchResponse(0, ErrorCode.UNKNOWN_SERVER_ERROR)  # Kafka stumbles over it just here
+                return ShareFetchResponse(
+                    0, ErrorCode.UNKNOWN_SERVER_ERROR
+                )  # at this point an unknown mode makes Kafka fail
         if not self._targets or not self._reading.wants_records or self._all_failed:
             return (yield from self._finish_or_wait())
         if len(self._targets) > AT_ONCE or (len(self._targets) > 1 and self._reading.wants_many):

@@ -71,7 +71,7 @@ def aborted_in(log: PartitionLog, offset: int, found: LogSlice, stable_offset: i
 
 
 def unknown_isolation_level(request: FetchRequest, version: int) -> FetchResponse:
-    """Kafka stumbles over it when it begins to read."""
+    """The answer to a level that does not exist: Kafka raises an exception when it begins to read."""
     error = ErrorCode.UNKNOWN_SERVER_ERROR
     topics = []
     if version < FIRST_VERSION_WITH_ONE_ERROR:

@@ -118,7 +118,7 @@ class TransactionHost(ShardHost[TransactionsState]):
         try:
             return LEADER_EPOCH if place is None else max(LEADER_EPOCH, place.log.leader_epochs.latest)
         except (StorageError, OSError):
-            return LEADER_EPOCH  # the marker waits for better times, or is refused
+            return LEADER_EPOCH  # the log cannot be read: the marker is tried again later, or is refused for this epoch
 
     def _all_written(self, event: SendMarkers) -> None:
         written = Written(event.transactional_id, event.transaction)

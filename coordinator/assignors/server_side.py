@@ -47,7 +47,9 @@ ELEMENTS_IN_STEP = 500  # of what C code goes through
 
 
 def as_many_steps(element_count: int) -> Iterable[None]:
-    """So many elements were handled in one step: make up for it, so that a piece of steps does not become too long."""
+    """C code has just handled this many elements in one step. Take as many steps as they count for: a piece of work
+    consists of a fixed number of steps, and would take too long otherwise.
+    """
     return repeat(None, element_count // ELEMENTS_IN_STEP)
 
 

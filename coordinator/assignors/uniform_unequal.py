@@ -29,7 +29,7 @@ from kohort.coordinator.assignors.server_side import (
 MAX_ROUNDS = 16
 FREE = -1  # the owner of a partition that nobody has
 SUBSCRIPTIONS_IN_STEP = 100
-PYTHON = 10  # so much longer than C code does the code here take for an element
+PYTHON = 10  # the loops of this module take ten times as long for an element as C code
 
 _signed_words = Struct(">qq").unpack  # Kafka compares topic ids as two signed numbers
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kohort.coordinator.shard_state import ShardState
 
 MAX_GENERATION = 2**31 - 1
-MAX_NAMED = 100  # if many members cause a rebalance together, so many of them are named
+MAX_NAMED = 100  # at most so many members are named as the cause of one rebalance
 FEW_MEMBERS = 500  # the sessions of so many members begin at once, in some 2 ms
 LEAST_WAIT_AGAIN_MS = 100  # a rebalance timeout of 0 is allowed, and waiting again for 0 ms would never end
 

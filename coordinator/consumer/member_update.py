@@ -177,7 +177,7 @@ class MemberUpdate(ABC, Generic[Response]):
 
     @abstractmethod
     def _complete(self, response: Response, last: Response) -> None:
-        """The response has waited for a target: change it into `last`, which was made with the new target."""
+        """`response` was made before the target was known, and `last` after that: copy `last` into `response`."""
 
     # --- 1. the member
 
@@ -231,7 +231,7 @@ class MemberUpdate(ABC, Generic[Response]):
         else:
             self._subscriptions = after = self._subscriptions_with(member)
             if not must_bump and len(after.resolved) < len(after.regexes):
-                return  # the hash lacks what a new expression matches; its resolution looks at the topics anyway
+                return  # bump the epoch when the new expression is resolved: what it matches must be in the hash
             is_known = group.topics_version == shard.topics.version and after.has_topics_of(group.subscriptions)
             metadata_hash = group.metadata_hash if is_known else after.metadata_hash(shard)
         self._topics_version = shard.topics.version

@@ -144,9 +144,9 @@ class Acquisition:
         return any(run.is_available and run.delivery_count >= self._suspect_from for run in runs)
 
     def _acquire_some(self, batch: Batch, first: int) -> int:
-        """Acquire records of a split batch. How many."""
+        """Acquire records of a split batch. Returns how many."""
         count = 0
-        at_most = -1  # once there was a suspect record
+        at_most = -1  # a limit as soon as a suspect record was met; -1: none yet
         taken: list[Run] = []
         for run in batch.overlapping(first, self._last):
             if not run.is_available:

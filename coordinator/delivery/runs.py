@@ -38,7 +38,7 @@ class Run:
         self.member_id = member_id  # who has acquired it
         self.deadline = deadline  # when the lock expires; 0: it is not locked
         self.transition: Transition | None = None
-        self.is_lost = False  # archived while a transition was under way, which cannot be taken back any more
+        self.is_lost = False  # archived during a transition; that stays, also if the transition fails
 
     def __len__(self) -> int:
         return self.last - self.first + 1

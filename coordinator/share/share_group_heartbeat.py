@@ -435,7 +435,7 @@ class Heartbeat:
 
 
 def _become(response: ShareGroupHeartbeatResponse, last: ShareGroupHeartbeatResponse) -> None:
-    """The response has waited for a target, and says now what `last` says."""
+    """`response` was made before the target was known, and `last` after that: copy `last` into `response`."""
     for name in response.__slots__:
         setattr(response, name, getattr(last, name))
 

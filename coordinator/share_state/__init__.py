@@ -1,8 +1,8 @@
 """The share coordinator (KIP-932): it keeps how far each share group has come, in __share_group_state.
 
-The leader of a partition hands out records to the members of share groups. What is acknowledged, released or archived
-it tells the share coordinator, and asks it after a restart. The unit is a *share partition*: one partition as one group
-reads it. Read in this order:
+The leader of a partition hands out records to the members of share groups. It tells the share coordinator which records
+were acknowledged, released or archived, and asks for that after a restart. The unit is a *share partition*: one
+partition as one group reads it. Read in this order:
 
     keys.py                            which share partition, and where it belongs
     batches.py                         states of ranges of offsets, and how newer ones are merged into older ones

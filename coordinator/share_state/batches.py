@@ -42,7 +42,9 @@ def combine(known: Sequence[StateBatch], newer: Iterable[StateBatch], start_offs
             for batch in newer
             if batch.last_offset >= start_offset
         ]
-    changed = [batch for batch in newer if batch.first_offset <= batch.last_offset]  # others were never valid
+    changed = [
+        batch for batch in newer if batch.first_offset <= batch.last_offset
+    ]  # a client may send batches that end before they begin
     if _can_be_shorter(known):
         return _merged([*known, *changed])
     if not changed:
@@ -54,7 +56,7 @@ def combine(known: Sequence[StateBatch], newer: Iterable[StateBatch], start_offs
 
 
 def _can_be_shorter(known: Sequence[StateBatch]) -> bool:
-    """Whether batches touch and are in the same state. A merge can leave that behind, and the next one sees it."""
+    """Whether two neighbours touch and are in the same state. An earlier merge may have left such neighbours."""
     for (_, last, state, count), (first, _, next_state, next_count) in pairwise(known):
         if last + 1 == first and state == next_state and count == next_count:
             return True
@@ -82,9 +84,9 @@ def _merged(batches: Sequence[StateBatch]) -> list[StateBatch]:
     """Batches of which none overlap, in their order."""
     if are_disjoint(batches) and not _can_be_shorter(batches):
         return list(batches)  # leaders mostly send what can stay as it is
-    # From the last to the first, so that the next one stands at the end.
+    # In descending order, so that `pop` returns the first of those that are left.
     rest: list[Sorted] = sorted(((first, last, count, state) for first, last, state, count in batches), reverse=True)
-    tails: list[Sorted] = []  # a heap of what is left of batches behind those that hold in front of them
+    tails: list[Sorted] = []  # a heap: the ends of batches whose beginnings another batch has replaced
     merged: list[StateBatch] = []
     first, last, count, state = rest.pop()
     while rest or tails:

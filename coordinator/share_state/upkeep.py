@@ -29,7 +29,8 @@ def forget_topics(state: ShareState, topic_ids: AbstractSet[bytes]) -> Iterator[
 def snapshot_cold_partitions(state: ShareState) -> Iterator[Outcome]:
     """Write a snapshot of each share partition whose last one is old, so that the log can be cut off after it.
 
-    Nothing is written while nobody uses any of them: all snapshots were made for the same reason then.
+    If no share partition was written to since this was done last, nothing is written: an idle broker would
+    otherwise write snapshots for ever, only to cut off those before them.
     """
     if all(known.is_cold for known in state.offsets.values()):
         return

@@ -98,7 +98,7 @@ class AddOrVerify(Message):
         self.producer_id = producer_id
         self.epoch = epoch
         self.partitions = partitions
-        self.is_added = is_added  # or only verified
+        self.is_added = is_added  # False: they are only verified
         self.client_version = client_version
 
 
